@@ -22,14 +22,14 @@ pub enum Author {
 
 /// The roles of one caller. The default is a caller without any role, so code that forgets the caller shows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reach {
+pub struct Permissions {
     /// The role for the node and for every function.
     everywhere: Option<Role>,
     /// Further roles, each for the functions of its patterns.
     further: Arc<[(Role, Vec<String>)]>,
 }
 
-impl Reach {
+impl Permissions {
     /// Returns the roles that entries give: each with the patterns of its functions, or without for all.
     #[must_use]
     pub fn of<'a>(entries: impl IntoIterator<Item = (Role, Option<&'a [String]>)>) -> Self {
@@ -128,7 +128,7 @@ mod tests {
         FunctionName::new(text).unwrap()
     }
 
-    fn reach(entries: &[(Role, Option<&[&str]>)]) -> Reach {
+    fn reach(entries: &[(Role, Option<&[&str]>)]) -> Permissions {
         let owned: Vec<(Role, Option<Vec<String>>)> = entries
             .iter()
             .map(|(role, patterns)| {
@@ -138,7 +138,7 @@ mod tests {
                 )
             })
             .collect();
-        Reach::of(owned.iter().map(|(role, patterns)| (*role, patterns.as_deref())))
+        Permissions::of(owned.iter().map(|(role, patterns)| (*role, patterns.as_deref())))
     }
 
     #[test]
@@ -170,12 +170,12 @@ mod tests {
         assert!(of.operates(&name("web/a")) && !of.operates(&name("hello")));
         // The role for everything is the greater one.
         let of = reach(&[(Role::Viewer, Some(&["web/*"])), (Role::Operator, None)]);
-        assert_eq!(of, Reach::everywhere(Role::Operator));
+        assert_eq!(of, Permissions::everywhere(Role::Operator));
     }
 
     #[test]
     fn no_entry_and_no_pattern_is_no_role() {
-        for of in [Reach::default(), reach(&[]), reach(&[(Role::Admin, Some(&[]))])] {
+        for of in [Permissions::default(), reach(&[]), reach(&[(Role::Admin, Some(&[]))])] {
             assert_eq!(
                 (of.node(), of.greatest(), of.views(&name("hello"))),
                 (None, None, false)
@@ -201,7 +201,7 @@ mod tests {
             function in "[ab](/[ab])?",
         ) {
             let roles = [Role::Viewer, Role::Operator, Role::Admin];
-            let of = Reach::of(entries.iter().map(|(role, patterns)| (roles[*role], patterns.as_deref())));
+            let of = Permissions::of(entries.iter().map(|(role, patterns)| (roles[*role], patterns.as_deref())));
             let applies = |patterns: &Option<Vec<String>>| {
                 patterns.as_ref().is_none_or(|all| all.iter().any(|pattern| glob(pattern, &function)))
             };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A call, or several refused ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditedCalls {
     /// When the call came, Unix milliseconds.
     pub at_ms: u64,
     /// The user.
@@ -42,7 +42,7 @@ pub const LOST: &str = "lost";
 
 /// Kinds of entries, each with a share of the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum AuditKind {
     /// Something was changed.
     Change,
     /// Functions were run, or values of the state written: what programs do often.
@@ -51,7 +51,7 @@ pub enum Kind {
     Refusal,
 }
 
-impl Kind {
+impl AuditKind {
     /// All kinds; their places are their numbers in the database.
     pub const ALL: [Self; 3] = [Self::Change, Self::Run, Self::Refusal];
 }
@@ -69,14 +69,14 @@ const RUNS: [&str; 8] = [
     "delete-state",
 ];
 
-impl Entry {
+impl AuditedCalls {
     /// Returns the kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> AuditKind {
         match self.refused {
-            true => Kind::Refusal,
-            false if RUNS.contains(&self.verb) => Kind::Run,
-            false => Kind::Change,
+            true => AuditKind::Refusal,
+            false if RUNS.contains(&self.verb) => AuditKind::Run,
+            false => AuditKind::Change,
         }
     }
 
@@ -114,18 +114,18 @@ pub const WAITING_MAX: usize = 8192;
 
 /// Entries that wait to be stored.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct GatheredRefusals {
     /// In the order in which the calls ended.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AuditedCalls>,
     /// The place of each refusal in `entries`.
     refusals: HashMap<(u64, u32, &'static str, u16), usize>,
     /// How many calls found no room.
     pub lost: u64,
 }
 
-impl Gathered {
+impl GatheredRefusals {
     /// Adds an entry.
-    pub fn add(&mut self, entry: Entry) {
+    pub fn add(&mut self, entry: AuditedCalls) {
         let key = entry.key();
         let place = key.and_then(|key| self.refusals.get(&key));
         if let Some(known) = place.and_then(|place| self.entries.get_mut(*place)) {
@@ -148,9 +148,9 @@ impl Gathered {
 /// Returns the kind whose oldest entries are forgotten because all kinds together use too many bytes: the one that uses
 /// most. So a flood of one kind never takes more than the room above a third from the others.
 #[must_use]
-pub fn forgotten_first(bytes: [u64; 3]) -> Kind {
-    let largest = Kind::ALL.into_iter().zip(bytes).max_by_key(|(_, bytes)| *bytes);
-    largest.map_or(Kind::Refusal, |(kind, _)| kind)
+pub fn forgotten_first(bytes: [u64; 3]) -> AuditKind {
+    let largest = AuditKind::ALL.into_iter().zip(bytes).max_by_key(|(_, bytes)| *bytes);
+    largest.map_or(AuditKind::Refusal, |(kind, _)| kind)
 }
 
 /// Which entries to list; absent means all.
@@ -180,8 +180,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn entry(at_ms: u64, uid: u32, verb: &'static str, refused: bool) -> Entry {
-        Entry {
+    fn entry(at_ms: u64, uid: u32, verb: &'static str, refused: bool) -> AuditedCalls {
+        AuditedCalls {
             at_ms,
             uid,
             pid: Some(7),
@@ -199,11 +199,11 @@ mod tests {
 
     #[test]
     fn equal_refusals_of_a_minute_are_one_entry() {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredRefusals::default();
         for second in 0..90 {
             gathered.add(entry(second * 1000, 1000, "invoke", true));
         }
-        gathered.add(Entry {
+        gathered.add(AuditedCalls {
             function: FunctionName::new("other").ok(),
             ..entry(5, 1000, "invoke", true)
         });
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn other_calls_are_entries_of_their_own_until_there_is_no_room() {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredRefusals::default();
         for _ in 0..WAITING_MAX + 5 {
             gathered.add(entry(0, 1000, "invoke", false));
         }
@@ -231,15 +231,15 @@ mod tests {
         ];
         assert_eq!(
             kinds.map(|entry| entry.kind()),
-            [Kind::Run, Kind::Change, Kind::Refusal]
+            [AuditKind::Run, AuditKind::Change, AuditKind::Refusal]
         );
     }
 
     #[test]
     fn the_kind_that_uses_most_is_forgotten_first() {
-        assert_eq!(forgotten_first([1, 3, 2]), Kind::Run);
-        assert_eq!(forgotten_first([1, 0, 2]), Kind::Refusal);
-        assert_eq!(forgotten_first([9, 3, 2]), Kind::Change);
+        assert_eq!(forgotten_first([1, 3, 2]), AuditKind::Run);
+        assert_eq!(forgotten_first([1, 0, 2]), AuditKind::Refusal);
+        assert_eq!(forgotten_first([9, 3, 2]), AuditKind::Change);
     }
 
     proptest! {
@@ -248,7 +248,7 @@ mod tests {
         fn no_call_is_lost_or_doubled(
             calls in prop::collection::vec((0..200_000_u64, 0..3_u32, 0..2_usize, any::<bool>()), 0..60),
         ) {
-            let mut gathered = Gathered::default();
+            let mut gathered = GatheredRefusals::default();
             let mut expected: BTreeMap<(u64, u32, &str), u64> = BTreeMap::new();
             let mut others = 0;
             for (at_ms, uid, verb, refused) in calls {
@@ -272,7 +272,7 @@ mod tests {
         fn a_kind_below_a_third_is_never_forgotten(bytes in prop::array::uniform3(0..1000_u64)) {
             let total: u64 = bytes.iter().sum();
             let first = forgotten_first(bytes);
-            let place = Kind::ALL.iter().position(|kind| *kind == first).unwrap();
+            let place = AuditKind::ALL.iter().position(|kind| *kind == first).unwrap();
             prop_assert!(bytes[place] * 3 >= total);
         }
     }

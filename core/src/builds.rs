@@ -50,7 +50,7 @@ impl Lane {
 
 /// An order for the shell around this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum BuildOrder {
     /// Remove what builds have left in a lane; [`Builds::sealed`] must follow.
     Clear(Lane),
     /// Make a tree of what its build has left there; [`Builds::sealed`] must follow.
@@ -65,7 +65,7 @@ pub enum Order {
 
 /// The step of the tree that is built now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum BuildStep {
     /// What builds have left is removed.
     Clearing,
     /// A tree is made of a build that has just succeeded.
@@ -81,7 +81,7 @@ enum Step {
 struct Current {
     /// Absent: the lane is only emptied.
     tree: Option<Version>,
-    step: Step,
+    step: BuildStep,
 }
 
 /// The trees that are wanted.
@@ -115,7 +115,7 @@ impl Builds {
 
     /// Adds what needs a tree, in place of the one that it needed before. `first` is the function of the first lane in which this
     /// tree may be built.
-    pub fn want(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<Order> {
+    pub fn want(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<BuildOrder> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
         if !self.waiting.iter().any(|(waiting, _)| *waiting == tree) && !self.is_current(tree) {
@@ -135,13 +135,13 @@ impl Builds {
 
     /// Empties a lane in which nothing was built yet: an earlier fnd may have left something there. `live` is the build of an
     /// earlier fnd that still runs there.
-    pub fn sweep(&mut self, lane: Lane, live: Option<InvocationId>) -> Option<Order> {
+    pub fn sweep(&mut self, lane: Lane, live: Option<InvocationId>) -> Option<BuildOrder> {
         if self.lanes.contains_key(&lane) {
             return None; // it was emptied before this build
         }
-        let step = live.map_or(Step::Clearing, |id| Step::Building { id, own: false });
+        let step = live.map_or(BuildStep::Clearing, |id| BuildStep::Building { id, own: false });
         self.lanes.insert(lane.clone(), Current { tree: None, step });
-        live.is_none().then_some(Order::Clear(lane))
+        live.is_none().then_some(BuildOrder::Clear(lane))
     }
 
     fn is_current(&self, tree: Version) -> bool {
@@ -149,7 +149,7 @@ impl Builds {
     }
 
     /// Begins with the next trees, as far as lanes are free.
-    fn next(&mut self) -> Vec<Order> {
+    fn next(&mut self) -> Vec<BuildOrder> {
         let mut orders = Vec::new();
         while self.lanes.len() < self.most && !self.waiting.is_empty() {
             let (tree, first) = self.waiting.remove(0);
@@ -159,50 +159,52 @@ impl Builds {
             });
             let mut free = lanes.filter(|lane| !self.lanes.contains_key(lane));
             let Some(lane) = free.next() else { break };
-            let step = Step::Clearing;
+            let step = BuildStep::Clearing;
             self.lanes.insert(lane.clone(), Current { tree: Some(tree), step });
-            orders.push(Order::Clear(lane));
+            orders.push(BuildOrder::Clear(lane));
         }
         orders
     }
 
-    /// Handles the answer to [`Order::Clear`] or [`Order::Seal`].
-    pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<Order> {
+    /// Handles the answer to [`BuildOrder::Clear`] or [`BuildOrder::Seal`].
+    pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<BuildOrder> {
         let Some(current) = self.lanes.get_mut(lane) else {
             return Vec::new();
         };
         match (&current.step, current.tree) {
             // The build finds files that could not be removed, and fails.
-            (Step::Clearing, Some(tree)) if self.wanted.contains_key(&tree) => {
-                current.step = Step::Starting;
-                vec![Order::Build(lane.clone(), tree)]
+            (BuildStep::Clearing, Some(tree)) if self.wanted.contains_key(&tree) => {
+                current.step = BuildStep::Starting;
+                vec![BuildOrder::Build(lane.clone(), tree)]
             }
-            (Step::Clearing, _) => self.over(lane, Order::Install),
-            (Step::Sealing, _) => match sealed {
-                Ok(()) => self.over(lane, Order::Install),
-                Err(why) => self.over(lane, |waiters| Order::Refuse(waiters, why)),
+            (BuildStep::Clearing, _) => self.over(lane, BuildOrder::Install),
+            (BuildStep::Sealing, _) => match sealed {
+                Ok(()) => self.over(lane, BuildOrder::Install),
+                Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, why)),
             },
-            (Step::Starting | Step::Building { .. }, _) => Vec::new(),
+            (BuildStep::Starting | BuildStep::Building { .. }, _) => Vec::new(),
         }
     }
 
     /// Notes which invocation builds; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
-        if let Some(current) = self.lanes.get_mut(lane).filter(|one| one.step == Step::Starting) {
-            current.step = Step::Building { id, own };
+        if let Some(current) = self.lanes.get_mut(lane).filter(|one| one.step == BuildStep::Starting) {
+            current.step = BuildStep::Building { id, own };
         }
     }
 
     /// Handles a build that cannot be started.
-    pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<Order> {
+    pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<BuildOrder> {
         match self.lanes.get(lane) {
-            Some(current) if current.step == Step::Starting => self.over(lane, |waiters| Order::Refuse(waiters, why)),
+            Some(current) if current.step == BuildStep::Starting => {
+                self.over(lane, |waiters| BuildOrder::Refuse(waiters, why))
+            }
             _ => Vec::new(),
         }
     }
 
     /// Handles the end of an invocation.
-    pub fn ended(&mut self, id: InvocationId, outcome: Result<(), String>) -> Vec<Order> {
+    pub fn ended(&mut self, id: InvocationId, outcome: Result<(), String>) -> Vec<BuildOrder> {
         let Some((lane, own)) = self.lane_of(id) else {
             return Vec::new();
         };
@@ -211,19 +213,19 @@ impl Builds {
         };
         match (outcome, current.tree) {
             (Ok(()), Some(tree)) if own => {
-                current.step = Step::Sealing;
-                vec![Order::Seal(lane, tree)]
+                current.step = BuildStep::Sealing;
+                vec![BuildOrder::Seal(lane, tree)]
             }
-            (Err(why), _) if own => self.over(&lane, |waiters| Order::Refuse(waiters, why)),
+            (Err(why), _) if own => self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why)),
             _ => {
-                current.step = Step::Clearing;
-                vec![Order::Clear(lane)]
+                current.step = BuildStep::Clearing;
+                vec![BuildOrder::Clear(lane)]
             }
         }
     }
 
     /// Ends the work of a lane, and begins with the next tree.
-    fn over(&mut self, lane: &Lane, end: impl FnOnce(BTreeSet<Waiter>) -> Order) -> Vec<Order> {
+    fn over(&mut self, lane: &Lane, end: impl FnOnce(BTreeSet<Waiter>) -> BuildOrder) -> Vec<BuildOrder> {
         let tree = self.lanes.remove(lane).and_then(|current| current.tree);
         // Absent: nobody wants it any more.
         let waiters = tree.and_then(|tree| self.wanted.remove(&tree));
@@ -233,7 +235,7 @@ impl Builds {
     /// Returns the lane in which an invocation builds, and whether this fnd started it.
     fn lane_of(&self, invocation: InvocationId) -> Option<(Lane, bool)> {
         self.lanes.iter().find_map(|(lane, current)| match current.step {
-            Step::Building { id, own } if id == invocation => Some((lane.clone(), own)),
+            BuildStep::Building { id, own } if id == invocation => Some((lane.clone(), own)),
             _ => None,
         })
     }
@@ -259,7 +261,7 @@ impl Builds {
     pub fn invocation_for(&self, waiter: &Waiter) -> Option<InvocationId> {
         let tree = self.of(waiter)?;
         self.lanes.values().find_map(|current| match current.step {
-            Step::Building { id, .. } if current.tree == Some(tree) => Some(id),
+            BuildStep::Building { id, .. } if current.tree == Some(tree) => Some(id),
             _ => None,
         })
     }
@@ -305,16 +307,16 @@ mod tests {
     #[test]
     fn functions_with_one_tree_share_one_build() {
         let mut builds = Builds::default();
-        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         assert_eq!(builds.want(name("b"), ONE, build()), []);
         builds.started(&root(1), ID, true);
         assert_eq!(builds.invocation_for(&name("b")), Some(ID));
         assert_eq!(builds.want(name("c"), TWO, build()), [], "one at a time");
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Seal(root(1), ONE)]);
+        assert_eq!(builds.ended(ID, Ok(())), [BuildOrder::Seal(root(1), ONE)]);
         assert_eq!(
             builds.sealed(&root(1), Ok(())),
-            [Order::Install(names(&["a", "b"])), Order::Clear(root(1))]
+            [BuildOrder::Install(names(&["a", "b"])), BuildOrder::Clear(root(1))]
         );
         assert_eq!(builds.trees(), [TWO]);
     }
@@ -329,10 +331,10 @@ mod tests {
         let why = || "exit 65".to_owned();
         assert_eq!(
             builds.ended(ID, Err(why())),
-            [Order::Refuse(names(&["a"]), why()), Order::Clear(root(1))]
+            [BuildOrder::Refuse(names(&["a"]), why()), BuildOrder::Clear(root(1))]
         );
         assert_eq!(builds.want(name("a"), ONE, build()), [], "it waits for the other one");
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), TWO)]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), TWO)]);
     }
 
     #[test]
@@ -345,7 +347,7 @@ mod tests {
         let why = "the link `x` leads out of it".to_owned();
         assert_eq!(
             builds.sealed(&root(1), Err(why.clone())),
-            [Order::Refuse(names(&["a"]), why)]
+            [BuildOrder::Refuse(names(&["a"]), why)]
         );
     }
 
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!(builds.want(name("a"), TWO, build()), []);
         assert_eq!(builds.of(&name("a")), Some(TWO));
         builds.ended(ID, Ok(()));
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Clear(root(1))]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Clear(root(1))]);
         builds.forget(&name("a"));
         assert_eq!(builds.sealed(&root(1), none()), [], "nobody wants it");
         assert_eq!(builds.trees(), []);
@@ -372,10 +374,10 @@ mod tests {
         builds.started(&root(1), ID, false);
         assert_eq!(
             builds.ended(ID, Ok(())),
-            [Order::Clear(root(1))],
+            [BuildOrder::Clear(root(1))],
             "it may be of another tree"
         );
-        assert_eq!(builds.sealed(&root(1), none()), [Order::Build(root(1), ONE)]);
+        assert_eq!(builds.sealed(&root(1), none()), [BuildOrder::Build(root(1), ONE)]);
     }
 
     #[test]
@@ -400,32 +402,35 @@ mod tests {
         let (three, other) = (Version([3; 32]), InvocationId(8));
         let mut builds = Builds::default();
         builds.allow(2);
-        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
-        assert_eq!(builds.want(name("b"), TWO, build()), [Order::Clear(root(2))]);
+        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(builds.want(name("b"), TWO, build()), [BuildOrder::Clear(root(2))]);
         assert_eq!(builds.want(name("c"), three, build()), [], "both lanes are in use");
         assert_eq!(builds.want(name("d"), TWO, build()), [], "it is built already");
-        assert_eq!(builds.sealed(&root(2), Ok(())), [Order::Build(root(2), TWO)]);
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        assert_eq!(builds.sealed(&root(2), Ok(())), [BuildOrder::Build(root(2), TWO)]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         builds.started(&root(1), ID, true);
         builds.started(&root(2), other, true);
         assert_eq!((builds.built_by(ID), builds.built_by(other)), (Some(ONE), Some(TWO)));
         assert_eq!(builds.invocation_for(&name("d")), Some(other));
-        assert_eq!(builds.ended(other, Ok(())), [Order::Seal(root(2), TWO)]);
+        assert_eq!(builds.ended(other, Ok(())), [BuildOrder::Seal(root(2), TWO)]);
         assert_eq!(
             builds.sealed(&root(2), Ok(())),
-            [Order::Install(names(&["b", "d"])), Order::Clear(root(2))]
+            [BuildOrder::Install(names(&["b", "d"])), BuildOrder::Clear(root(2))]
         );
         // Fewer lanes: the build in the second one goes on, and then none begins there.
         builds.allow(1);
         assert_eq!(builds.want(name("e"), TWO, build()), []);
-        assert_eq!(builds.sealed(&root(2), Ok(())), [Order::Build(root(2), three)]);
+        assert_eq!(builds.sealed(&root(2), Ok(())), [BuildOrder::Build(root(2), three)]);
         assert_eq!(
             builds.not_started(&root(2), String::new()),
-            [Order::Refuse(names(&["c"]), String::new())]
+            [BuildOrder::Refuse(names(&["c"]), String::new())]
         );
         assert_eq!(
             builds.ended(ID, Err(String::new())),
-            [Order::Refuse(names(&["a"]), String::new()), Order::Clear(root(1))]
+            [
+                BuildOrder::Refuse(names(&["a"]), String::new()),
+                BuildOrder::Clear(root(1))
+            ]
         );
     }
 
@@ -439,16 +444,19 @@ mod tests {
         };
         let mut builds = Builds::default();
         builds.allow(2);
-        assert_eq!(builds.want(name("a"), ONE, build()), [Order::Clear(root(1))]);
-        assert_eq!(builds.want(name("b"), TWO, others.clone()), [Order::Clear(other(1))]);
+        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(
+            builds.want(name("b"), TWO, others.clone()),
+            [BuildOrder::Clear(other(1))]
+        );
         assert_eq!(builds.want(name("c"), three, others.clone()), [], "two at once");
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Build(root(1), ONE)]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         let why = || "exit 65".to_owned();
         assert_eq!(
             builds.not_started(&root(1), why()),
-            [Order::Refuse(names(&["a"]), why()), Order::Clear(other(2))]
+            [BuildOrder::Refuse(names(&["a"]), why()), BuildOrder::Clear(other(2))]
         );
-        assert_eq!(builds.sealed(&other(2), Ok(())), [Order::Build(other(2), three)]);
+        assert_eq!(builds.sealed(&other(2), Ok(())), [BuildOrder::Build(other(2), three)]);
         let builders = [root(1), root(3), other(1), other(2)].map(|lane| lane.builder().to_string());
         assert_eq!(
             builders,
@@ -459,14 +467,14 @@ mod tests {
     #[test]
     fn what_an_earlier_fnd_has_left_is_removed_even_if_nothing_is_to_be_built() {
         let mut builds = Builds::default();
-        assert_eq!(builds.sweep(root(1), None), Some(Order::Clear(root(1))));
+        assert_eq!(builds.sweep(root(1), None), Some(BuildOrder::Clear(root(1))));
         assert_eq!(builds.want(name("a"), ONE, build()), [], "files are being removed");
-        assert_eq!(builds.sealed(&root(1), Ok(())), [Order::Clear(root(1))]);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Clear(root(1))]);
         assert_eq!(builds.sweep(root(1), None), None, "a build begins there");
         // A build that still runs, in a lane that is no longer used.
         assert_eq!(builds.sweep(root(2), Some(ID)), None);
         assert_eq!(builds.built_by(ID), None);
-        assert_eq!(builds.ended(ID, Ok(())), [Order::Clear(root(2))]);
+        assert_eq!(builds.ended(ID, Ok(())), [BuildOrder::Clear(root(2))]);
         assert_eq!(builds.sealed(&root(2), Ok(())), []);
         assert_eq!(builds.trees(), [ONE]);
     }
@@ -482,13 +490,13 @@ mod tests {
             let mut builds = Builds::default();
             builds.allow(most);
             let mut waiting: BTreeMap<Waiter, Version> = BTreeMap::new();
-            let mut orders: Vec<Order> = Vec::new();
+            let mut orders: Vec<BuildOrder> = Vec::new();
             let mut next_id = 0;
             // As in fnd: functions are installed or refused at once.
-            let take = |orders: &mut Vec<Order>, waiting: &mut BTreeMap<Waiter, Version>, more: Vec<Order>| {
+            let take = |orders: &mut Vec<BuildOrder>, waiting: &mut BTreeMap<Waiter, Version>, more: Vec<BuildOrder>| {
                 for order in more {
                     match order {
-                        Order::Install(functions) | Order::Refuse(functions, _) => {
+                        BuildOrder::Install(functions) | BuildOrder::Refuse(functions, _) => {
                             for function in functions {
                                 assert!(waiting.remove(&function).is_some(), "it did not wait");
                             }
@@ -498,20 +506,20 @@ mod tests {
                 }
             };
             let mut left: BTreeMap<Lane, Version> = BTreeMap::new();
-            let mut turn = |builds: &mut Builds, orders: &mut Vec<Order>, which: usize, good: bool| {
+            let mut turn = |builds: &mut Builds, orders: &mut Vec<BuildOrder>, which: usize, good: bool| {
                 if orders.is_empty() {
                     return Vec::new();
                 }
                 match orders.remove(which % orders.len()) {
-                    Order::Clear(lane) => {
+                    BuildOrder::Clear(lane) => {
                         left.remove(&lane);
                         builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
-                    Order::Seal(lane, tree) => {
+                    BuildOrder::Seal(lane, tree) => {
                         assert_eq!(left.remove(&lane), Some(tree), "of another build");
                         builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
-                    Order::Build(lane, tree) => {
+                    BuildOrder::Build(lane, tree) => {
                         assert_eq!(left.get(&lane), None, "an earlier build's files are there");
                         next_id += 1;
                         if next_id % 5 == 0 {
@@ -524,7 +532,7 @@ mod tests {
                         assert_eq!(builds.built_by(InvocationId(next_id)), good.then_some(tree));
                         builds.ended(InvocationId(next_id), if next_id % 3 == 0 { none() } else { Ok(()) })
                     }
-                    Order::Install(_) | Order::Refuse(..) => Vec::new(),
+                    BuildOrder::Install(_) | BuildOrder::Refuse(..) => Vec::new(),
                 }
             };
             for (what, which, good) in steps {
@@ -545,7 +553,7 @@ mod tests {
                         take(&mut orders, &mut waiting, more);
                     }
                 }
-                let building = orders.iter().filter(|order| matches!(order, Order::Build(..) | Order::Seal(..)));
+                let building = orders.iter().filter(|order| matches!(order, BuildOrder::Build(..) | BuildOrder::Seal(..)));
                 prop_assert!(building.count() <= usize::try_from(most).unwrap(), "more than there are lanes");
                 let mut trees = builds.trees();
                 trees.sort_unstable();

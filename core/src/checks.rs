@@ -26,7 +26,7 @@ pub struct Checks {
     of: BTreeMap<FunctionName, Check>,
     /// The functions whose checks are ready, in the order in which they are run.
     ready: VecDeque<FunctionName>,
-    running: Option<Running>,
+    running: Option<RunningCheck>,
 }
 
 /// The check of a file.
@@ -35,13 +35,13 @@ struct Check {
     /// The version that it is about.
     version: Version,
     since_ms: u64,
-    step: Step,
+    step: CheckStep,
     /// Whether a run with other files ended without a result for it.
     alone: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum CheckStep {
     /// The spawner is to be asked for it.
     Due,
     /// The spawner was asked.
@@ -54,7 +54,7 @@ enum Step {
 
 /// The run of checks.
 #[derive(Debug)]
-struct Running {
+struct RunningCheck {
     check: Version,
     /// The functions, and the versions of them that it checks.
     files: Vec<(FunctionName, Version)>,
@@ -80,9 +80,9 @@ impl Checks {
         let known = self.of.get_mut(function).filter(|check| check.version == version);
         if let Some(check) = known {
             // The spawner that was asked may be gone, or its answer may have been about other files.
-            let again = matches!(check.step, Step::Due | Step::Asked);
+            let again = matches!(check.step, CheckStep::Due | CheckStep::Asked);
             if again {
-                check.step = Step::Due;
+                check.step = CheckStep::Due;
             }
             return again;
         }
@@ -90,7 +90,7 @@ impl Checks {
         let check = Check {
             version,
             since_ms: now_ms,
-            step: Step::Due,
+            step: CheckStep::Due,
             alone: false,
         };
         self.of.insert(function.clone(), check);
@@ -107,15 +107,15 @@ impl Checks {
     /// Returns whether the spawner is to be asked for the check of a function only later: enough files are ready.
     #[must_use]
     pub fn is_held(&self, function: &FunctionName) -> bool {
-        let is_due = self.of.get(function).is_some_and(|check| check.step == Step::Due);
+        let is_due = self.of.get(function).is_some_and(|check| check.step == CheckStep::Due);
         is_due && self.ready.iter().map(|ready| self.bytes(ready)).sum::<usize>() > READY_BYTES
     }
 
     /// Returns whether the spawner is to be asked for the check of a function; once.
     pub fn is_due(&mut self, function: &FunctionName) -> bool {
         match self.of.get_mut(function) {
-            Some(check) if check.step == Step::Due => {
-                check.step = Step::Asked;
+            Some(check) if check.step == CheckStep::Due => {
+                check.step = CheckStep::Asked;
                 true
             }
             _ => false,
@@ -125,20 +125,22 @@ impl Checks {
     /// Returns whether the spawner was asked for the check of a function and has not answered.
     #[must_use]
     pub fn is_asked(&self, function: &FunctionName) -> bool {
-        self.of.get(function).is_some_and(|check| check.step == Step::Asked)
+        self.of
+            .get(function)
+            .is_some_and(|check| check.step == CheckStep::Asked)
     }
 
     /// Handles the spawner's answer: this version of fnd's own function checks so many bytes of files.
     pub fn ready(&mut self, function: &FunctionName, version: Version, bytes: usize) {
-        if let Some(check) = self.of.get_mut(function).filter(|check| check.step == Step::Asked) {
-            check.step = Step::Ready(version, bytes);
+        if let Some(check) = self.of.get_mut(function).filter(|check| check.step == CheckStep::Asked) {
+            check.step = CheckStep::Ready(version, bytes);
             self.ready.push_back(function.clone());
         }
     }
 
     fn bytes(&self, function: &FunctionName) -> usize {
         match self.of.get(function).map(|check| &check.step) {
-            Some(Step::Ready(_, bytes)) => *bytes,
+            Some(CheckStep::Ready(_, bytes)) => *bytes,
             _ => 0,
         }
     }
@@ -152,7 +154,8 @@ impl Checks {
         let mut batch: Option<(Version, bool)> = None;
         let (mut files, mut room) = (Vec::new(), BATCH_BYTES);
         self.ready.retain(|function| {
-            let Some((check, &Step::Ready(version, bytes))) = self.of.get(function).map(|check| (check, &check.step))
+            let Some((check, &CheckStep::Ready(version, bytes))) =
+                self.of.get(function).map(|check| (check, &check.step))
             else {
                 return false; // an earlier run was about the same files
             };
@@ -171,7 +174,7 @@ impl Checks {
         });
         let (check, _) = batch?;
         let functions = files.iter().map(|(function, _)| function.clone()).collect();
-        self.running = Some(Running { check, files, id: None });
+        self.running = Some(RunningCheck { check, files, id: None });
         Some((check, functions))
     }
 
@@ -198,7 +201,7 @@ impl Checks {
         for (function, version) in running.files {
             let check = self.of.get_mut(&function).filter(|check| check.version == version);
             // A file that was edited and put back meanwhile has another check, which is on its way.
-            let Some(check) = check.filter(|check| matches!(check.step, Step::Ready(..))) else {
+            let Some(check) = check.filter(|check| matches!(check.step, CheckStep::Ready(..))) else {
                 continue;
             };
             let found = results.remove(&function);
@@ -209,7 +212,7 @@ impl Checks {
                 }
                 continue;
             };
-            check.step = Step::Over(result.clone());
+            check.step = CheckStep::Over(result.clone());
             over.push((function, result));
         }
         over
@@ -218,7 +221,7 @@ impl Checks {
     /// Handles a check that cannot be prepared.
     pub fn cannot(&mut self, function: &FunctionName, why: &str) {
         if let Some(check) = self.of.get_mut(function) {
-            check.step = Step::Over(CheckResult::Unchecked(why.to_owned()));
+            check.step = CheckStep::Over(CheckResult::Unchecked(why.to_owned()));
         }
     }
 
@@ -227,8 +230,8 @@ impl Checks {
     pub fn result(&self, function: &FunctionName, version: Version) -> Option<&CheckResult> {
         let check = self.of.get(function).filter(|check| check.version == version)?;
         match &check.step {
-            Step::Over(result) => Some(result),
-            Step::Due | Step::Asked | Step::Ready(..) => None,
+            CheckStep::Over(result) => Some(result),
+            CheckStep::Due | CheckStep::Asked | CheckStep::Ready(..) => None,
         }
     }
 
@@ -236,21 +239,21 @@ impl Checks {
     #[must_use]
     pub fn waiting(&self, function: &FunctionName) -> Option<(Version, u64)> {
         let check = self.of.get(function)?;
-        (!matches!(check.step, Step::Over(_))).then_some((check.version, check.since_ms))
+        (!matches!(check.step, CheckStep::Over(_))).then_some((check.version, check.since_ms))
     }
 
     /// Returns whether no function waits for its check.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.of.values().all(|check| matches!(check.step, Step::Over(_)))
+        self.of.values().all(|check| matches!(check.step, CheckStep::Over(_)))
     }
 
     /// Returns the versions of fnd's own function that are needed yet.
     #[must_use]
     pub fn needed(&self) -> Vec<Version> {
         let ready = self.of.values().filter_map(|check| match check.step {
-            Step::Ready(version, _) => Some(version),
-            Step::Due | Step::Asked | Step::Over(_) => None,
+            CheckStep::Ready(version, _) => Some(version),
+            CheckStep::Due | CheckStep::Asked | CheckStep::Over(_) => None,
         });
         ready.chain(self.running.iter().map(|running| running.check)).collect()
     }

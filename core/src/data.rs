@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 /// A holder of bytes.
-pub trait Held: Debug + Send + Sync {
+pub trait BytesOwner: Debug + Send + Sync {
     /// Returns the number of bytes.
     fn size(&self) -> u64;
 
@@ -21,9 +21,9 @@ pub trait Held: Debug + Send + Sync {
 }
 
 /// The owner of a view of bytes in memory.
-struct View(Data);
+struct DataView(Data);
 
-impl AsRef<[u8]> for View {
+impl AsRef<[u8]> for DataView {
     fn as_ref(&self) -> &[u8] {
         match self.0.bytes() {
             Ok(Cow::Borrowed(bytes)) => bytes,
@@ -32,7 +32,7 @@ impl AsRef<[u8]> for View {
     }
 }
 
-impl Held for Box<[u8]> {
+impl BytesOwner for Box<[u8]> {
     fn size(&self) -> u64 {
         self.len() as u64
     }
@@ -44,12 +44,12 @@ impl Held for Box<[u8]> {
 
 /// Shared, immutable bytes.
 #[derive(Debug, Clone)]
-pub struct Data(Arc<dyn Held>);
+pub struct Data(Arc<dyn BytesOwner>);
 
 impl Data {
     /// Wraps a holder of bytes.
     #[must_use]
-    pub fn new(held: impl Held + 'static) -> Self {
+    pub fn new(held: impl BytesOwner + 'static) -> Self {
         Self(Arc::new(held))
     }
 
@@ -73,7 +73,7 @@ impl Data {
     /// The bytes are on a disk that cannot be read.
     pub fn view(&self) -> io::Result<Bytes> {
         match self.bytes()? {
-            Cow::Borrowed(_) => Ok(Bytes::from_owner(View(self.clone()))),
+            Cow::Borrowed(_) => Ok(Bytes::from_owner(DataView(self.clone()))),
             Cow::Owned(bytes) => Ok(bytes.into()),
         }
     }

@@ -51,7 +51,7 @@ pub fn in_order(json: &[u8]) -> Option<String> {
 }
 
 fn compacted(json: &[u8], sorted: bool) -> Option<String> {
-    let mut reader = Reader::of(json)?;
+    let mut reader = JsonReader::of(json)?;
     let mut compact = String::with_capacity(json.len());
     reader.value(&mut compact, sorted)?;
     Some(compact)
@@ -74,12 +74,12 @@ pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value)
 }
 
 /// Reads a text that is known to be JSON.
-pub(crate) struct Reader<'a> {
+pub(crate) struct JsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Returns the reader of a text. Returns nothing where the text is not JSON, or too deep.
     pub(crate) fn of(json: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(json).ok()?;

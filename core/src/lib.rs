@@ -12,7 +12,7 @@
 //! - `checks`: which files have their syntax checked before they serve
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
-//! - `examined`: the output of `fnd --examine`
+//! - `verify_report`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
 //! - `glob`: patterns with `*`
 //! - `idempotency`: what makes two requests the same one
@@ -22,16 +22,14 @@
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `protocol`: messages between fnd and a worker
 //! - `quota`: quotas of home and cache
-//! - `recent`: values that many functions have alike, stored once
+//! - `interned`: values that many functions have alike, stored once
 //! - `record`: what is stored of invocations and attempts
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `report`: what happened, for people and programs
-//! - `state`: what a change of a key of the state needs, and what it leads to
+//! - `kv`: what a change of a key of the state needs, and what it leads to
 //! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `trace`: trace contexts of requests and attempts
-//! - `triggers`: what starts functions
-//! - `triggers`: what a trigger decides before it submits
-//! - `triggers`: what triggers decide
+//! - `triggers`: what each kind of trigger decides before it submits
 
 #![warn(missing_docs)]
 
@@ -43,21 +41,21 @@ pub mod builds;
 pub mod checks;
 pub mod data;
 pub mod durations;
-pub mod examined;
 pub mod explain;
 pub mod glob;
 pub mod idempotency;
 pub mod instant;
+pub mod interned;
 pub mod json;
+pub mod kv;
 pub mod mask;
 pub mod outcome;
 pub mod protocol;
 pub mod quota;
-pub mod recent;
 pub mod record;
 pub mod release;
 pub mod report;
-pub mod state;
 pub mod supervisor;
 pub mod trace;
 pub mod triggers;
+pub mod verify_report;

@@ -202,12 +202,12 @@ impl Reason {
 
     /// Returns the final state of an invocation that ended with this reason.
     #[must_use]
-    pub fn final_state(self) -> State {
+    pub fn final_state(self) -> RunState {
         match self.class() {
-            Class::Success => State::Succeeded,
-            Class::Cancelled => State::Cancelled,
-            Class::Interrupted => State::Interrupted,
-            Class::Skipped => State::Skipped,
+            Class::Success => RunState::Succeeded,
+            Class::Cancelled => RunState::Cancelled,
+            Class::Interrupted => RunState::Interrupted,
+            Class::Skipped => RunState::Skipped,
             Class::Transient
             | Class::ExecuteAgain
             | Class::Failed
@@ -216,7 +216,7 @@ impl Reason {
             | Class::Oom
             | Class::Signal
             | Class::Spawn
-            | Class::Deadline => State::Failed,
+            | Class::Deadline => RunState::Failed,
         }
     }
 }
@@ -264,7 +264,7 @@ impl<'de> Deserialize<'de> for Reason {
 
 words! {
     /// State of an invocation.
-    pub enum State {
+    pub enum RunState as "State" {
         /// Accepted; waits for a place.
         Queued = "queued",
         /// An attempt is running.
@@ -322,7 +322,7 @@ words! {
     }
 }
 
-impl State {
+impl RunState {
     /// Says whether the state is final.
     #[must_use]
     pub fn is_final(self) -> bool {

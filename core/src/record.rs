@@ -2,15 +2,15 @@
 //!
 //! Wall-clock instants are Unix milliseconds, durations are microseconds, sizes are bytes.
 
-use crate::access::Reach;
+use crate::access::Permissions;
 use crate::data::Data;
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
 use crate::triggers::cause::Cause;
 use crate::triggers::file::memory::FileMark;
-use crate::triggers::schedule::Mark;
+use crate::triggers::schedule::LastSlot;
 use bytes::Bytes;
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -77,7 +77,7 @@ pub struct Accepted {
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`).
     pub origin: Option<InvocationId>,
     /// For trigger `schedule`: the schedule's mark after it, stored in the same transaction.
-    pub mark: Option<Mark>,
+    pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it, in the same transaction.
     pub files: Vec<FileMark>,
 }
@@ -286,7 +286,7 @@ pub struct InvocationRecord {
     /// Whether it was on disk before it was acknowledged, as [`Accepted::durable`]. No caller waits for such work.
     pub durable: bool,
     /// State.
-    pub state: State,
+    pub state: RunState,
     /// When it was accepted.
     pub accepted_ms: u64,
     /// When its first attempt began.
@@ -328,21 +328,21 @@ impl InvocationRecord {
     pub fn ends_as_dead_letter(&self) -> bool {
         match self.state {
             // A caller that waits learns of the failure.
-            State::Failed | State::Interrupted => self.durable,
-            State::Queued
-            | State::Running
-            | State::Waiting
-            | State::Polling
-            | State::Succeeded
-            | State::Cancelled
-            | State::Skipped => false,
+            RunState::Failed | RunState::Interrupted => self.durable,
+            RunState::Queued
+            | RunState::Running
+            | RunState::Waiting
+            | RunState::Polling
+            | RunState::Succeeded
+            | RunState::Cancelled
+            | RunState::Skipped => false,
         }
     }
 
     /// Returns the limit that ran out and made the invocation fail; nothing for any other end.
     #[must_use]
     pub fn gave_up(&self) -> Option<Exhausted> {
-        self.exhausted.filter(|_| self.state == State::Failed)
+        self.exhausted.filter(|_| self.state == RunState::Failed)
     }
 
     /// Says whether the invocation is over and at least one attempt of it began: it counts in its function's `runs`.
@@ -355,7 +355,7 @@ impl InvocationRecord {
     /// kept of all work but calls that succeeded: the caller of such a call has its result.
     #[must_use]
     pub fn keeps_payload(&self) -> bool {
-        self.durable || self.state != State::Succeeded
+        self.durable || self.state != RunState::Succeeded
     }
 }
 
@@ -365,7 +365,7 @@ pub struct InvocationFilter {
     /// Invocations of this function.
     pub function: Option<FunctionName>,
     /// Invocations in this state.
-    pub state: Option<State>,
+    pub state: Option<RunState>,
     /// Invocations whose last reason is this one.
     pub reason: Option<Reason>,
     /// Invocations with this trigger.
@@ -389,7 +389,7 @@ pub struct InvocationFilter {
     /// Whether to add up what the attempts of each invocation used.
     pub usage: bool,
     /// Only invocations of functions that the caller may view.
-    pub reach: Reach,
+    pub reach: Permissions,
 }
 
 /// What all attempts of an invocation used. Attempts that shared their worker do not count, because their usage cannot
@@ -453,7 +453,7 @@ mod tests {
         }
     }
 
-    fn record(trigger: Trigger, durable: bool, state: State) -> InvocationRecord {
+    fn record(trigger: Trigger, durable: bool, state: RunState) -> InvocationRecord {
         InvocationRecord {
             id: InvocationId(1),
             function: FunctionName::new("f").unwrap(),
@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn the_end_of_durable_work_decides_on_dead_letter_and_payload() {
-        use State::{Cancelled, Failed, Interrupted, Polling, Queued, Running, Skipped, Succeeded, Waiting};
+        use RunState::{Cancelled, Failed, Interrupted, Polling, Queued, Running, Skipped, Succeeded, Waiting};
         let unended = [Queued, Running, Waiting, Polling];
         let ended = [Succeeded, Failed, Interrupted, Cancelled, Skipped];
         for state in unended.into_iter().chain(ended) {
@@ -524,9 +524,9 @@ mod tests {
     #[test]
     fn only_an_invocation_that_failed_gave_up() {
         for (state, exhausted, expected) in [
-            (State::Failed, Some(Exhausted::Retries), Some(Exhausted::Retries)),
-            (State::Failed, None, None),
-            (State::Cancelled, Some(Exhausted::Deadline), None),
+            (RunState::Failed, Some(Exhausted::Retries), Some(Exhausted::Retries)),
+            (RunState::Failed, None, None),
+            (RunState::Cancelled, Some(Exhausted::Deadline), None),
         ] {
             let record = InvocationRecord {
                 exhausted,

@@ -9,7 +9,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
 use fnd_core::api::{FunctionList, InvocationList, ReleaseList, ReleaseView};
 use fnd_core::explain::REASONS;
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(crate) fn functions_and_runs() -> ArgValueCandidates {
 
 /// States of runs.
 pub(crate) fn states() -> ArgValueCandidates {
-    words(State::ALL.map(State::as_str).to_vec())
+    words(RunState::ALL.map(RunState::as_str).to_vec())
 }
 
 /// Triggers of runs.

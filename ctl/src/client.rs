@@ -1,6 +1,6 @@
 //! The client of the control socket. Each request has its own HTTP/1.1 connection.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Problem;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -54,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is a refusal.
-    pub(crate) async fn get(&self, path: &str) -> Result<Reply, Failure> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Reply, CommandFailure> {
         self.send(request(Method::GET, path, &[], Bytes::new())?).await
     }
 
@@ -62,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is a refusal.
-    pub(crate) async fn post(&self, path: &str) -> Result<Reply, Failure> {
+    pub(crate) async fn post(&self, path: &str) -> Result<Reply, CommandFailure> {
         self.send(request(Method::POST, path, &[], Bytes::new())?).await
     }
 
@@ -70,7 +70,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is a refusal.
-    pub(crate) async fn send(&self, request: Outgoing) -> Result<Reply, Failure> {
+    pub(crate) async fn send(&self, request: Outgoing) -> Result<Reply, CommandFailure> {
         let Streaming { response, connection } = self.open(request).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(|error| self.broke_off(&error))?.to_bytes();
@@ -86,10 +86,10 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is a refusal.
-    pub(crate) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
+    pub(crate) async fn stream(&self, path: &str) -> Result<BodyPieces, CommandFailure> {
         let lines = [("accept".to_owned(), "application/x-ndjson".to_owned())];
         let Streaming { response, connection } = self.open(request(Method::GET, path, &lines, Bytes::new())?).await?;
-        Ok(Pieces {
+        Ok(BodyPieces {
             body: response.into_body(),
             kept: Vec::new(),
             _connection: connection,
@@ -100,19 +100,20 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is a refusal.
-    pub(crate) async fn download(&self, path: &str) -> Result<(u64, Pieces), Failure> {
+    pub(crate) async fn download(&self, path: &str) -> Result<(u64, BodyPieces), CommandFailure> {
         let Streaming { response, connection } = self.open(request(Method::GET, path, &[], Bytes::new())?).await?;
-        let pieces = Pieces {
+        let pieces = BodyPieces {
             body: response.into_body(),
             kept: Vec::new(),
             _connection: connection,
         };
         let size = hyper::body::Body::size_hint(&pieces.body).exact();
-        let size = size.ok_or_else(|| Failure::new(Exit::NotReachable, "fnd's answer does not state its length"))?;
+        let size =
+            size.ok_or_else(|| CommandFailure::new(Exit::NotReachable, "fnd's answer does not state its length"))?;
         Ok((size, pieces))
     }
 
-    async fn open(&self, mut request: Outgoing) -> Result<Streaming, Failure> {
+    async fn open(&self, mut request: Outgoing) -> Result<Streaming, CommandFailure> {
         if let Some(id) = &self.invocation {
             let headers = request.headers_mut();
             headers.entry("fnd-invocation").or_insert_with(|| id.clone());
@@ -137,7 +138,7 @@ impl Client {
             Ok(problem) => problem.into(),
             Err(_) => {
                 let path = self.path.display();
-                Failure::new(
+                CommandFailure::new(
                     Exit::NotReachable,
                     format!("the server at `{path}` is not fnd: it answered {status} without a problem document"),
                 )
@@ -145,7 +146,7 @@ impl Client {
         })
     }
 
-    async fn connect(&self) -> Result<(SendRequest<Full<Bytes>>, JoinSet<()>), Failure> {
+    async fn connect(&self) -> Result<(SendRequest<Full<Bytes>>, JoinSet<()>), CommandFailure> {
         let stream = UnixStream::connect(&self.path)
             .await
             .map_err(|error| self.unreachable(&error))?;
@@ -159,11 +160,11 @@ impl Client {
         Ok((sender, owner))
     }
 
-    fn unreachable(&self, error: &std::io::Error) -> Failure {
+    fn unreachable(&self, error: &std::io::Error) -> CommandFailure {
         let path = self.path.display();
         match error.kind() {
             ErrorKind::PermissionDenied => {
-                Failure::new(Exit::NotAllowed, format!("you may not use the control socket `{path}`")).help(
+                CommandFailure::new(Exit::NotAllowed, format!("you may not use the control socket `{path}`")).help(
                     "run it with sudo, or add yourself to group fnd: `sudo usermod -aG fnd $USER`, then log in again",
                 )
             }
@@ -175,20 +176,20 @@ impl Client {
         }
     }
 
-    fn is_it_running(&self, message: String) -> Failure {
+    fn is_it_running(&self, message: String) -> CommandFailure {
         let start = if self.user {
             "`systemctl --user status fnd`, `fnd --user`"
         } else {
             "`systemctl status fnd`"
         };
-        Failure::new(Exit::NotReachable, message).help(format!(
+        CommandFailure::new(Exit::NotReachable, message).help(format!(
             "is fnd running? {start}, or `make run` in a checkout; another socket is named with --socket or FND_SOCKET"
         ))
     }
 
-    fn broke_off(&self, error: &hyper::Error) -> Failure {
+    fn broke_off(&self, error: &hyper::Error) -> CommandFailure {
         let path = self.path.display();
-        Failure::new(
+        CommandFailure::new(
             Exit::NotReachable,
             format!("the connection to `{path}` broke off: {error}"),
         )
@@ -275,18 +276,18 @@ struct Streaming {
 }
 
 /// A body that comes piece by piece.
-pub(crate) struct Pieces {
+pub(crate) struct BodyPieces {
     body: Incoming,
     kept: Vec<u8>,
     _connection: JoinSet<()>,
 }
 
-impl Pieces {
+impl BodyPieces {
     /// Returns the next bytes; `None` after the last.
     ///
     /// # Errors
     /// The connection breaks off.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, CommandFailure> {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
@@ -295,7 +296,7 @@ impl Pieces {
                     _ => {}
                 },
                 Some(Err(error)) => {
-                    return Err(Failure::new(
+                    return Err(CommandFailure::new(
                         Exit::NotReachable,
                         format!("the connection to fnd broke off: {error}"),
                     ));
@@ -308,7 +309,7 @@ impl Pieces {
     ///
     /// # Errors
     /// The connection breaks off.
-    pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, CommandFailure> {
         loop {
             while let Some(end) = self.kept.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.kept.drain(..=end).collect();
@@ -322,7 +323,7 @@ impl Pieces {
                 None => return Ok(Some(std::mem::take(&mut self.kept))),
                 Some(Ok(frame)) => self.kept.extend(frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => {
-                    return Err(Failure::new(
+                    return Err(CommandFailure::new(
                         Exit::NotReachable,
                         format!("the connection to fnd broke off: {error}"),
                     ));
@@ -341,14 +342,14 @@ pub(crate) fn request(
     path: &str,
     headers: &[(String, String)],
     body: Bytes,
-) -> Result<Outgoing, Failure> {
+) -> Result<Outgoing, CommandFailure> {
     let mut request = Request::builder().method(method).uri(path).header(HOST, "fnd");
     for (name, value) in headers {
         request = request.header(name.as_str(), value.as_str());
     }
     request
         .body(Full::new(body))
-        .map_err(|error| Failure::usage(format!("this request is not valid in HTTP: {error}")))
+        .map_err(|error| CommandFailure::usage(format!("this request is not valid in HTTP: {error}")))
 }
 
 /// All characters except RFC 3986's unreserved ones.

@@ -82,7 +82,7 @@ impl Exit {
     ///
     /// # Errors
     /// Standard output cannot be written for another reason.
-    pub(crate) fn after(self, printed: Result<(), Failure>) -> Result<Self, Failure> {
+    pub(crate) fn after(self, printed: Result<(), CommandFailure>) -> Result<Self, CommandFailure> {
         match printed {
             Err(failure) if failure.exit != Self::Fine => Err(failure),
             Ok(()) | Err(_) => Ok(self),
@@ -92,7 +92,7 @@ impl Exit {
 
 /// Why a command did not succeed, for people.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub(crate) exit: Exit,
     /// The problem: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
@@ -104,7 +104,7 @@ pub(crate) struct Failure {
     pub(crate) unknown: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     /// Returns a failure without advice.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Failure {
     }
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for CommandFailure {
     fn from(problem: Problem) -> Self {
         let exit = Code::parse(&problem.code).map_or(Exit::FunctionFailed, Exit::of);
         let never_started = problem.reason.is_some_and(|reason| reason.class() == Class::Skipped);

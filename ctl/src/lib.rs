@@ -9,7 +9,7 @@
 //! - `commands`: the verbs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
-//! - `habits`: advice for verbs of other tools
+//! - `suggestions`: advice for verbs of other tools
 //! - `interpreters`: interpreters that fndctl installs
 //! - `lazy`: options of verbs, made when they are needed
 //! - `local`: places and a judge for verbs that need no daemon
@@ -22,11 +22,11 @@ mod commands;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod habits;
 mod interpreters;
 mod lazy;
 mod local;
 mod output;
+mod suggestions;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use clap_complete::CompleteEnv;
@@ -35,9 +35,9 @@ use cli::{Cli, Format, Options, Printing, Verb};
 use client::Client;
 use commands::Context;
 use commands::kubeless::PROGRAM;
-use exit::{Exit, Failure};
+use exit::{CommandFailure, Exit};
 use lazy::Lazy;
-use output::{Jq, Output, Wanted};
+use output::{ColorChoice, Jq, Output};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,9 +82,12 @@ fn completion_of(program: &str, shell: &str) -> io::Result<Vec<u8>> {
 /// Returns the JSON Schemas for editors, by the names of their files.
 #[must_use]
 pub fn schemas() -> [(&'static str, String); 2] {
-    use fnd_manifest::schema::json::File;
-    [("manifest.json", File::Manifest), ("config.json", File::Configuration)]
-        .map(|(name, file)| (name, commands::schema::text(file)))
+    use fnd_manifest::schema::json::SchemaFile;
+    [
+        ("manifest.json", SchemaFile::Manifest),
+        ("config.json", SchemaFile::Configuration),
+    ]
+    .map(|(name, file)| (name, commands::schema::text(file)))
 }
 
 /// Runs the command line of the process and returns the exit code.
@@ -136,7 +139,7 @@ fn kubeless() -> clap::Command {
 
 /// Prints why clap refuses a command line, or the help that was asked for, and returns the exit code.
 fn refused(error: &clap::Error) -> ExitCode {
-    if let Some(failure) = habits::advice(error) {
+    if let Some(failure) = suggestions::advice(error) {
         output::failure(&failure);
         return failure.exit.into();
     }
@@ -145,7 +148,7 @@ fn refused(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8).into()
 }
 
-fn run(cli: Cli) -> Result<Exit, Failure> {
+fn run(cli: Cli) -> Result<Exit, CommandFailure> {
     // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = match &cli.verb {
         Verb::New(_)
@@ -166,7 +169,8 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
+    let runtime =
+        runtime.map_err(|error| CommandFailure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
     let done = runtime.block_on(async {
         match perform(cli.verb, &context).await {
             Err(failure) => Err(commands::names::suggest(&context, failure).await),
@@ -179,17 +183,17 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
 }
 
 /// Returns how a verb prints.
-fn wanted(printing: &Printing, verb: &Verb) -> Result<Wanted, Failure> {
+fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailure> {
     let mut format = if printing.json { Format::Json } else { printing.output };
     let jq = printing.jq.as_deref().map(Jq::new).transpose()?;
     if jq.is_some() {
         if !matches!(format, Format::Table | Format::Json) {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "`--jq` prints values of JSON: it has no other `-o` than `json`",
             ));
         }
         if matches!(verb, Verb::Completion(_) | Verb::Explain(_)) {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "`--jq` needs JSON, which `completion` and `explain` do not print",
             ));
         }
@@ -199,7 +203,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<Wanted, Failure> {
     if printing.quiet && format == Format::Table && prints_table(verb) {
         format = Format::Name;
     }
-    Ok(Wanted {
+    Ok(ColorChoice {
         format,
         headers: !printing.no_headers,
         quiet: printing.quiet,
@@ -236,7 +240,7 @@ fn pages(verb: &Verb) -> bool {
 }
 
 /// Refuses a format that a verb does not have.
-fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
+fn fits(format: Format, verb: &Verb) -> Result<(), CommandFailure> {
     let prints_bytes = matches!(
         verb,
         Verb::Invoke(_)
@@ -249,12 +253,12 @@ fn fits(format: Format, verb: &Verb) -> Result<(), Failure> {
     );
     if format == Format::Raw && !prints_bytes {
         let message = "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs`, `cat` and `state get` have it";
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
                        `releases`, `runtimes`, `schedules`, `secret`, `binding`, `state`, `home` and `sizes` have it";
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     Ok(())
 }
@@ -285,7 +289,7 @@ fn prints_table(verb: &Verb) -> bool {
     )
 }
 
-async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
+async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> {
     use commands as c;
     match verb {
         Verb::Status(Lazy(args)) => c::status::run(context, args).await,
@@ -348,7 +352,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Returns the socket that is named, the user's own, or that of an installed system.
-fn socket(named: Option<PathBuf>, user: bool) -> Result<PathBuf, Failure> {
+fn socket(named: Option<PathBuf>, user: bool) -> Result<PathBuf, CommandFailure> {
     if let Some(path) = named {
         return Ok(path);
     }
@@ -357,7 +361,7 @@ fn socket(named: Option<PathBuf>, user: bool) -> Result<PathBuf, Failure> {
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) if !directory.is_empty() => Ok(PathBuf::from(directory).join("fnd/control.sock")),
-        _ => Err(Failure::usage(
+        _ => Err(CommandFailure::usage(
             "--user needs XDG_RUNTIME_DIR, which a login session sets",
         )),
     }

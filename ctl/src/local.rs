@@ -1,6 +1,6 @@
 //! The places of an installation, and a judge, for verbs that need no daemon.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The places of configuration, functions, runtimes and state.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct LocalPlaces {
     /// Configuration file.
     pub(crate) config: PathBuf,
     /// Functions directories, the first wins.
@@ -23,7 +23,7 @@ pub(crate) struct Places {
     pub(crate) state: PathBuf,
 }
 
-impl Places {
+impl LocalPlaces {
     /// Returns the directory of the interpreters that a user has installed, beside the user's own runtimes.
     pub(crate) fn interpreters(&self) -> PathBuf {
         let own = self.runtimes.last().map_or(Path::new(""), PathBuf::as_path);
@@ -47,7 +47,7 @@ impl Places {
     ///
     /// # Errors
     /// The user has no home.
-    pub(crate) fn of(user: bool) -> Result<Self, Failure> {
+    pub(crate) fn of(user: bool) -> Result<Self, CommandFailure> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Ok(Self::usual(user)?.with(set))
     }
@@ -65,7 +65,7 @@ impl Places {
     }
 
     /// Returns the places without a look at the environment.
-    fn usual(user: bool) -> Result<Self, Failure> {
+    fn usual(user: bool) -> Result<Self, CommandFailure> {
         let installed = PathBuf::from(shipped::INSTALLED);
         if !user {
             return Ok(Self {
@@ -75,7 +75,7 @@ impl Places {
                 state: "/var/lib/fnd".into(),
             });
         }
-        let home = std::env::home_dir().ok_or_else(|| Failure::usage("--user needs HOME in the environment"))?;
+        let home = std::env::home_dir().ok_or_else(|| CommandFailure::usage("--user needs HOME in the environment"))?;
         let xdg = |name: &str, default: &str| {
             let base = std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
             base.join("fnd")
@@ -94,7 +94,7 @@ impl Places {
 ///
 /// # Errors
 /// There is none; the message says where it was looked for.
-pub(crate) fn fnd() -> Result<PathBuf, Failure> {
+pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
@@ -107,7 +107,7 @@ pub(crate) fn fnd() -> Result<PathBuf, Failure> {
     places.dedup();
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
-        Failure::new(
+        CommandFailure::new(
             Exit::FunctionFailed,
             format!("the program `fnd` is missing: looked for {}", places.join(", ")),
         )
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn a_variable_of_fnd_names_a_place_for_fndctl_too() {
-        let usual = Places::usual(false).expect("it needs no home");
+        let usual = LocalPlaces::usual(false).expect("it needs no home");
         let uploads = Path::new("/var/lib/fnd/functions");
-        let unchanged = Places::usual(false).expect("it needs no home").with(|_| None);
+        let unchanged = LocalPlaces::usual(false).expect("it needs no home").with(|_| None);
         assert_eq!(unchanged.functions, [Path::new("/etc/fnd/functions"), uploads]);
         assert_eq!((&unchanged.config, &unchanged.state), (&usual.config, &usual.state));
         let changed = usual.with(|name| match name {

@@ -20,13 +20,13 @@ mod table;
 mod text;
 
 pub(crate) use jq::Jq;
-pub(crate) use progress::Progress;
-pub(crate) use screen::{Key, Line, Look, Screen};
-pub(crate) use table::{Table, Tone};
+pub(crate) use progress::ProgressLine;
+pub(crate) use screen::{KeyPress, Look, Screen, ScreenLine};
+pub(crate) use table::{TextTable, Tone};
 pub(crate) use text::{escape, wrap};
 
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use anstyle::{AnsiColor, Style};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use jiff::tz::TimeZone;
@@ -47,7 +47,7 @@ pub(crate) struct Output {
     /// Whether only names, ids and results are printed.
     quiet: bool,
     /// How progress is shown.
-    progress: progress::Form,
+    progress: progress::ProgressForm,
     /// The expression of `--jq`, which is applied to each JSON document.
     jq: Option<Rc<Jq>>,
     /// Whether tables have their first line.
@@ -64,7 +64,7 @@ pub(crate) struct Output {
 
 /// How to print, from the command line.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ColorChoice {
     /// The form, from `-o`.
     pub(crate) format: Format,
     /// `--no-headers` was not given.
@@ -82,8 +82,8 @@ pub(crate) struct Wanted {
 impl Output {
     /// Returns an output for this process.
     #[must_use]
-    pub(crate) fn new(wanted: Wanted) -> Self {
-        let Wanted { format, .. } = wanted;
+    pub(crate) fn new(wanted: ColorChoice) -> Self {
+        let ColorChoice { format, .. } = wanted;
         let terminal = io::stdout().is_terminal();
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -107,10 +107,10 @@ impl Output {
             format,
             quiet: wanted.quiet,
             progress: match wanted.progress {
-                _ if wanted.quiet => progress::Form::None,
-                _ if io::stderr().is_terminal() && !dumb => progress::Form::Drawn,
-                true => progress::Form::Lines,
-                false => progress::Form::None,
+                _ if wanted.quiet => progress::ProgressForm::None,
+                _ if io::stderr().is_terminal() && !dumb => progress::ProgressForm::Drawn,
+                true => progress::ProgressForm::Lines,
+                false => progress::ProgressForm::None,
             },
             jq: wanted.jq,
             headers: wanted.headers,
@@ -126,12 +126,12 @@ impl Output {
     /// Returns an output that prints in the same form, without a pager.
     #[must_use]
     pub(crate) fn unpaged(&self) -> Self {
-        Self::new(Wanted {
+        Self::new(ColorChoice {
             format: self.format,
             headers: self.headers,
             quiet: self.quiet,
             jq: self.jq.clone(),
-            progress: self.progress == progress::Form::Lines,
+            progress: self.progress == progress::ProgressForm::Lines,
             pages: false,
         })
     }
@@ -152,7 +152,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn finish(&self) -> Result<(), Failure> {
+    pub(crate) fn finish(&self) -> Result<(), CommandFailure> {
         let Some(text) = self.paged.take() else { return Ok(()) };
         let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_row));
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
@@ -170,8 +170,8 @@ impl Output {
     pub(crate) fn document<T: serde::de::DeserializeOwned>(
         &self,
         body: &[u8],
-        table: impl FnOnce(&T, &Self) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        table: impl FnOnce(&T, &Self) -> Result<(), CommandFailure>,
+    ) -> Result<(), CommandFailure> {
         match self.format {
             Format::Json => self.json(body),
             Format::Yaml => self.yaml(body),
@@ -184,7 +184,7 @@ impl Output {
     ///
     /// # Errors
     /// The expression does not fit the document, or standard output cannot be written.
-    pub(crate) fn json(&self, body: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn json(&self, body: &[u8]) -> Result<(), CommandFailure> {
         match &self.jq {
             None => self.line(&escape_for(self.terminal, &String::from_utf8_lossy(body))),
             Some(jq) => {
@@ -200,11 +200,11 @@ impl Output {
     ///
     /// # Errors
     /// The body is not JSON, or standard output cannot be written.
-    pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), CommandFailure> {
         let value = exact::value(body).map_err(|error| unreadable(&error))?;
         let text = serde_saphyr::to_string(&value);
         let text =
-            text.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to write YAML: {error}")))?;
+            text.map_err(|error| CommandFailure::new(Exit::FunctionFailed, format!("failed to write YAML: {error}")))?;
         self.raw(escape_for(self.terminal, &text).as_bytes())
     }
 
@@ -213,7 +213,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn clear(&self) -> Result<(), Failure> {
+    pub(crate) fn clear(&self) -> Result<(), CommandFailure> {
         // Cursor to the upper left, then erase the display (ECMA-48: CUP, ED).
         self.raw(if self.terminal { b"\x1b[H\x1b[2J" } else { b"\n" })
     }
@@ -222,7 +222,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+    pub(crate) fn table(&self, table: &TextTable) -> Result<(), CommandFailure> {
         if self.format == Format::Name {
             let mut names = table.rows.iter().filter_map(|(_, cells)| cells.first());
             return names.try_for_each(|name| self.line(name));
@@ -252,7 +252,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) -> Result<(), Failure> {
+    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) -> Result<(), CommandFailure> {
         let colour = if self.colours { Colour::Ansi } else { Colour::Plain };
         diagnostics
             .iter()
@@ -263,7 +263,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn line(&self, text: &str) -> Result<(), CommandFailure> {
         self.raw(format!("{text}\n").as_bytes())
     }
 
@@ -271,7 +271,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn heading(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn heading(&self, text: &str) -> Result<(), CommandFailure> {
         self.line(&self.paint(Style::new().bold(), &escape(text, false)))
     }
 
@@ -279,7 +279,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn difference(&self, line: &str) -> Result<(), Failure> {
+    pub(crate) fn difference(&self, line: &str) -> Result<(), CommandFailure> {
         let style = match line.as_bytes().first() {
             _ if line.starts_with("---") || line.starts_with("+++") => Style::new().bold(),
             Some(b'+') => AnsiColor::Green.on_default(),
@@ -294,7 +294,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn remark(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn remark(&self, text: &str) -> Result<(), CommandFailure> {
         if self.quiet { Ok(()) } else { self.line(text) }
     }
 
@@ -302,7 +302,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn wrapped(&self, text: &str, indent: usize) -> Result<(), Failure> {
+    pub(crate) fn wrapped(&self, text: &str, indent: usize) -> Result<(), CommandFailure> {
         self.line(&wrap(text, self.width, indent))
     }
 
@@ -319,7 +319,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
         if self.jq.is_some() {
             return self.json(bytes);
         }
@@ -348,7 +348,7 @@ impl Output {
     ///
     /// # Errors
     /// Standard output cannot be written for another reason.
-    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
         if let Some(paged) = self.paged.borrow_mut().as_mut() {
             paged.extend(bytes);
             return Ok(());
@@ -356,8 +356,8 @@ impl Output {
         let mut out = io::stdout().lock();
         match out.write_all(bytes).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::new(Exit::Fine, "")),
-            Err(error) => Err(Failure::new(
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CommandFailure::new(Exit::Fine, "")),
+            Err(error) => Err(CommandFailure::new(
                 Exit::FunctionFailed,
                 format!("failed to write to standard output: {error}"),
             )),
@@ -370,7 +370,7 @@ impl Output {
     }
 
     /// Prints a table to standard error.
-    pub(crate) fn table_aside(&self, table: &Table) {
+    pub(crate) fn table_aside(&self, table: &TextTable) {
         let lines = table.lines(self.width);
         lines.iter().for_each(|line| self.aside(line));
     }
@@ -398,19 +398,19 @@ impl Output {
     /// Returns whether the progress of work is shown, in any form.
     #[must_use]
     pub(crate) fn reports(&self) -> bool {
-        self.progress != progress::Form::None
+        self.progress != progress::ProgressForm::None
     }
 
     /// Returns a counter of progress.
     #[must_use]
-    pub(crate) fn counter(&self) -> Progress {
-        Progress::counter(self.progress)
+    pub(crate) fn counter(&self) -> ProgressLine {
+        ProgressLine::counter(self.progress)
     }
 
     /// Returns a bar for some bytes.
     #[must_use]
-    pub(crate) fn bytes(&self, what: &str, total: u64) -> Progress {
-        Progress::bytes(self.progress, what, total)
+    pub(crate) fn bytes(&self, what: &str, total: u64) -> ProgressLine {
+        ProgressLine::bytes(self.progress, what, total)
     }
 
     /// Reports progress, or a tip, on standard error and only if that is a terminal.
@@ -430,7 +430,7 @@ impl Output {
 }
 
 /// Prints a failure to standard error.
-pub(crate) fn failure(failure: &Failure) {
+pub(crate) fn failure(failure: &CommandFailure) {
     for problem in &failure.diagnostics {
         say(&format!("{}\n", escape(&problem.render(Colour::Plain), true)));
     }
@@ -451,11 +451,11 @@ fn say(text: &str) {
 ///
 /// # Errors
 /// The body is not a valid `T`.
-pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, CommandFailure> {
     serde_json::from_slice(body).map_err(|error| unreadable(&error))
 }
 
-fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
+fn unreadable(error: &serde_json::Error) -> CommandFailure {
+    CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
         .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
 }

@@ -24,7 +24,7 @@ Examples:
 
 Exit codes: 0 stopped, 1 failed, 2 usage, 75 another daemon holds the state, 78 configuration."
 )]
-pub struct Cli {
+pub struct DaemonCli {
     /// Configuration file; `conf.d/*.toml` beside it are merged over it
     #[arg(long, value_name = "FILE", env = "FND_CONFIG")]
     pub config: Option<PathBuf>,
@@ -167,7 +167,7 @@ pub enum PlacesError {
     },
 }
 
-impl Cli {
+impl DaemonCli {
     /// Returns the places: those named, else those of the system or, with `--user`, of the user.
     ///
     /// # Errors
@@ -271,12 +271,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        DaemonCli::command().debug_assert();
     }
 
     #[test]
     fn named_places_win_and_become_absolute() {
-        let cli = Cli::parse_from(["fnd", "--functions", "a", "--functions", "/b", "--state", "/s"]);
+        let cli = DaemonCli::parse_from(["fnd", "--functions", "a", "--functions", "/b", "--state", "/s"]);
         let places = cli.places().unwrap();
         assert!(places.functions[0].is_absolute() && places.functions[0].ends_with("a"));
         assert_eq!(places.functions[1], PathBuf::from("/b"));

@@ -18,7 +18,7 @@ pub(crate) mod table;
 
 pub(crate) use aside::Replacement;
 pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lost_commits};
-pub(crate) use present::Present;
+pub(crate) use present::PresentFiles;
 pub(crate) use source::{Copies, linked};
 
 use rusqlite::config::DbConfig;

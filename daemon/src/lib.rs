@@ -27,7 +27,7 @@
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
 //! - `uploads`: functions that are uploaded through the API
-//! - `way`: the directories that a path leads through
+//! - `path_steps`: the directories that a path leads through
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -48,6 +48,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod modes;
 pub mod output;
+mod path_steps;
 mod quotas;
 mod report;
 pub mod settings;
@@ -57,10 +58,9 @@ pub mod stream;
 pub mod telemetry;
 pub mod triggers;
 mod uploads;
-mod way;
 pub mod workers;
 
-use cli::Cli;
+use cli::DaemonCli;
 use start::handshake::HandshakeError;
 use tokio::runtime::LocalOptions;
 
@@ -68,7 +68,7 @@ use tokio::runtime::LocalOptions;
 ///
 /// # Errors
 /// Any error that keeps fnd from serving; [`exit_code`] gives each its exit code.
-pub fn run(cli: &Cli) -> anyhow::Result<()> {
+pub fn run(cli: &DaemonCli) -> anyhow::Result<()> {
     allocator::set_bounds();
     // Tasks run on the runtime itself: in a `LocalSet` each wake-up of a task passes two schedulers.
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,12 +1,12 @@
 //! `fnd`: turns files into supervised functions.
 
 use clap::Parser;
-use fnd_daemon::cli::Cli;
+use fnd_daemon::cli::DaemonCli;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = DaemonCli::parse();
     if cli.judge {
         // The spawner sees the end of the process and reports it.
         return fnd_daemon::modes::judge::run(cli.protocol).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);

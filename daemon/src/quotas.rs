@@ -1,7 +1,7 @@
 //! Quotas of home and cache: the processes that measure (`fnd --measure`), and what was told of their results. When a
-//! function is measured is decided by [`Books`].
+//! function is measured is decided by [`QuotaBooks`].
 
-use fnd_core::quota::books::{Books, Failure};
+use fnd_core::quota::books::{MeasurementFailure, QuotaBooks};
 use fnd_core::quota::{LINE_MAX, Measured, Paths};
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
@@ -17,7 +17,7 @@ pub(crate) const LASTS: Duration = Duration::from_secs(15);
 /// The quotas of all functions.
 #[derive(Default)]
 pub(crate) struct Measurements {
-    pub(crate) books: Books,
+    pub(crate) books: QuotaBooks,
     running: BTreeMap<WorkerId, Measurement>,
     /// Why functions may not run, as the supervisor knows it.
     told: BTreeMap<FunctionName, String>,
@@ -31,14 +31,14 @@ struct Measurement {
     /// What it has printed, once that is read; nothing if it was no result.
     said: Option<Option<Measured>>,
     /// Why there may be no result, once it has ended.
-    ended: Option<Failure>,
+    ended: Option<MeasurementFailure>,
 }
 
 /// The end of a measurement.
-pub(crate) struct Done {
+pub(crate) struct MeasurementEnd {
     pub(crate) function: FunctionName,
     pub(crate) tmp: (FunctionId, InvocationId),
-    pub(crate) result: Result<Measured, Failure>,
+    pub(crate) result: Result<Measured, MeasurementFailure>,
 }
 
 impl Measurements {
@@ -54,10 +54,10 @@ impl Measurements {
     }
 
     /// Records that a process was not started.
-    pub(crate) fn not_started(&mut self, worker: WorkerId, why: String) -> Option<Done> {
+    pub(crate) fn not_started(&mut self, worker: WorkerId, why: String) -> Option<MeasurementEnd> {
         let Measurement { function, tmp, .. } = self.running.remove(&worker)?;
-        let result = Err(Failure::NotPossible(why));
-        Some(Done { function, tmp, result })
+        let result = Err(MeasurementFailure::NotPossible(why));
+        Some(MeasurementEnd { function, tmp, result })
     }
 
     /// Returns whether a process of this number measures.
@@ -79,18 +79,18 @@ impl Measurements {
     }
 
     /// Records what a process has printed.
-    pub(crate) fn said(&mut self, worker: WorkerId, said: Option<Measured>) -> Option<Done> {
+    pub(crate) fn said(&mut self, worker: WorkerId, said: Option<Measured>) -> Option<MeasurementEnd> {
         self.running.get_mut(&worker)?.said = Some(said);
         self.done(worker)
     }
 
     /// Records the end of a process.
-    pub(crate) fn ended(&mut self, exited: &Exited) -> Option<Done> {
+    pub(crate) fn ended(&mut self, exited: &Exited) -> Option<MeasurementEnd> {
         self.running.get_mut(&exited.worker)?.ended = Some(failure(exited));
         self.done(exited.worker)
     }
 
-    fn done(&mut self, worker: WorkerId) -> Option<Done> {
+    fn done(&mut self, worker: WorkerId) -> Option<MeasurementEnd> {
         let measurement = self.running.get(&worker)?;
         if measurement.said.is_none() || measurement.ended.is_none() {
             return None;
@@ -102,17 +102,17 @@ impl Measurements {
             ended,
         } = self.running.remove(&worker)?;
         let result = said.flatten().ok_or(ended?);
-        Some(Done { function, tmp, result })
+        Some(MeasurementEnd { function, tmp, result })
     }
 
     /// Returns why a function may not run, if that differs from what was returned last.
-    pub(crate) fn change(&mut self, function: &FunctionName, paths: Paths<'_>) -> Option<Change> {
+    pub(crate) fn change(&mut self, function: &FunctionName, paths: Paths<'_>) -> Option<QuotaChange> {
         let now = self.books.exceeded(function, paths);
         let before = match &now {
             Some(why) => self.told.insert(function.clone(), why.clone()),
             None => self.told.remove(function),
         };
-        (now != before).then_some(Change {
+        (now != before).then_some(QuotaChange {
             began: before.is_none(),
             why: now,
         })
@@ -125,7 +125,7 @@ impl Measurements {
 }
 
 /// A function has room or has none, or another reason for it.
-pub(crate) struct Change {
+pub(crate) struct QuotaChange {
     /// Whether it had room before.
     pub(crate) began: bool,
     /// Why it has none.
@@ -133,14 +133,14 @@ pub(crate) struct Change {
 }
 
 /// Returns why a process that has ended may have no result.
-fn failure(exited: &Exited) -> Failure {
+fn failure(exited: &Exited) -> MeasurementFailure {
     match exited.status {
         _ if exited.oom_kills > 0 => {
-            Failure::NotPossible("measuring needs more memory than `limits.memory` leaves".to_owned())
+            MeasurementFailure::NotPossible("measuring needs more memory than `limits.memory` leaves".to_owned())
         }
-        ExitStatus::Code(0) => Failure::CutOff("it printed no result".to_owned()),
-        ExitStatus::Code(code) => Failure::NotPossible(format!("it ended with code {code}")),
-        ExitStatus::Signal(signal) => Failure::CutOff(format!("signal {signal} ended it")),
+        ExitStatus::Code(0) => MeasurementFailure::CutOff("it printed no result".to_owned()),
+        ExitStatus::Code(code) => MeasurementFailure::NotPossible(format!("it ended with code {code}")),
+        ExitStatus::Signal(signal) => MeasurementFailure::CutOff(format!("signal {signal} ended it")),
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         assert!(!part_one.is_running(WorkerId(3)) && part_one.ended(&ok()).is_none());
         let mut other = part();
         assert!(other.said(WorkerId(3), None).is_none());
-        let cut_off = |done: Option<Done>| matches!(done.unwrap().result, Err(Failure::CutOff(_)));
+        let cut_off = |done: Option<MeasurementEnd>| matches!(done.unwrap().result, Err(MeasurementFailure::CutOff(_)));
         assert!(cut_off(other.ended(&ok())));
         for (end, is_cut_off) in [
             (exited(ExitStatus::Signal(9), 0), true),

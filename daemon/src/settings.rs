@@ -1,8 +1,8 @@
 //! The configuration in force, and the values that follow from it on this machine.
 
-use crate::control::peer::Access;
-use crate::functions::catalog::Rules;
-use fnd_core::access::{Author, Reach};
+use crate::control::peer::PeerAccess;
+use crate::functions::catalog::WalkRules;
+use fnd_core::access::{Author, Permissions};
 use fnd_core::supervisor::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The configuration in force.
-pub struct Current {
+pub struct CurrentSettings {
     /// `fnd.toml` with `conf.d`.
     pub settings: Settings,
     pub runtimes: Vec<RuntimeSummary>,
@@ -27,14 +27,14 @@ pub struct Current {
     /// This node's host name.
     pub host: String,
     /// The roles of users and groups; shared with the control server.
-    pub access: Rc<RefCell<Access>>,
+    pub access: Rc<RefCell<PeerAccess>>,
     /// The daemon's own user, if the spawner has the same one: then a person runs both.
     pub own_uid: Option<u32>,
     /// What the authors of functions may do, as far as somebody has asked since the roles were last looked up.
-    reaches: RefCell<BTreeMap<Author, Reach>>,
+    reaches: RefCell<BTreeMap<Author, Permissions>>,
 }
 
-impl Current {
+impl CurrentSettings {
     /// Returns the configuration of a document; nothing where that was refused. `spawner_uid` is the user of the
     /// spawner's process.
     #[must_use]
@@ -50,9 +50,9 @@ impl Current {
             diagnostics: document.diagnostics,
             refused: false,
             host,
-            access: Rc::new(RefCell::new(Access {
+            access: Rc::new(RefCell::new(PeerAccess {
                 own_uid,
-                ..Access::default()
+                ..PeerAccess::default()
             })),
             own_uid,
             reaches: RefCell::default(),
@@ -61,9 +61,9 @@ impl Current {
 
     /// Returns what the author of a function may do.
     #[must_use]
-    pub fn reach_of(&self, author: Author) -> Reach {
+    pub fn reach_of(&self, author: Author) -> Permissions {
         if author == Author::Root {
-            return Reach::own();
+            return Permissions::own();
         }
         let mut known = self.reaches.borrow_mut();
         let reach = known
@@ -88,7 +88,7 @@ impl Current {
 
     /// Looks up the users and groups of `[[access]]` and puts their roles in force. Returns the problems with them.
     pub fn resolve_access(&self) -> Vec<String> {
-        let (access, problems) = Access::resolve(self.own_uid, &self.settings.access);
+        let (access, problems) = PeerAccess::resolve(self.own_uid, &self.settings.access);
         self.access.replace(access);
         self.reaches.borrow_mut().clear();
         problems
@@ -110,8 +110,8 @@ impl Current {
 
     /// Returns the rules that decide which files are functions; `uploads` is the directory of uploads.
     #[must_use]
-    pub fn catalog_rules(&self, uploads: PathBuf) -> Rules {
-        Rules {
+    pub fn catalog_rules(&self, uploads: PathBuf) -> WalkRules {
+        WalkRules {
             uploads,
             claims: Claims::of(&self.runtimes),
             default_runtime: self.settings.default_runtime.is_some(),

@@ -260,7 +260,7 @@ fn the_child_that_decrypts_is_confined_before_it_reads() {
 /// The child that unpacks has the open archive, and no more than the judge.
 #[test]
 fn the_child_that_unpacks_is_confined_before_it_reads() {
-    use fnd_wire::archive::{Refusal, Why};
+    use fnd_wire::archive::{ArchiveRefusal, Why};
     use fnd_wire::unpack::{Received, Receiver, Stopped};
 
     let start = |archive: Stdio| {
@@ -319,7 +319,7 @@ fn the_child_that_unpacks_is_confined_before_it_reads() {
     let mut child = start(Stdio::piped());
     drop(child.stdin.take());
     let refused = Receiver::default().next(&mut child.stdout.take().unwrap());
-    let expected = Refusal::from(Why::Unreadable);
+    let expected = ArchiveRefusal::from(Why::Unreadable);
     assert!(matches!(refused, Err(Stopped::Refused(refusal)) if refusal == expected));
     assert!(child.wait().unwrap().success());
 }

@@ -1,6 +1,6 @@
 //! Judges whole directories without a daemon, for `fnd --check` and `fndctl validate`.
 //!
-//! It reads through [`Files`]; [`Disk`] is the file system that the process sees. Owners and modes are not judged here:
+//! It reads through [`CheckedFiles`]; [`Disk`] is the file system that the process sees. Owners and modes are not judged here:
 //! only the spawner, which opens the files that will run, can check them reliably.
 
 mod disk;
@@ -12,27 +12,29 @@ pub use disk::Disk;
 use crate::diagnostic::Diagnostic;
 use crate::foreign::{self, MadeFile, yaml};
 use crate::function::forms::{Claims, is_program};
-use crate::function::listing::{Entry, EntryKind, Listed, Listing, Place, Question, listing};
+use crate::function::listing::{
+    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, Listing, Question, listing,
+};
 use crate::function::{calls, project};
 use crate::judge::{Judge, Verdict};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
 use crate::warning::Warning;
-use fnd_wire::archive::{Format, Refusal};
+use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::{is_foreign, is_manifest};
-use fnd_wire::plan::{CODE_MAX, Form, JudgeFunction, JudgeSettings, JudgedFile, Plan};
+use fnd_wire::plan::{CODE_MAX, CodeLayout, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 use fnd_wire::unpack::Foreign;
 use std::collections::HashSet;
 
 /// Access to files. Paths are joined with `/`; links are followed.
-pub trait Files {
+pub trait CheckedFiles {
     /// Returns the names in a directory, in any order.
     ///
     /// # Errors
     /// Why the directory cannot be read, for people.
-    fn list(&self, directory: &str) -> Result<Vec<Entry>, String>;
+    fn list(&self, directory: &str) -> Result<Vec<DirectoryEntry>, String>;
 
     /// Returns the first bytes of a file, at most `max`.
     ///
@@ -50,7 +52,7 @@ pub trait Files {
     ///
     /// # Errors
     /// Why the archive is refused.
-    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal>;
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, ArchiveRefusal>;
 
     /// Returns whether the files count as root's: where their owner is not known, they do.
     fn trusted(&self) -> bool {
@@ -64,7 +66,7 @@ pub struct Checked {
     /// Verdicts on functions, in the order in which they were found. Their diagnostics are not in `diagnostics` again.
     pub verdicts: Vec<Verdict>,
     /// The files behind each verdict of [`check`], in the same order; empty after [`text`].
-    pub sources: Vec<Source>,
+    pub sources: Vec<CheckedSource>,
     /// All other problems: names, clashes, files that cannot be read.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that belong to functions (code and manifests), including those that could not be read.
@@ -75,7 +77,7 @@ pub struct Checked {
 
 /// The files of a judged function.
 #[derive(Debug)]
-pub struct Source {
+pub struct CheckedSource {
     /// The paths of its files, joined with `/`.
     pub files: Vec<String>,
     /// The files in its archive, by their paths in the archive; empty in other forms.
@@ -107,7 +109,11 @@ const TOML_MAX: usize = 1 << 20;
 ///
 /// # Errors
 /// Files that exist and cannot be read.
-pub fn settings(files: &dyn Files, configuration: &str, runtimes: &[String]) -> Result<JudgeSettings, Vec<Diagnostic>> {
+pub fn settings(
+    files: &dyn CheckedFiles,
+    configuration: &str,
+    runtimes: &[String],
+) -> Result<JudgeSettings, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut read = |path: &str| match files.read(path, TOML_MAX) {
         Ok(bytes) => Some(judged(path, bytes, 0o644)),
@@ -143,7 +149,7 @@ pub fn settings(files: &dyn Files, configuration: &str, runtimes: &[String]) -> 
 
 /// Returns a judge with the configuration and runtimes of files, and their problems. The judge is absent where the
 /// configuration is refused.
-pub fn judge(files: &dyn Files, configuration: &str, runtimes: &[String]) -> (Option<Judge>, Vec<Diagnostic>) {
+pub fn judge(files: &dyn CheckedFiles, configuration: &str, runtimes: &[String]) -> (Option<Judge>, Vec<Diagnostic>) {
     let settings = match settings(files, configuration, runtimes) {
         Ok(settings) => settings,
         Err(problems) => return (None, problems),
@@ -184,7 +190,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
                 name: function,
                 files,
                 manifest: None,
-                form: Form::File,
+                form: CodeLayout::File,
             };
             result.verdicts.push(judge.function(&function).verdict);
         }
@@ -195,7 +201,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
     result
 }
 
-fn names(files: &dyn Files, directory: &str) -> Vec<String> {
+fn names(files: &dyn CheckedFiles, directory: &str) -> Vec<String> {
     let entries = files.list(directory).unwrap_or_default();
     let mut names: Vec<String> = entries
         .into_iter()
@@ -207,8 +213,8 @@ fn names(files: &dyn Files, directory: &str) -> Vec<String> {
 
 /// Judges a path: a directory of functions, a function in directory form, a code file, or a manifest.
 #[must_use]
-pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
-    let mut check = Check {
+pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
+    let mut check = DirectoryCheck {
         judge,
         files,
         result: Checked::default(),
@@ -250,14 +256,14 @@ fn claims(judge: &Judge) -> Claims {
     )
 }
 
-struct Check<'a> {
+struct DirectoryCheck<'a> {
     judge: &'a Judge,
-    files: &'a dyn Files,
+    files: &'a dyn CheckedFiles,
     result: Checked,
     claims: Claims,
 }
 
-impl Check<'_> {
+impl DirectoryCheck<'_> {
     /// Adds the warnings about calls of functions that are not in the directory.
     fn calls(&mut self) {
         let names: HashSet<&FunctionName> = self.result.verdicts.iter().map(|verdict| &verdict.function).collect();
@@ -282,7 +288,7 @@ impl Check<'_> {
         };
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         let default_runtime = self.judge.configuration().settings.default_runtime.is_some();
-        let place = Place {
+        let place = ListedDirectory {
             path,
             group,
             claims: &self.claims,
@@ -295,7 +301,7 @@ impl Check<'_> {
         let foreign = |name: &str| {
             let path = format!("{path}/{name}");
             let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
-            bytes.map_or(foreign::Listed::Other, |bytes| foreign::listed(&path, &bytes))
+            bytes.map_or(foreign::ListedYaml::Other, |bytes| foreign::listed(&path, &bytes))
         };
         Some(listing(place, &entries, answer, foreign))
     }
@@ -325,7 +331,7 @@ impl Check<'_> {
         let Some(listing) = self.listing(directory, None) else {
             return;
         };
-        let is_its = |found: &&Listed| found.source == name || found.sidecar.as_deref() == Some(name);
+        let is_its = |found: &&ListedFunction| found.source == name || found.sidecar.as_deref() == Some(name);
         if listing.functions.iter().any(|found| is_its(&found)) {
             let first = self.result.verdicts.len();
             for found in listing.functions.iter().filter(is_its) {
@@ -352,7 +358,7 @@ impl Check<'_> {
 
     /// Adds a warning if one of the verdicts from `first` on imports another file of the directory. A directory has at most
     /// one such warning.
-    fn project(&mut self, directory: &str, first: usize, listed: &[Listed]) {
+    fn project(&mut self, directory: &str, first: usize, listed: &[ListedFunction]) {
         let source = |name: &FunctionName| {
             listed
                 .iter()
@@ -371,7 +377,7 @@ impl Check<'_> {
         }
     }
 
-    fn function(&mut self, directory: &str, found: &Listed) {
+    fn function(&mut self, directory: &str, found: &ListedFunction) {
         let path = format!("{directory}/{}", found.source);
         let first = self.result.files.len();
         let mut files = Vec::new();
@@ -380,10 +386,10 @@ impl Check<'_> {
         let is_alone = !found.directory && is_manifest(&found.source);
         let is_foreign = !found.directory && is_foreign(&found.source);
         let form = match archive {
-            _ if found.directory || is_alone => Form::Directory,
-            _ if is_foreign => Form::Foreign(path.clone()),
-            Some(_) => Form::Archive(path.clone()),
-            None => Form::File,
+            _ if found.directory || is_alone => CodeLayout::Directory,
+            _ if is_foreign => CodeLayout::Foreign(path.clone()),
+            Some(_) => CodeLayout::Archive(path.clone()),
+            None => CodeLayout::File,
         };
         if found.directory {
             self.tree(&path, "", &mut files);
@@ -436,7 +442,7 @@ impl Check<'_> {
         let judged = self.judge.function(&function);
         self.result.verdicts.push(judged.verdict);
         let files = self.result.files.get(first..).unwrap_or_default().to_vec();
-        self.result.sources.push(Source {
+        self.result.sources.push(CheckedSource {
             files,
             unpacked: if archive.is_some() || is_foreign {
                 function.files
@@ -448,7 +454,7 @@ impl Check<'_> {
     }
 
     /// Makes the files of a function of another system. The files beside its own count, too.
-    fn foreign(&mut self, directory: &str, found: &Listed) -> Vec<JudgedFile> {
+    fn foreign(&mut self, directory: &str, found: &ListedFunction) -> Vec<JudgedFile> {
         let mut names = names(self.files, directory);
         names.retain(|name| is_foreign(name) && *name != found.source);
         let path = format!("{directory}/{}", found.source);

@@ -1,7 +1,7 @@
 //! Explains keys and codes of diagnostics, for `fndctl explain`. Keys come from the tables of the parser.
 
 use crate::function::Manifest;
-use crate::schema::{Key, Kind};
+use crate::schema::{Key, ValueKind};
 use crate::settings::Settings;
 
 /// A key with all information from the tables.
@@ -68,7 +68,7 @@ fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), resul
             not_yet,
         });
         // `[defaults]` has the keys of a manifest, which are listed already.
-        if !matches!(key.kind, Kind::Defaults) {
+        if !matches!(key.kind, ValueKind::Defaults) {
             collect(file, key.kind.keys(), (&format!("{path}."), not_yet), result);
         }
     }

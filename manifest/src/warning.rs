@@ -60,7 +60,7 @@ words! {
 
 /// Where a warning is shown. `fndctl validate` shows every warning that needs no running fnd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum WarningPlaces {
     /// In full at its function: `status`, `doctor`, `reload`, `show`.
     Function,
     /// In full in `reload` and `show`; `status` and `doctor` say how many there are. These are fields of other systems' files,
@@ -77,7 +77,7 @@ pub enum Shown {
 impl Warning {
     /// Returns where warnings of this kind are shown.
     #[must_use]
-    pub const fn shown(self) -> Shown {
+    pub const fn shown(self) -> WarningPlaces {
         match self {
             Self::Interpreter
             | Self::TwoInterpreters
@@ -86,9 +86,9 @@ impl Warning {
             | Self::Permissions
             | Self::Pointless
             | Self::EachSecond
-            | Self::NotEnforced => Shown::Function,
+            | Self::NotEnforced => WarningPlaces::Function,
             Self::UncheckedVersion | Self::ForeignDiffers | Self::ForeignNotHere | Self::ForeignUnknown => {
-                Shown::Counted
+                WarningPlaces::Counted
             }
             Self::NoSuchFunction
             | Self::NotOperated
@@ -97,9 +97,9 @@ impl Warning {
             | Self::HomeSetAside
             | Self::PythonProject
             | Self::Shadowed
-            | Self::UnknownRuntime => Shown::Node,
-            Self::NoFunction => Shown::File,
-            Self::OtherVersion | Self::InsecureMode => Shown::Validate,
+            | Self::UnknownRuntime => WarningPlaces::Node,
+            Self::NoFunction => WarningPlaces::File,
+            Self::OtherVersion | Self::InsecureMode => WarningPlaces::Validate,
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
     fn what_holds_a_run_back_is_in_the_status() {
         for kind in Warning::ALL.into_iter().filter(|kind| kind.holds()) {
             assert!(
-                matches!(kind.shown(), Shown::Function | Shown::Node),
+                matches!(kind.shown(), WarningPlaces::Function | WarningPlaces::Node),
                 "{}",
                 kind.as_str()
             );

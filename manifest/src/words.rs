@@ -48,7 +48,7 @@ macro_rules! words {
         }
 
         impl $crate::schema::pick::FromValue for $name {
-            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
+            fn from_value(value: Option<$crate::schema::tree::TomlValue>) -> Option<Self> {
                 Self::parse(&value?.text())
             }
         }

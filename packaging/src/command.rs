@@ -1,10 +1,10 @@
 //! Writes a command line as sections of its man page, from the definition by which the program parses it.
 
-use crate::roff::Page;
+use crate::roff::ManPage;
 use clap::{Arg, Command};
 
 /// Writes synopsis, description and options of a program, and its verbs, if it has any.
-pub(crate) fn write(page: &mut Page, mut command: Command) {
+pub(crate) fn write(page: &mut ManPage, mut command: Command) {
     command.build();
     page.section("Synopsis");
     page.paragraph(&usage(&mut command.clone()));
@@ -41,14 +41,14 @@ fn usage(command: &mut Command) -> String {
     }
 }
 
-fn about(page: &mut Page, command: &Command) {
+fn about(page: &mut ManPage, command: &Command) {
     let about = command.get_long_about().or_else(|| command.get_about());
     for paragraph in about.map(ToString::to_string).unwrap_or_default().split("\n\n") {
         page.paragraph(paragraph);
     }
 }
 
-fn options(page: &mut Page, command: &Command, wanted: impl Fn(&Arg) -> bool) {
+fn options(page: &mut ManPage, command: &Command, wanted: impl Fn(&Arg) -> bool) {
     for argument in command
         .get_arguments()
         .filter(|argument| !argument.is_hide_set() && wanted(argument))
@@ -97,7 +97,7 @@ fn term(argument: &Arg) -> String {
 
 /// Writes the text after the options of `--help`: blocks under a heading such as `Examples:` unchanged, else
 /// paragraphs.
-fn help(page: &mut Page, command: &Command) {
+fn help(page: &mut ManPage, command: &Command) {
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     for block in help.map(ToString::to_string).unwrap_or_default().split("\n\n") {
         match block.split_once(":\n") {

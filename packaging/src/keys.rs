@@ -1,10 +1,10 @@
 //! Writes the keys of a TOML file as sections of its man page, from the table by which the parser reads.
 
-use crate::roff::Page;
+use crate::roff::ManPage;
 use fnd_manifest::explain::{self, KeyText};
 
 /// Writes every key of a file (`fnd.toml`, `function.toml`), one section for each table.
-pub(crate) fn write(page: &mut Page, file: &str) {
+pub(crate) fn write(page: &mut ManPage, file: &str) {
     let keys: Vec<KeyText> = explain::keys().into_iter().filter(|key| key.file == file).collect();
     page.section("Keys");
     for key in &keys {
@@ -31,7 +31,7 @@ fn table_of(path: &str) -> Option<&str> {
     path.rsplit_once('.').map(|(table, _)| table)
 }
 
-fn write_key(page: &mut Page, key: &KeyText) {
+fn write_key(page: &mut ManPage, key: &KeyText) {
     let name = key.path.rsplit('.').next().unwrap_or(&key.path);
     page.item(&format!("`{name}`"), key.meaning);
     page.more(&format!("Takes {}{}.", key.expected, remark(key)));

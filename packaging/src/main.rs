@@ -17,8 +17,8 @@ mod roff;
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
-use fnd_daemon::cli::Cli as Daemon;
-use roff::Page;
+use fnd_daemon::cli::DaemonCli as Daemon;
+use roff::ManPage;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -115,27 +115,27 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
 }
 
 /// Returns the man pages.
-fn pages(date: &str) -> Vec<(&'static str, Page)> {
-    let mut fnd = Page::new("fnd", 8, date, "daemon that turns files into supervised functions");
+fn pages(date: &str) -> Vec<(&'static str, ManPage)> {
+    let mut fnd = ManPage::new("fnd", 8, date, "daemon that turns files into supervised functions");
     command::write(&mut fnd, Daemon::command());
     markdown::write(&mut fnd, include_str!("../man/fnd.8.md"));
 
-    let mut fndctl = Page::new("fndctl", 1, date, "see and use the functions of fnd");
+    let mut fndctl = ManPage::new("fndctl", 1, date, "see and use the functions of fnd");
     command::write(&mut fndctl, fndctl::command());
     markdown::write(&mut fndctl, include_str!("../man/fndctl.1.md"));
 
-    let mut spawner = Page::new("fnd-spawner", 8, date, "starts, limits and kills the functions of fnd");
+    let mut spawner = ManPage::new("fnd-spawner", 8, date, "starts, limits and kills the functions of fnd");
     markdown::write(&mut spawner, include_str!("../man/fnd-spawner.8.md"));
     spawner.section("Usage");
     spawner.verbatim(include_str!("../../spawner/src/help.txt").lines().skip(3));
 
-    let mut settings = Page::new("fnd.toml", 5, date, "configuration of fnd");
+    let mut settings = ManPage::new("fnd.toml", 5, date, "configuration of fnd");
     settings.section("Description");
     markdown::write(&mut settings, CONFIGURATION);
     keys::write(&mut settings, "fnd.toml");
     markdown::write(&mut settings, include_str!("../man/see-also.md"));
 
-    let mut function = Page::new("fnd-function", 5, date, "functions of fnd and their manifest");
+    let mut function = ManPage::new("fnd-function", 5, date, "functions of fnd and their manifest");
     markdown::write(&mut function, FUNCTIONS);
     keys::write(&mut function, "function.toml");
     markdown::write(&mut function, include_str!("../man/see-also.md"));
@@ -149,7 +149,7 @@ fn pages(date: &str) -> Vec<(&'static str, Page)> {
     ];
     for (file, about, document) in CONCEPTS {
         let name = file.trim_end_matches(".7");
-        let mut page = Page::new(name, 7, date, about);
+        let mut page = ManPage::new(name, 7, date, about);
         page.section("Description");
         markdown::write(&mut page, document);
         markdown::write(&mut page, include_str!("../man/see-also.md"));

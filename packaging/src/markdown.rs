@@ -1,20 +1,20 @@
 //! Writes documents of the project as sections of a man page: headings, paragraphs, points, blocks and tables. So a man
 //! page says the same as the page of `docs/`. Pictures are left out.
 
-use crate::roff::Page;
+use crate::roff::ManPage;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 /// Appends a document to a page. The document's title, a single `#`, is left out: the page has one.
-pub(crate) fn write(page: &mut Page, document: &str) {
-    let mut writer = Writer::new(page);
+pub(crate) fn write(page: &mut ManPage, document: &str) {
+    let mut writer = MarkdownWriter::new(page);
     for event in Parser::new_ext(document, Options::ENABLE_TABLES) {
         writer.event(event);
     }
     writer.flush();
 }
 
-struct Writer<'a> {
-    page: &'a mut Page,
+struct MarkdownWriter<'a> {
+    page: &'a mut ManPage,
     /// The text of the block that is being read; code is between backticks.
     text: String,
     /// The numbers of the lists around it; none for a list of points.
@@ -28,8 +28,8 @@ struct Writer<'a> {
     row: Vec<String>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(page: &'a mut Page) -> Self {
+impl<'a> MarkdownWriter<'a> {
+    fn new(page: &'a mut ManPage) -> Self {
         Self {
             page,
             text: String::new(),
@@ -149,8 +149,8 @@ mod tests {
     use super::*;
 
     fn check(document: &str, expected: &str) {
-        let empty = Page::new("x", 5, "2026-01-31", "y").text();
-        let mut page = Page::new("x", 5, "2026-01-31", "y");
+        let empty = ManPage::new("x", 5, "2026-01-31", "y").text();
+        let mut page = ManPage::new("x", 5, "2026-01-31", "y");
         write(&mut page, document);
         let text = page.text();
         assert_eq!(text.strip_prefix(&empty).expect("the title comes first"), expected);

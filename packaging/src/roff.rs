@@ -2,13 +2,13 @@
 
 /// A page that is written from its title on.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct ManPage {
     text: String,
     /// Whether a heading was written last: a paragraph begins there without a request.
     at_heading: bool,
 }
 
-impl Page {
+impl ManPage {
     /// Returns a page with its title: `fnd`, `8`, a date, and a short description (its NAME section).
     pub(crate) fn new(name: &str, section: u8, date: &str, about: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(line("C:\\n"), "C:\\en");
         assert_eq!(line(""), "\\&");
         assert_eq!(quoted("say \"x\""), "\"say \\(dqx\\(dq\"");
-        let mut page = Page::new("x", 1, "2026-01-31", "y");
+        let mut page = ManPage::new("x", 1, "2026-01-31", "y");
         page.verbatim([".fi", "'x"]);
         assert!(page.text().ends_with(".nf\n\\&.fi\n\\(aqx\n.fi\n.RE\n"));
     }

@@ -5,12 +5,12 @@ use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    ALWAYS, BUILD, Build, Credentials, Form, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox,
+    ALWAYS, BUILD, CodeLayout, Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox,
     FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgedFile, Limits, Mapped, Plan,
-    Policy, RunMode, SettingsAndKey, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, Text, User,
+    PlanText, PlannedBuild, Policy, RunMode, SettingsAndKey, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
-use fnd_wire::unpack::{Record, Unpacked};
+use fnd_wire::unpack::{UnpackRecord, Unpacked};
 use rustix::event::{PollFd, PollFlags};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -77,9 +77,9 @@ fn unpack() {
     if records.starts_with(b"endless") {
         let length = 1 << 40;
         let file = Unpacked { path: "a".to_owned(), executable: false, length };
-        output.write_all(&Record::File(file).framed()).unwrap();
+        output.write_all(&UnpackRecord::File(file).framed()).unwrap();
         loop {
-            output.write_all(&Record::Data(Bytes(vec![0; 1000])).framed()).unwrap();
+            output.write_all(&UnpackRecord::Data(Bytes(vec![0; 1000])).framed()).unwrap();
         }
     }
     let _ = output.write_all(&records); // the spawner may have read enough
@@ -134,13 +134,14 @@ fn credentials_of(manifest: &str) -> Credentials {
 }
 
 /// The build that a manifest's line `build=SCRIPT` asks for: a script of bash.
-fn build_of(manifest: &str, configured: usize) -> Option<Build> {
+fn build_of(manifest: &str, configured: usize) -> Option<PlannedBuild> {
     let script = manifest.lines().find_map(|line| line.strip_prefix("build="))?;
     let name = "fnd-build.sh";
     let file = JudgedFile { path: name.to_owned(), bytes: Bytes::default(), mode: 0o644, trusted: true };
     let name_of_build = FunctionName::new(BUILD).unwrap();
-    let function = JudgeFunction { name: name_of_build, files: vec![file], manifest: None, form: Form::Directory };
-    Some(Build {
+    let function =
+        JudgeFunction { name: name_of_build, files: vec![file], manifest: None, form: CodeLayout::Directory };
+    Some(PlannedBuild {
         plan: judge(&function, configured).verdict.plan?,
         sandbox: sandbox_of(""),
         document: Bytes(b"{}".to_vec()),
@@ -171,7 +172,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
         value("interpreters").map_or_else(|| vec!["/bin/bash".to_owned()], |_| list("interpreters"))
     };
     let exec = interpreters.is_empty();
-    let template = |text: &str| Text { text: text.to_owned(), template: true };
+    let template = |text: &str| PlanText { text: text.to_owned(), template: true };
     let mut argv = if exec { Vec::new() } else { vec![template("{entry}")] };
     if value("shim").is_some() {
         argv.insert(0, template("{shim}"));
@@ -189,11 +190,11 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
         interpreter_help: "install one: `apt install bash`".to_owned(),
         argv,
         environment: [
-            ("SHOWN".to_owned(), Text { text: function.files.len().to_string(), template: false }),
-            ("FROM_PLAN".to_owned(), Text { text: "{state}".to_owned(), template: false }),
-            ("HTTP_FROM_PLAN".to_owned(), Text { text: "own".to_owned(), template: false }),
+            ("SHOWN".to_owned(), PlanText { text: function.files.len().to_string(), template: false }),
+            ("FROM_PLAN".to_owned(), PlanText { text: "{state}".to_owned(), template: false }),
+            ("HTTP_FROM_PLAN".to_owned(), PlanText { text: "own".to_owned(), template: false }),
             ("CODE".to_owned(), template("{code}")),
-            ("CONFIGURED".to_owned(), Text { text: configured.to_string(), template: false }),
+            ("CONFIGURED".to_owned(), PlanText { text: configured.to_string(), template: false }),
         ]
         .into_iter()
         .chain(ALWAYS.map(|(name, value)| (name.to_owned(), template(value))))

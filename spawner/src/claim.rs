@@ -6,7 +6,7 @@
 
 use crate::policy::problem;
 use crate::source::{Sources, unreadable};
-use fnd_wire::frame::{Install, Problem};
+use fnd_wire::frame::{Install, SpawnerProblem};
 use fnd_wire::naming;
 use fnd_wire::plan::is_own;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ impl Sources {
     ///
     /// # Errors
     /// Why the file may not be installed as that function.
-    pub fn claim(&self, install: &Install) -> Result<Option<String>, Problem> {
+    pub fn claim(&self, install: &Install) -> Result<Option<String>, SpawnerProblem> {
         let Install { directory, function, source, sidecar, directory_form } = install;
         let index = usize::from(*directory);
         let root = self.dirs.get(index);
@@ -64,7 +64,7 @@ impl Sources {
 
     /// In a directory that several people may write to (a sticky one), refuses a name that somebody else's file has
     /// too.
-    fn shared(&self, root: &Path, install: &Install) -> Result<(), Problem> {
+    fn shared(&self, root: &Path, install: &Install) -> Result<(), SpawnerProblem> {
         let path = root.join(&install.source);
         let writable = |dir: &Path| self.facts.metadata(dir).is_some_and(|meta| meta.mode() & 0o022 != 0);
         if !path.parent().is_some_and(writable) {
@@ -88,7 +88,7 @@ impl Sources {
 }
 
 /// Returns the files and directories in a functions directory that have the name of a function, except manifests.
-fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
+fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, SpawnerProblem> {
     let dir = install.function.group().map_or_else(|| root.to_owned(), |group| root.join(group));
     let shown = || dir.display().to_string();
     let entries = match fs::read_dir(&dir) {
@@ -121,8 +121,8 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Facts;
     use crate::policy::Myself;
+    use crate::stat_cache::StatCache;
     use fnd_wire::ids::FunctionName;
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             fs::create_dir_all(dir.join("ops")).unwrap();
         }
         let dirs = vec![functions, uploads.clone()];
-        let sources = Sources { dirs, uploads, myself: Myself::current(), facts: Facts::default() };
+        let sources = Sources { dirs, uploads, myself: Myself::current(), facts: StatCache::default() };
         let check = |directory, function: &str, source: &str, expected: bool| {
             let (function, source) = (FunctionName::new(function).unwrap(), source.to_owned());
             let install = Install { directory, function, source, sidecar: None, directory_form: false };

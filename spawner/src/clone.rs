@@ -55,7 +55,7 @@ pub struct Exec {
 
 /// The cgroup and the descriptors of a new child.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ChildPlace<'a> {
     /// The leaf that the child is created in. The child's parent is then the caller's parent.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// Standard input, output, error.
@@ -97,11 +97,11 @@ impl Child {
     }
 }
 
-struct Order<'a> {
+struct CloneOrder<'a> {
     exec: &'a Exec,
     argv: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    place: Place<'a>,
+    place: ChildPlace<'a>,
     /// Not 0 while the child uses this memory. When the child has executed or exited, the kernel clears it and wakes
     /// the caller.
     underway: AtomicU32,
@@ -119,10 +119,10 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 ///
 /// # Errors
 /// [`CloneError`] naming the step that failed.
-pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
+pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
     let (step, failed) = (Cell::new("clone"), Cell::new(None));
-    let order = Order { exec, argv, environment, place, underway: AtomicU32::new(1), step, failed };
+    let order = CloneOrder { exec, argv, environment, place, underway: AtomicU32::new(1), step, failed };
     // Uninitialized memory that only the child writes to; freed when the child has executed or exited. The items have
     // 16 bytes for the alignment.
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
@@ -152,7 +152,7 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
 
 /// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
 /// killed.
-fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
+fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
     let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / CHECKS_PER_SECOND) };
     let mut checks = 0;
     while order.underway.load(Ordering::Acquire) != 0 {
@@ -277,7 +277,7 @@ fn taken(result: io::Result<i64>, pidfd: &RawFd) -> io::Result<Child> {
 
 /// Calls `clone3` and returns its result in the caller at once; the child runs [`child`] and never returns.
 #[expect(unsafe_code, reason = "clone3 on a new stack can't return through a C function")]
-fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i64> {
+fn vfork_clone(arguments: &libc::clone_args, order: &CloneOrder<'_>) -> io::Result<i64> {
     let result: i64;
     // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and
     // the stack outlive it because the caller waits until the child has executed or exited, and does nothing else
@@ -294,7 +294,7 @@ fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i6
             "ud2",
             "2:",
             order = in(reg) std::ptr::from_ref(order),
-            entry = in(reg) child as extern "C" fn(*const Order<'_>) -> !,
+            entry = in(reg) child as extern "C" fn(*const CloneOrder<'_>) -> !,
             inout("rax") libc::SYS_clone3 => result,
             in("rdi") std::ptr::from_ref(arguments),
             in("rsi") size_of_val(arguments),
@@ -314,7 +314,7 @@ fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i6
             "brk 1",
             "2:",
             order = in(reg) std::ptr::from_ref(order),
-            entry = in(reg) child as extern "C" fn(*const Order<'_>) -> !,
+            entry = in(reg) child as extern "C" fn(*const CloneOrder<'_>) -> !,
             inout("x0") std::ptr::from_ref(arguments) as i64 => result,
             in("x1") size_of_val(arguments),
             in("x8") libc::SYS_clone3,
@@ -325,7 +325,7 @@ fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i6
 
 /// Runs the child's steps and stores the first error.
 #[expect(unsafe_code, reason = "the child shares the memory of its waiting caller")]
-extern "C" fn child(order: *const Order<'_>) -> ! {
+extern "C" fn child(order: *const CloneOrder<'_>) -> ! {
     // SAFETY: the caller keeps `order` until the child is gone, and reads what the child writes only then.
     let order = unsafe { &*order };
     order.failed.set(steps(order).err());
@@ -348,7 +348,7 @@ fn umask(environment: &[CString]) -> u32 {
     unsafe_code,
     reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
 )]
-fn steps(order: &Order<'_>) -> Result<(), Errno> {
+fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("create a session");
     rustix::process::setsid()?;

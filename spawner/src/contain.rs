@@ -8,7 +8,7 @@
 //! every process. The init reports by two frames: first why the start failed (empty: it succeeded), then how the
 //! function ended and whether other processes still ran.
 
-use crate::clone::{self, Child, CloneError, Exec, Place};
+use crate::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::sandbox::user_namespace;
@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The last report of an init: how the function ended, and whether other processes still ran.
-pub type Report = (ExitStatus, bool);
+pub type InitReport = (ExitStatus, bool);
 
 /// Returns the best containment that works here without cgroups.
 pub fn without_cgroups(root: bool) -> Containment {
@@ -55,7 +55,7 @@ fn may(exec: &Exec) -> bool {
 ///
 /// # Errors
 /// [`CloneError`] of the init or of the program.
-pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
+pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
     let own = user_namespace::own_ids();
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
     let flags = if containment == Containment::PidNamespace { namespaces(may(exec)) } else { 0 };
@@ -77,7 +77,7 @@ pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<
 
 const SET_UP: &str = "set up an init for the process tree";
 
-fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32), mut report: Channel) -> i32 {
+fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32, u32), mut report: Channel) -> i32 {
     let namespace = containment == Containment::PidNamespace;
     let prepared = (|| {
         if !namespace {
@@ -97,7 +97,7 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
     clone::close_all_but(report.as_fd().as_raw_fd());
     let status = serve_until(first, namespace);
     let has_children = || wait(WaitOptions::NOHANG).is_ok(); // an error means that there is no child
-    let ended: Report = (status, has_children());
+    let ended: InitReport = (status, has_children());
     let _ = report.send(&ended.to_wire(), Vec::new());
     while !namespace && has_children() {
         signal_all(rustix::process::Signal::KILL, namespace);

@@ -13,7 +13,7 @@ use crate::policy::problem;
 use crate::sandbox::identity::Identity;
 use crate::vault::{SECRET, Vault};
 use fnd_wire::form::{Bytes, Wire, wire_structs};
-use fnd_wire::frame::Problem;
+use fnd_wire::frame::SpawnerProblem;
 use fnd_wire::ids::Version;
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Credentials, Mapped};
@@ -36,9 +36,9 @@ const KNOWN: [&str; 7] = ["type", "provider", "host", "port", "database", "usern
 
 wire_structs! {
     /// What the spawner may know of a function's values.
-    pub struct Head {
+    pub struct CredentialsHead {
         /// Why the values can't be used; empty if they can.
-        pub problems: Vec<Problem>,
+        pub problems: Vec<SpawnerProblem>,
         /// Hash of the values with a key of this machine, so that a new value makes a new version.
         pub digest: Version,
         /// Their fingerprints.
@@ -47,7 +47,7 @@ wire_structs! {
 
     /// A function's values.
     #[derive(Default)]
-    pub struct Values {
+    pub struct SecretValues {
         /// Files of `CREDENTIALS_DIRECTORY`.
         pub secrets: Vec<(String, Bytes)>,
         /// Files of `SERVICE_BINDING_ROOT`, `BINDING/ENTRY`.
@@ -59,9 +59,9 @@ wire_structs! {
 
 /// The values of an installed version.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct GatheredSecrets {
     /// What the spawner knows of them.
-    pub head: Head,
+    pub head: CredentialsHead,
     /// The memory file with head and values.
     pub memory: File,
 }
@@ -69,7 +69,7 @@ pub struct Gathered {
 /// The values that a launcher puts in their places.
 #[derive(Debug)]
 pub struct Given {
-    pub values: Values,
+    pub values: SecretValues,
     /// `CREDENTIALS_DIRECTORY`.
     pub secrets: PathBuf,
     /// `SERVICE_BINDING_ROOT`.
@@ -106,14 +106,14 @@ impl Gatherer {
             problems.push(problem("secrets", why, "use secrets with fewer or shorter lines"));
             Masks::default()
         });
-        let head = Head { problems, digest: Version(digest.into()), masks }.to_wire();
+        let head = CredentialsHead { problems, digest: Version(digest.into()), masks }.to_wire();
         let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
         let mut memory = memory;
         memory.write_all(&[&length.to_le_bytes()[..], &head, &body].concat())
     }
 
-    fn values(&self) -> (Values, Vec<Problem>) {
-        let (mut values, mut problems) = (Values::default(), Vec::new());
+    fn values(&self) -> (SecretValues, Vec<SpawnerProblem>) {
+        let (mut values, mut problems) = (SecretValues::default(), Vec::new());
         for Mapped { name, secret, variable } in &self.credentials.secrets {
             match self.secret(secret) {
                 Ok(value) if *variable && value.contains(&0) => {
@@ -140,7 +140,7 @@ impl Gatherer {
         (values, problems)
     }
 
-    fn secret(&self, name: &str) -> Result<Vec<u8>, Problem> {
+    fn secret(&self, name: &str) -> Result<Vec<u8>, SpawnerProblem> {
         if let Some(opened) = self.vault.find(name).map_err(|why| why.into_problem(name))? {
             return read(name, opened);
         }
@@ -151,7 +151,7 @@ impl Gatherer {
     }
 
     /// Reads the entries of a service binding.
-    fn binding(&self, name: &str) -> Result<Vec<(String, Bytes)>, Problem> {
+    fn binding(&self, name: &str) -> Result<Vec<(String, Bytes)>, SpawnerProblem> {
         let dir = self.vault.bindings.join(name);
         let shown = dir.display().to_string();
         let help = format!("run `fndctl binding new {name} type=...`");
@@ -209,7 +209,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 ///
 /// # Errors
 /// Why it can't be read.
-pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
+pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, SpawnerProblem> {
     let mut value = Vec::new();
     let read = file.take(length + 1).read_to_end(&mut value);
     match read {
@@ -223,18 +223,18 @@ pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem
 ///
 /// # Errors
 /// If no helper has finished it.
-pub fn head(memory: &File) -> Result<Head, String> {
-    Head::from_wire(&part(memory, 8, length(memory)?)?).failed("read what a helper wrote")
+pub fn head(memory: &File) -> Result<CredentialsHead, String> {
+    CredentialsHead::from_wire(&part(memory, 8, length(memory)?)?).failed("read what a helper wrote")
 }
 
 /// Reads the second part of a memory file.
 ///
 /// # Errors
 /// If no helper has finished it.
-pub fn values(memory: &File) -> Result<Values, String> {
+pub fn values(memory: &File) -> Result<SecretValues, String> {
     let start = 8 + length(memory)?;
     let end = memory.metadata().failed("examine the values")?.len();
-    Values::from_wire(&part(memory, start, end.saturating_sub(start))?).failed("read the values")
+    SecretValues::from_wire(&part(memory, start, end.saturating_sub(start))?).failed("read the values")
 }
 
 fn length(memory: &File) -> Result<u64, String> {

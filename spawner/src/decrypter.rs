@@ -4,15 +4,15 @@
 //!
 //! All of this runs in the helper that gathers secrets. It ends right afterwards, so the kernel clears its memory.
 
-use crate::clone::Place;
+use crate::clone::ChildPlace;
 use crate::credentials::read;
 use crate::judge;
 use crate::policy::problem;
 use crate::vault::{ENCRYPTED, SECRET, Vault};
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
 use fnd_wire::form::{Bytes, Wire};
-use fnd_wire::frame::Problem;
-use fnd_wire::kubernetes::{FILE_MAX, FILES_MAX, Found, Wanted};
+use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::kubernetes::{FILE_MAX, FILES_MAX, SecretSearchAnswer, SecretWanted};
 use fnd_wire::naming::is_foreign;
 use rustix::process::Signal;
 use std::ffi::CStr;
@@ -41,7 +41,7 @@ impl Decrypter {
     ///
     /// # Errors
     /// Why it can't be opened or decrypted.
-    pub fn secret(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
+    pub fn secret(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, SpawnerProblem> {
         for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
             let path = dir.join(format!("{name}.age"));
             let shown = path.display().to_string();
@@ -61,11 +61,11 @@ impl Decrypter {
     ///
     /// # Errors
     /// Why it can't be read.
-    pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
+    pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, SpawnerProblem> {
         for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
             let failed = |why: String| problem(&dir.display().to_string(), why, "reload fnd");
             let unread = |error: io::Error| failed(format!("failed to list it: {error}"));
-            let (mut wanted, mut room) = (Wanted { name: name.to_owned(), files: Vec::new() }, FILES_MAX);
+            let (mut wanted, mut room) = (SecretWanted { name: name.to_owned(), files: Vec::new() }, FILES_MAX);
             for entry in fs::read_dir(&dir).map_err(unread)? {
                 let path = entry.map_err(unread)?.path();
                 let shown = path.display().to_string();
@@ -80,7 +80,7 @@ impl Decrypter {
                 continue;
             }
             wanted.files.sort_by(|(one, _), (other, _)| one.cmp(other));
-            let found: Found = self
+            let found: SecretSearchAnswer = self
                 .ask(c"--find-secret", &wanted.to_wire())
                 .map_err(|why| failed(format!("failed to find a secret in it: {why}")))?;
             let shown = |file: u32| wanted.files.get(file as usize).map(|(path, _)| path.as_str());
@@ -97,7 +97,7 @@ impl Decrypter {
         ours.set_read_timeout(Some(PATIENCE))?;
         ours.set_write_timeout(Some(PATIENCE))?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
+        let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = judge::start(&judge::image(&self.program)?, vec![mode.to_owned()], self.root, place)?;
         drop(theirs);
         let mut answer = Vec::new();
@@ -110,7 +110,7 @@ impl Decrypter {
     }
 }
 
-fn key(vault: &Vault) -> Result<Vec<u8>, Problem> {
+fn key(vault: &Vault) -> Result<Vec<u8>, SpawnerProblem> {
     let shown = vault.age_key.display().to_string();
     let parent = vault.age_key.parent().and_then(|dir| fs::canonicalize(dir).ok());
     let real = parent.zip(vault.age_key.file_name()).map(|(dir, name)| dir.join(name));

@@ -2,9 +2,9 @@
 //! is in them: `fnd --unpack` makes the function, the child that also reads archives.
 
 use crate::policy::problem;
-use crate::source::{Kind, Opened, Sources};
+use crate::source::{OpenedSource, SourceKind, Sources};
 use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::frame::{Install, Problem};
+use fnd_wire::frame::{Install, SpawnerProblem};
 use fnd_wire::naming;
 use fnd_wire::unpack::Foreign;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -20,7 +20,7 @@ const FILE_MAX: u64 = 1 << 20;
 ///
 /// # Errors
 /// Why a file can't be read.
-pub fn set(install: &Install, sources: &Sources, mut opened: Opened) -> Result<Opened, Problem> {
+pub fn set(install: &Install, sources: &Sources, mut opened: OpenedSource) -> Result<OpenedSource, SpawnerProblem> {
     let shown = opened.shown.clone();
     let failed = |error: io::Error| problem(&shown, format!("failed to read it: {error}"), "try again");
     let (above, own) = install.source.rsplit_once('/').unwrap_or(("", &install.source));
@@ -33,7 +33,7 @@ pub fn set(install: &Install, sources: &Sources, mut opened: Opened) -> Result<O
     names.sort();
     for name in names.iter().filter_map(|name| name.to_str()).filter(|name| *name != own && naming::is_foreign(name)) {
         let path = if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
-        let Ok(mut beside) = sources.open(install.directory, &path, Kind::File) else { continue };
+        let Ok(mut beside) = sources.open(install.directory, &path, SourceKind::File) else { continue };
         let (owner, length) = (beside.meta.uid(), beside.meta.len());
         if owner == opened.meta.uid() && beside.trusted == opened.trusted && length <= FILE_MAX {
             if !set.has_room(&beside.shown, length) {
@@ -45,14 +45,14 @@ pub fn set(install: &Install, sources: &Sources, mut opened: Opened) -> Result<O
     set.files.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut file = File::from(memfd_create("fnd-foreign", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
     file.write_all(&set.to_wire()).and_then(|()| file.rewind()).map_err(failed)?;
-    Ok(Opened { meta: file.metadata().map_err(failed)?, file, shown: opened.shown, trusted: opened.trusted })
+    Ok(OpenedSource { meta: file.metadata().map_err(failed)?, file, shown: opened.shown, trusted: opened.trusted })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Facts;
     use crate::policy::Myself;
+    use crate::stat_cache::StatCache;
     use fnd_wire::ids::FunctionName;
     use std::io::Read as _;
     use std::path::PathBuf;
@@ -69,10 +69,10 @@ mod tests {
         File::create(dir.path().join("000-large.yaml")).unwrap().set_len(100 << 20).unwrap();
         fs::write(dir.path().join("050.yaml"), "kind: Function").unwrap();
         let dirs = vec![dir.path().to_owned()];
-        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: Facts::default() };
+        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: StatCache::default() };
         let (function, source) = (FunctionName::new("f").unwrap(), "050.yaml".to_owned());
         let install = Install { directory: 0, function, source, sidecar: None, directory_form: false };
-        let opened = sources.open(0, "050.yaml", Kind::File).ok().unwrap();
+        let opened = sources.open(0, "050.yaml", SourceKind::File).ok().unwrap();
         let mut bytes = Vec::new();
         set(&install, &sources, opened).ok().unwrap().file.read_to_end(&mut bytes).unwrap();
         let mut set = Foreign::from_wire(&bytes).unwrap();

@@ -4,7 +4,7 @@
 //! ask for no less than that version.
 
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Build, Credentials, FunctionAndSandbox, Plan, User};
+use fnd_wire::plan::{Credentials, FunctionAndSandbox, Plan, PlannedBuild, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -16,13 +16,13 @@ use std::path::PathBuf;
 const CHANGED_MAX: i64 = 10;
 
 /// The values that distinguish one state of a file from another.
-type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+type GrantStamp = (u64, u64, u64, i64, i64, i64, i64);
 
 /// Files, each with its state.
-pub type Stamps = Vec<(PathBuf, Stamp)>;
+pub type Stamps = Vec<(PathBuf, GrantStamp)>;
 
 /// Returns the values that distinguish one state of a file from another.
-pub fn stamp(meta: &Metadata) -> Stamp {
+pub fn stamp(meta: &Metadata) -> GrantStamp {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), changed.0, changed.1)
 }
@@ -58,7 +58,7 @@ pub struct Rights {
 
 impl Rights {
     /// Returns the rights that a judged function asks for, with the secrets that its routes name; absent if the judge has refused it.
-    pub fn of(judged: &FunctionAndSandbox, credentials: &Credentials, build: Option<&Build>) -> Option<Self> {
+    pub fn of(judged: &FunctionAndSandbox, credentials: &Credentials, build: Option<&PlannedBuild>) -> Option<Self> {
         let (plan, sandbox) = judged.function.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
         let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
         let mapped = credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);

@@ -1,25 +1,25 @@
 //! Finds the homes that a function does not use any more, since its files belong to another owner than before.
 
-use crate::places::Places;
+use crate::places::SpawnerPlaces;
 use crate::policy::problem;
-use crate::uids::{Owner, Uids};
-use fnd_wire::frame::{Problem, SET_ASIDE};
+use crate::uids::{UidOwner, Uids};
+use fnd_wire::frame::{SET_ASIDE, SpawnerProblem};
 use fnd_wire::ids::FunctionName;
 use std::fs;
 
 /// Returns a warning for each home of a function that has files, and that belongs to another user of the function.
 pub fn set_aside(
     (function, uid): (&FunctionName, u32),
-    owner: Option<&Owner>,
-    (uids, places): (&Uids, &Places),
+    owner: Option<&UidOwner>,
+    (uids, places): (&Uids, &SpawnerPlaces),
     shown: &str,
-) -> Vec<Problem> {
+) -> Vec<SpawnerProblem> {
     let others = uids.others(function, uid);
-    let warning = |(other, before, apart): (u32, Option<&Owner>, bool)| {
+    let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
         let home = places.of_user(&function.file_form(), apart.then_some(other)).home;
         // Only root can rename what is in the directory of all homes, so this is that user's own directory.
         fs::read_dir(&home).ok()?.next()?.ok()?;
-        let of = |owner: Option<&Owner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);
+        let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);
         let message = format!(
             "its files belong to {} and belonged to {} before, so it has a home of its own (user {uid}); \
              {SET_ASIDE}: `{}`",

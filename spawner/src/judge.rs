@@ -6,7 +6,7 @@
 //! on is lost: a new judge gets the same settings and the requests that were sent ahead.
 
 use crate::clock::now;
-use crate::clone::{self, Child, Exec, Place};
+use crate::clone::{self, Child, ChildPlace, Exec};
 use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
@@ -213,7 +213,7 @@ impl Judge {
         };
         let image = self.image.insert(image);
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
-        let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
+        let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
         poller.add(&channel, Token::Judge)?;
         Ok((channel, child))
@@ -237,7 +237,7 @@ pub fn start(
     image: &OwnedFd,
     arguments: Vec<CString>,
     root: bool,
-    place: Place<'_>,
+    place: ChildPlace<'_>,
 ) -> Result<Child, Box<dyn std::error::Error>> {
     let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
     // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.

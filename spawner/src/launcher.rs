@@ -5,13 +5,13 @@
 //! The sandbox is built here, once for all of them. When the launcher's socket is closed because the
 //! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
-use crate::clone::{self, Child, CloneError, Exec, Place};
+use crate::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::contain;
 use crate::credentials::{self, Given};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
 use crate::sandbox::layers::{self, Missing};
-use crate::sandbox::mounts::{Use, View};
+use crate::sandbox::mounts::{MountView, Use};
 use crate::sandbox::{keyring, privileges};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::Containment;
@@ -33,7 +33,7 @@ pub struct Spec {
     /// The v1 groups that the launcher enters.
     pub v1: Vec<PathBuf>,
     /// The function's view of the machine and its sandbox; absent: none.
-    pub view: Option<View>,
+    pub view: Option<MountView>,
     /// The memory file with the function's secrets and service bindings, and their places.
     pub credentials: Option<(File, PathBuf, PathBuf)>,
     /// The layers that this machine can't give.
@@ -54,12 +54,12 @@ impl Spec {
 
 /// An order to a launcher: the worker (0: end), command line and environment. Descriptors: the leaf (only with
 /// cgroups), standard input, output, error, and for a handler its socket.
-pub type Order = (u64, (Vec<Bytes>, Vec<Bytes>));
+pub type LauncherOrder = (u64, (Vec<Bytes>, Vec<Bytes>));
 
 /// A launcher's answer: the worker, the pid (0: no process), the error number if the machine has run out of something
 /// (else 0), and why the start failed (empty: it succeeded). Descriptors: the pidfd, then the channel of the init, if
 /// there is one.
-pub type Answer = (u64, ((u32, u32), String));
+pub type LauncherAnswer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
@@ -95,7 +95,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     }
     let mut channel = Channel::new(socket);
     while let Ok(Some(frame)) = channel.receive() {
-        let Ok((worker, (argv, environment))) = Order::from_wire(&frame.bytes) else { break };
+        let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
         if worker == 0 {
             return 0;
         }
@@ -118,7 +118,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
                 (child.as_ref().map_or(0, |child| child.pid), shortage, why, [child.map(|child| child.pidfd), None])
             }
         };
-        let answer: Answer = (worker, ((pid, errno), why));
+        let answer: LauncherAnswer = (worker, ((pid, errno), why));
         if channel.send(&answer.to_wire(), descriptors.into_iter().flatten().collect()).is_err() {
             break;
         }
@@ -142,7 +142,7 @@ fn start(spec: &Spec, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Opti
     };
     let stdio = [input.as_fd(), output.as_fd(), error.as_fd()];
     let channel = channel.first().map(|channel| channel.as_fd());
-    let place = Place { cgroup: leaf.as_ref().map(|leaf| leaf.as_fd()), stdio, channel };
+    let place = ChildPlace { cgroup: leaf.as_ref().map(|leaf| leaf.as_fd()), stdio, channel };
     if spec.containment != Containment::Cgroup {
         return contain::start(&spec.exec, place, spec.containment).map(|(child, report)| (child, Some(report)));
     }

@@ -20,7 +20,7 @@
 //! - `credentials`: secrets and service bindings of functions
 //! - `decrypter`: has secrets beside functions decrypted, or found in YAML
 //! - `environment`: command line and environment of a process
-//! - `facts`: what is known of directories and interpreters for a moment
+//! - `stat_cache`: what is known of directories and interpreters for a moment
 //! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `grants`: users and groups that a function may have
 //! - `homes`: the homes that a function does not use any more
@@ -30,7 +30,7 @@
 //! - `listener`: the socket, and who may connect
 //! - `log`: messages to standard error
 //! - `names`: names of functions' users on the machine
-//! - `passed`: which descriptors of fnd are accepted
+//! - `fd_policy`: which descriptors of fnd are accepted
 //! - `places`: directories and their owners
 //! - `policy`: what a plan may be granted
 //! - `poller`: events of the loop
@@ -61,7 +61,7 @@ pub mod contain;
 pub mod credentials;
 pub mod decrypter;
 pub mod environment;
-pub mod facts;
+pub mod fd_policy;
 pub mod foreign;
 pub mod grants;
 pub mod homes;
@@ -71,7 +71,6 @@ pub mod launcher;
 pub mod listener;
 pub mod log;
 pub mod names;
-pub mod passed;
 pub mod places;
 pub mod policy;
 pub mod poller;
@@ -85,6 +84,7 @@ pub mod settings;
 pub mod sockets;
 pub mod source;
 pub mod spawner;
+pub mod stat_cache;
 pub mod trees;
 pub mod uids;
 pub mod unpacker;

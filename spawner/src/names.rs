@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 /// The directory of records.
 #[derive(Debug)]
-pub struct Names(PathBuf);
+pub struct UserNames(PathBuf);
 
-impl Names {
+impl UserNames {
     /// Uses a directory, which only root may change, and removes the records that an earlier spawner left there.
     ///
     /// # Errors

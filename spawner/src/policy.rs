@@ -1,10 +1,10 @@
 //! Decides what a plan may be granted, by facts that root owns: users, interpreters, limits. Nothing here relies on the
 //! judge.
 
-use crate::facts::Facts;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
-use fnd_wire::frame::Problem;
+use crate::stat_cache::StatCache;
+use fnd_wire::frame::SpawnerProblem;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
@@ -38,13 +38,13 @@ impl Myself {
 }
 
 /// Returns a problem with a file.
-pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> Problem {
-    Problem { file: file.to_owned(), message: message.into(), help: help.into() }
+pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> SpawnerProblem {
+    SpawnerProblem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
-/// Returns what [`Facts::insecure_above`] returns, as of now.
+/// Returns what [`StatCache::insecure_above`] returns, as of now.
 pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
-    Facts::default().insecure_above(dir, owners)
+    StatCache::default().insecure_above(dir, owners)
 }
 
 /// Returns the identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for
@@ -128,8 +128,8 @@ pub fn interpreter(
     plan: &Plan,
     file: &str,
     owner: u32,
-    (myself, facts): (&Myself, &Facts),
-) -> Result<Interpreter, Problem> {
+    (myself, facts): (&Myself, &StatCache),
+) -> Result<Interpreter, SpawnerProblem> {
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
@@ -149,7 +149,7 @@ pub fn interpreter(
 ///
 /// # Errors
 /// The reason of the refusal, and what to do.
-pub fn shim(plan: &Plan, myself: &Myself, facts: &Facts) -> Result<(), Problem> {
+pub fn shim(plan: &Plan, myself: &Myself, facts: &StatCache) -> Result<(), SpawnerProblem> {
     let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
     let path = Path::new(shim);
@@ -172,18 +172,22 @@ pub fn shim(plan: &Plan, myself: &Myself, facts: &Facts) -> Result<(), Problem> 
 
 /// The sandbox of a function, the directories that are shown to every function, and those with the code of all functions, which
 /// profile strict hides.
-type Shown<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a Facts);
+type ShownSandbox<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a StatCache);
 
 /// Checks that a function sees its interpreter: profile strict hides some places.
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(shown: Shown<'_>, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
+pub fn visible(shown: ShownSandbox<'_>, file: &str, interpreter: &Interpreter) -> Result<(), SpawnerProblem> {
     // A virtual environment's program is a link: both ends have to be there.
     [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
 }
 
-fn visible_at((sandbox, [tools, code], facts): Shown<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
+fn visible_at(
+    (sandbox, [tools, code], facts): ShownSandbox<'_>,
+    file: &str,
+    interpreter: &str,
+) -> Result<(), SpawnerProblem> {
     let path = Path::new(interpreter);
     let above = |named: &&Path| path.starts_with(named);
     let real = |named: &String| facts.real(named.as_ref()).ok();
@@ -210,7 +214,7 @@ fn visible_at((sandbox, [tools, code], facts): Shown<'_>, file: &str, interprete
     }
 }
 
-fn real(path: &Path, facts: &Facts) -> Result<PathBuf, String> {
+fn real(path: &Path, facts: &StatCache) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("is not an absolute path".to_owned());
     }
@@ -220,7 +224,7 @@ fn real(path: &Path, facts: &Facts) -> Result<PathBuf, String> {
     })
 }
 
-fn safe(path: &Path, real: &Path, owners: &[u32], facts: &Facts) -> Result<(), String> {
+fn safe(path: &Path, real: &Path, owners: &[u32], facts: &StatCache) -> Result<(), String> {
     let given_in = path.parent().and_then(|dir| facts.real(dir).ok()).unwrap_or_default();
     match facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners)) {
         Some(insecure) => Err(refusal::not_safe(&insecure.display().to_string())),
@@ -228,7 +232,7 @@ fn safe(path: &Path, real: &Path, owners: &[u32], facts: &Facts) -> Result<(), S
     }
 }
 
-fn usable(candidate: &str, owners: &[u32], facts: &Facts) -> Result<(String, [i64; 3]), String> {
+fn usable(candidate: &str, owners: &[u32], facts: &StatCache) -> Result<(String, [i64; 3]), String> {
     let path = Path::new(candidate);
     let real = real(path, facts)?;
     // A version manager's shim chooses the program by the working directory, which takes 100 ms.

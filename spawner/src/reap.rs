@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 
 /// How a child ended, with the kernel's counts for the child and the children it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct ChildEnd {
     /// Exit code or signal.
     pub status: ExitStatus,
     /// CPU time in microseconds.
@@ -20,12 +20,12 @@ pub struct Ended {
 ///
 /// The child is identified by its descriptor: its process id may belong to another process by now. waitid(2), the raw
 /// call for `rusage`.
-pub fn ended(child: &Child) -> Option<Ended> {
+pub fn ended(child: &Child) -> Option<ChildEnd> {
     waitid(child, libc::WNOHANG)
 }
 
 /// Waits for a child that is about to end, and returns how it ended.
-pub fn wait(child: &Child) -> Option<Ended> {
+pub fn wait(child: &Child) -> Option<ChildEnd> {
     waitid(child, 0)
 }
 
@@ -39,12 +39,12 @@ pub fn orphan(pid: u32) {
     let _ = raw((libc::P_PID, pid), libc::WNOHANG);
 }
 
-fn waitid(child: &Child, flags: i32) -> Option<Ended> {
+fn waitid(child: &Child, flags: i32) -> Option<ChildEnd> {
     raw((libc::P_PIDFD, child.pidfd.as_raw_fd().cast_unsigned()), flags).map(|(_, ended)| ended)
 }
 
 #[expect(unsafe_code, reason = "waitid with usage has no wrapper")]
-fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, Ended)> {
+fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, ChildEnd)> {
     // SAFETY: both are structures of numbers, for which zero is valid.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: pointers to structures of the kernel's layout that outlive the call.
@@ -65,7 +65,7 @@ fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, Ended)> {
     }
     let number = u8::try_from(status & 0xff).unwrap_or(0);
     let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
-    let ended = Ended {
+    let ended = ChildEnd {
         status: if info.si_code == libc::CLD_EXITED { ExitStatus::Code(number) } else { ExitStatus::Signal(number) },
         cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
         largest: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,

@@ -6,8 +6,8 @@
 
 use crate::grants::{self, Stamps};
 use crate::policy::problem;
-use crate::vault::{Bounds, NoSecret, PRIVATE, PUBLIC, Vault, failed};
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked};
+use crate::vault::{NoSecret, PRIVATE, PUBLIC, Vault, VaultBounds, failed};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, SecretAsked, SpawnerProblem};
 use fnd_wire::ids::FunctionName;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create, sendfile};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// The secrets that fnd may have.
 #[derive(Debug)]
-pub struct Secrets {
+pub struct SecretSources {
     /// The places of secrets.
     pub vault: Vault,
     /// By function: the names in the routes of the version that was installed last, and its files.
@@ -28,7 +28,7 @@ pub struct Secrets {
     pub configured: Vec<String>,
 }
 
-impl Secrets {
+impl SecretSources {
     /// Returns the secrets in their places.
     pub fn new(vault: Vault) -> Self {
         Self { vault, named: BTreeMap::new(), tls: None, configured: Vec::new() }
@@ -53,9 +53,9 @@ impl Secrets {
     ///
     /// # Errors
     /// The problems.
-    pub fn check(&self, names: &[String]) -> Result<(), Vec<Problem>> {
+    pub fn check(&self, names: &[String]) -> Result<(), Vec<SpawnerProblem>> {
         let refused = |name: &String| self.vault.secret(name).err().map(|why| why.into_problem(name));
-        let problems: Vec<Problem> = names.iter().filter_map(refused).collect();
+        let problems: Vec<SpawnerProblem> = names.iter().filter_map(refused).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
@@ -88,7 +88,7 @@ impl Secrets {
     }
 
     /// Opens a file that symbolic links may lead to, such as those of certbot.
-    fn linked(&self, path: &str, bounds: Bounds) -> Result<OwnedFd, NoSecret> {
+    fn linked(&self, path: &str, bounds: VaultBounds) -> Result<OwnedFd, NoSecret> {
         let real = fs::canonicalize(path).ok();
         let opened = real.map_or(Ok(None), |real| self.vault.open(&real, bounds))?;
         let missing = || problem(path, "there is no such file", "correct `[http] tls` in fnd.toml, then reload fnd");
@@ -130,7 +130,7 @@ mod tests {
 
     struct Place {
         dir: tempfile::TempDir,
-        secrets: Secrets,
+        secrets: SecretSources,
     }
 
     fn place() -> Place {
@@ -140,7 +140,7 @@ mod tests {
         }
         let credentials = Some(dir.path().join("credentials"));
         let vault = Vault::new(&dir.path().join("fnd.toml"), credentials, Myself::current());
-        let mut secrets = Secrets::new(vault);
+        let mut secrets = SecretSources::new(vault);
         secrets.judged(&function(), Some(vec![NAME.to_owned()]), Vec::new());
         Place { dir, secrets }
     }

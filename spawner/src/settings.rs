@@ -1,9 +1,9 @@
 //! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
-use crate::facts::Facts;
 use crate::policy::Myself;
-use crate::source::{self, Kind};
-use fnd_wire::frame::Problem;
+use crate::source::{self, SourceKind};
+use crate::stat_cache::StatCache;
+use fnd_wire::frame::SpawnerProblem;
 use fnd_wire::plan::{JudgeSettings, JudgedFile};
 use std::fs;
 use std::io::ErrorKind;
@@ -18,9 +18,9 @@ const FILES_MAX: usize = 1000;
 /// directories; and the problems with these files.
 ///
 /// If there are problems, the settings must not be put in force.
-pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
+pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<SpawnerProblem>) {
     let mut problems = Vec::new();
-    let around = (myself, &Facts::default());
+    let around = (myself, &StatCache::default());
     let mut read = |paths: Vec<PathBuf>| {
         let files = paths.iter().map(|path| read_file(path, around));
         files.filter_map(|file| file.map_err(|problem| problems.push(problem)).ok().flatten()).collect()
@@ -41,11 +41,11 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads one file; none if it is absent.
-fn read_file(path: &Path, around: (&Myself, &Facts)) -> Result<Option<JudgedFile>, Problem> {
+fn read_file(path: &Path, around: (&Myself, &StatCache)) -> Result<Option<JudgedFile>, SpawnerProblem> {
     let shown = path.display().to_string();
     let real = match fs::canonicalize(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         other => other.map_err(|error| source::unreadable(&shown, &error))?,
     };
-    source::open((&real, None), shown, (Kind::File, &[]), around)?.judged(FILE_MAX).map(Some)
+    source::open((&real, None), shown, (SourceKind::File, &[]), around)?.judged(FILE_MAX).map(Some)
 }

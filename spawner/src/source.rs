@@ -1,12 +1,12 @@
 //! Reads files that people wrote (functions and settings) without trusting them: every file is opened without following
 //! a link, checked on the descriptor that is read, and refused if somebody else could have written it.
 
-use crate::facts::{Facts, only_of, open_real};
 use crate::policy::{Myself, problem};
 use crate::sandbox::identity;
+use crate::stat_cache::{StatCache, only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::Problem;
+use fnd_wire::frame::SpawnerProblem;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
 use fnd_wire::trust::refusal;
@@ -25,7 +25,7 @@ const LINKS_MAX: usize = 16;
 pub const SHALLOWER: &str = "move it to a higher directory, or shorten the names of its directories";
 
 /// An open file that passed the checks and may be read.
-pub struct Opened {
+pub struct OpenedSource {
     /// The descriptor, non-blocking.
     pub file: File,
     /// The result of `fstat` when the file was opened.
@@ -38,7 +38,7 @@ pub struct Opened {
 
 /// The kind of file that a path is expected to name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SourceKind {
     File,
     Directory,
 }
@@ -52,11 +52,11 @@ pub struct Sources {
     /// The user that the spawner runs as.
     pub myself: Myself,
     /// The facts about directories at this moment.
-    pub facts: Facts,
+    pub facts: StatCache,
 }
 
 /// The file that a path leads to after following links.
-struct Place {
+struct ResolvedFile {
     /// The path, without links.
     real: PathBuf,
     /// Its state, if it was looked at last.
@@ -84,7 +84,7 @@ impl Sources {
     ///
     /// # Errors
     /// The problem with the file and what to do; also if `index` names no functions directory.
-    pub fn open(&self, index: u16, relative: &str, wanted: Kind) -> Result<Opened, Problem> {
+    pub fn open(&self, index: u16, relative: &str, wanted: SourceKind) -> Result<OpenedSource, SpawnerProblem> {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
         let shown = dir.join(relative).display().to_string();
@@ -97,7 +97,7 @@ impl Sources {
     }
 
     /// Follows a path one name at a time. Nothing outside the functions directories is opened.
-    fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<Place, Problem> {
+    fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<ResolvedFile, SpawnerProblem> {
         let failed = |error: &io::Error| unreadable(shown, error);
         let real_of = |dir: &PathBuf| Some((dir.clone(), self.facts.real(dir).ok()?));
         let bases: Vec<(PathBuf, PathBuf)> = self.dirs.iter().filter_map(real_of).collect();
@@ -147,7 +147,7 @@ impl Sources {
             }
         }
         within(&real).ok_or_else(|| leads_out(shown, &real))?;
-        Ok(Place { real, meta: last, links })
+        Ok(ResolvedFile { real, meta: last, links })
     }
 }
 
@@ -157,7 +157,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).rev().collect::<Vec<_>>().into_iter()
 }
 
-fn leads_out(shown: &str, real: &Path) -> Problem {
+fn leads_out(shown: &str, real: &Path) -> SpawnerProblem {
     let (message, help) = refusal::leads_out(&real.display().to_string());
     problem(shown, message, help)
 }
@@ -170,9 +170,9 @@ fn leads_out(shown: &str, real: &Path) -> Problem {
 pub fn open(
     (real, known): (&Path, Option<Metadata>),
     shown: String,
-    (wanted, links): (Kind, &[(u32, u32)]),
-    (myself, facts): (&Myself, &Facts),
-) -> Result<Opened, Problem> {
+    (wanted, links): (SourceKind, &[(u32, u32)]),
+    (myself, facts): (&Myself, &StatCache),
+) -> Result<OpenedSource, SpawnerProblem> {
     let inspect = |flags| {
         let opened = facts.open(real, flags).and_then(|(file, above)| Ok((file.metadata()?, file, above)));
         opened.map_err(|error| unreadable(&shown, &error))
@@ -180,11 +180,11 @@ pub fn open(
     // The file is checked through O_PATH first, since opening a device or FIFO can have effects. If the file was
     // exchanged since, the check after the second opening fails.
     let meta = known.map_or_else(|| inspect(OFlags::PATH).map(|(meta, ..)| meta), Ok)?;
-    if wanted == Kind::File && !meta.is_file() {
+    if wanted == SourceKind::File && !meta.is_file() {
         let help = "only regular files and directories are read; remove it or move it elsewhere";
         return Err(problem(&shown, "it is not a regular file", help));
     }
-    if wanted == Kind::Directory && !meta.is_dir() {
+    if wanted == SourceKind::Directory && !meta.is_dir() {
         return Err(problem(&shown, "it is not a directory", "reload fnd"));
     }
     if meta.mode() & 0o022 != 0 {
@@ -210,18 +210,18 @@ pub fn open(
     }
     // Before Linux 6.13 a file is stamped with the time of the last tick (at most 10 ms ago), so a second change within
     // the same tick would not be seen. Therefore the file is read in a later tick.
-    while wanted == Kind::File && crate::clock::is_tick(again.ctime(), again.ctime_nsec()) {
+    while wanted == SourceKind::File && crate::clock::is_tick(again.ctime(), again.ctime_nsec()) {
         std::thread::yield_now();
     }
-    Ok(Opened { file, meta: again, shown, trusted: [0, myself.uid].contains(&meta.uid()) })
+    Ok(OpenedSource { file, meta: again, shown, trusted: [0, myself.uid].contains(&meta.uid()) })
 }
 
-impl Opened {
+impl OpenedSource {
     /// Reads at most `max` bytes and checks that the file did not change meanwhile.
     ///
     /// # Errors
     /// The problem: the file is larger than `max`, changed, or can't be read.
-    pub fn read(&mut self, max: u64) -> Result<Vec<u8>, Problem> {
+    pub fn read(&mut self, max: u64) -> Result<Vec<u8>, SpawnerProblem> {
         if self.meta.len() > max {
             return Err(problem(&self.shown, format!("it is larger than {} MiB", max >> 20), "shorten it"));
         }
@@ -236,7 +236,7 @@ impl Opened {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn judged(mut self, max: u64) -> Result<JudgedFile, Problem> {
+    pub fn judged(mut self, max: u64) -> Result<JudgedFile, SpawnerProblem> {
         let bytes = Bytes(self.read(max)?);
         Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
@@ -246,7 +246,7 @@ impl Opened {
     ///
     /// # Errors
     /// The problem that the file changed.
-    pub fn unchanged(&self, length: u64) -> Result<(), Problem> {
+    pub fn unchanged(&self, length: u64) -> Result<(), SpawnerProblem> {
         let stamp = |meta: &Metadata| (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
         let same = |now: Metadata| stamp(&now) == stamp(&self.meta) && now.len() == length;
         if self.file.metadata().is_ok_and(same) { Ok(()) } else { Err(changed(&self.shown)) }
@@ -254,7 +254,7 @@ impl Opened {
 }
 
 /// Returns the problem that a file can't be opened or read.
-pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
+pub fn unreadable(shown: &str, error: &io::Error) -> SpawnerProblem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {
             "it was removed, or is a symbolic link without a target; if intended, do nothing".to_owned()
@@ -265,13 +265,13 @@ pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     problem(shown, format!("failed to open it: {error}"), help)
 }
 
-fn insecure(path: &Path) -> Problem {
+fn insecure(path: &Path) -> SpawnerProblem {
     let shown = path.display().to_string();
     let (message, help) = refusal::insecure(&shown);
     problem(&shown, message, help)
 }
 
-fn changed(shown: &str) -> Problem {
+fn changed(shown: &str) -> SpawnerProblem {
     problem(shown, "changed while being read", "fnd reads it again when it has stopped changing")
 }
 
@@ -286,8 +286,8 @@ mod tests {
         let path = dir.path().join("a.sh");
         for _ in 0..20 {
             fs::write(&path, "a").unwrap();
-            let around = (&Myself::current(), &Facts::default());
-            let opened = open((&path, None), "a.sh".to_owned(), (Kind::File, &[]), around).ok().unwrap();
+            let around = (&Myself::current(), &StatCache::default());
+            let opened = open((&path, None), "a.sh".to_owned(), (SourceKind::File, &[]), around).ok().unwrap();
             fs::write(&path, "b").unwrap();
             assert!(opened.unchanged(1).is_err());
         }

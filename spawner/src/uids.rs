@@ -12,7 +12,7 @@
 
 use crate::log::Failed as _;
 use crate::policy::problem;
-use fnd_wire::frame::Problem;
+use fnd_wire::frame::SpawnerProblem;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
@@ -25,9 +25,9 @@ use std::path::Path;
 
 /// The owner of a function's files: `root`, `uploads`, or the uids of the others who own some of them, `1000+1001`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner(String);
+pub struct UidOwner(String);
 
-impl Owner {
+impl UidOwner {
     /// Returns the owner of uploads.
     pub fn uploads() -> Self {
         Self("uploads".to_owned())
@@ -47,7 +47,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for UidOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_uids = self.0.starts_with(|c: char| c.is_ascii_digit());
         write!(f, "{}{}", if is_uids { "uid " } else { "" }, self.0)
@@ -56,11 +56,11 @@ impl fmt::Display for Owner {
 
 /// A user of a function.
 #[derive(Debug, Clone)]
-struct Line {
+struct UidUser {
     uid: u32,
     name: FunctionName,
     /// Absent: an earlier fnd wrote the line.
-    owner: Option<Owner>,
+    owner: Option<UidOwner>,
     /// Whether its home has the uid in its name.
     apart: bool,
 }
@@ -76,25 +76,25 @@ pub struct Assigned {
 }
 
 /// A directory in `home`: its owner, the function that its name is of, and whether the name has a uid, too.
-pub type Home = (u32, Option<FunctionName>, bool);
+pub type OwnedHome = (u32, Option<FunctionName>, bool);
 
 /// The table.
 #[derive(Debug)]
 pub struct Uids {
     file: File,
     /// None: the line was damaged. It keeps its number, so that the others do.
-    lines: Vec<Option<Line>>,
+    lines: Vec<Option<UidUser>>,
     /// The indices of each function's lines.
     index: HashMap<FunctionName, Vec<usize>>,
     /// Homes that are not in the table.
-    homes: Vec<Home>,
+    homes: Vec<OwnedHome>,
     unsynced: bool,
     /// Which lines were damaged when it was opened, for people.
-    pub damaged: Option<Problem>,
+    pub damaged: Option<SpawnerProblem>,
 }
 
 /// Returns the homes in a directory, without those of root.
-pub fn owners(homes: &Path) -> Vec<Home> {
+pub fn owners(homes: &Path) -> Vec<OwnedHome> {
     let owner = |entry: std::fs::DirEntry| {
         let uid = entry.metadata().ok()?.uid();
         let name = entry.file_name();
@@ -115,10 +115,10 @@ fn sum(line: &str) -> String {
 }
 
 /// The meaning of a line.
-enum Entry {
-    User(Line),
+enum UidLine {
+    User(UidUser),
     /// The user belongs to this owner.
-    Owned(u32, FunctionName, Owner),
+    Owned(u32, FunctionName, UidOwner),
     /// It was damaged before.
     Lost,
 }
@@ -126,7 +126,7 @@ enum Entry {
 /// The text of a line that replaces a damaged one.
 const LOST: &str = "-";
 
-fn parse(line: &str) -> Option<Entry> {
+fn parse(line: &str) -> Option<UidLine> {
     let (body, has_sum) = match line.rsplit_once(' ') {
         Some((body, found)) if found == sum(body) => (body, true),
         _ => (line, false), // of the first release
@@ -136,18 +136,18 @@ fn parse(line: &str) -> Option<Entry> {
     match (words.as_slice(), has_sum) {
         ([uid, name], _) => {
             let (uid, name) = user(uid, name)?;
-            Some(Entry::User(Line { uid, name, owner: None, apart: false }))
+            Some(UidLine::User(UidUser { uid, name, owner: None, apart: false }))
         }
-        ([LOST], true) => Some(Entry::Lost),
+        ([LOST], true) => Some(UidLine::Lost),
         (["=", uid, name, owner], true) => {
             let (uid, name) = user(uid, name)?;
-            Some(Entry::Owned(uid, name, Owner::parse(owner.strip_prefix('@')?)?))
+            Some(UidLine::Owned(uid, name, UidOwner::parse(owner.strip_prefix('@')?)?))
         }
         ([uid, name, owner], true) => {
             let (uid, name) = user(uid, name)?;
             let apart = owner.starts_with('~');
-            let owner = Some(Owner::parse(owner.strip_prefix(['@', '~'])?)?);
-            Some(Entry::User(Line { uid, name, owner, apart }))
+            let owner = Some(UidOwner::parse(owner.strip_prefix(['@', '~'])?)?);
+            Some(UidLine::User(UidUser { uid, name, owner, apart }))
         }
         _ => None,
     }
@@ -182,7 +182,7 @@ impl Uids {
                     damaged.push(number);
                 }
             }
-            table.add(entry.unwrap_or(Entry::Lost));
+            table.add(entry.unwrap_or(UidLine::Lost));
         }
         if damaged.is_empty() {
             table.file.set_len(whole as u64).failed(&read)?;
@@ -193,13 +193,13 @@ impl Uids {
         Ok(table)
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: UidLine) {
         match entry {
-            Entry::User(line) => {
+            UidLine::User(line) => {
                 self.index.entry(line.name.clone()).or_default().push(self.lines.len());
                 self.lines.push(Some(line));
             }
-            Entry::Owned(uid, name, owner) => {
+            UidLine::Owned(uid, name, owner) => {
                 let of_name = self.index.get(&name).into_iter().flatten();
                 let owned = of_name.filter_map(|index| self.lines.get(*index)?.as_ref().map(|line| (*index, line.uid)));
                 let found = owned.into_iter().find(|(_, known)| *known == uid).map(|(index, _)| index);
@@ -207,22 +207,22 @@ impl Uids {
                     line.owner = Some(owner);
                 }
             }
-            Entry::Lost => self.lines.push(None),
+            UidLine::Lost => self.lines.push(None),
         }
     }
 
     /// Adds the homes whose owners are not in the table; for others the table decides.
-    pub fn with_homes(mut self, homes: Vec<Home>) -> Self {
+    pub fn with_homes(mut self, homes: Vec<OwnedHome>) -> Self {
         self.homes = homes.into_iter().filter(|(uid, ..)| !self.users().any(|line| line.uid == *uid)).collect();
         self
     }
 
-    fn users(&self) -> impl Iterator<Item = &Line> {
+    fn users(&self) -> impl Iterator<Item = &UidUser> {
         self.lines.iter().flatten()
     }
 
     /// Returns the users of a function, in the order in which it got them.
-    fn of(&self, name: &FunctionName) -> impl Iterator<Item = &Line> {
+    fn of(&self, name: &FunctionName) -> impl Iterator<Item = &UidUser> {
         self.index.get(name).into_iter().flatten().filter_map(|index| self.lines.get(*index)?.as_ref())
     }
 
@@ -235,14 +235,14 @@ impl Uids {
     pub fn assign(
         &mut self,
         name: &FunctionName,
-        owner: Option<&Owner>,
+        owner: Option<&UidOwner>,
         range: Option<(u32, u32)>,
         own: u32,
     ) -> Result<Assigned, String> {
         let owner = owner.filter(|_| range.is_some());
-        let is_owners = |line: &&Line| owner.is_none() || line.owner.as_ref() == owner;
+        let is_owners = |line: &&UidUser| owner.is_none() || line.owner.as_ref() == owner;
         // The first owner after an upgrade is the one that there was before.
-        let unowned = |line: &&Line| line.owner.is_none();
+        let unowned = |line: &&UidUser| line.owner.is_none();
         let found = self.of(name).find(is_owners).or_else(|| self.of(name).find(unowned)).cloned();
         if let Some(line) = found {
             let uid = match range {
@@ -257,7 +257,7 @@ impl Uids {
             };
             if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
                 self.append(&format!("= {uid} {name} @{}", owner.0))?;
-                self.add(Entry::Owned(uid, name.clone(), owner.clone()));
+                self.add(UidLine::Owned(uid, name.clone(), owner.clone()));
             }
             let id = self.id(name).ok_or("its number is lost")?;
             return Ok(Assigned { id, uid, apart: line.apart });
@@ -270,7 +270,7 @@ impl Uids {
             None => own,
             Some((first, last)) => {
                 let within = |uid: &u32| (first..=last).contains(uid);
-                let fits = |(uid, known, _): &&Home| !has_others && of_name(known) && within(uid);
+                let fits = |(uid, known, _): &&OwnedHome| !has_others && of_name(known) && within(uid);
                 let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
                 let homes = self.homes.iter().map(|(uid, ..)| *uid);
                 let used = self.users().map(|line| line.uid).chain(homes).filter(within).max();
@@ -279,11 +279,11 @@ impl Uids {
                 home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
             }
         };
-        let line = Line { uid, name: name.clone(), owner: owner.cloned(), apart: has_others };
-        let of = |owner: &Owner| format!(" {}{}", if line.apart { '~' } else { '@' }, owner.0);
+        let line = UidUser { uid, name: name.clone(), owner: owner.cloned(), apart: has_others };
+        let of = |owner: &UidOwner| format!(" {}{}", if line.apart { '~' } else { '@' }, owner.0);
         self.append(&format!("{uid} {name}{}", line.owner.as_ref().map(of).unwrap_or_default()))?;
         self.homes.retain(|(taken, ..)| *taken != uid);
-        self.add(Entry::User(line));
+        self.add(UidLine::User(line));
         let id = self.id(name).ok_or("its number is lost")?;
         Ok(Assigned { id, uid, apart: has_others })
     }
@@ -291,7 +291,7 @@ impl Uids {
     /// Returns the user that a stored version of a function had: its copy and what it has written belong to that user.
     pub fn again(&self, name: &FunctionName, apart: Option<u32>, range: Option<(u32, u32)>) -> Option<Assigned> {
         let (first, last) = range?;
-        let is_it = |line: &&Line| if line.apart { apart == Some(line.uid) } else { apart.is_none() };
+        let is_it = |line: &&UidUser| if line.apart { apart == Some(line.uid) } else { apart.is_none() };
         let line = self.of(name).find(is_it).filter(|line| (first..=last).contains(&line.uid))?;
         Some(Assigned { id: self.id(name)?, uid: line.uid, apart: line.apart })
     }
@@ -332,7 +332,7 @@ impl Uids {
 
     /// Returns a function's users but this one: uid, owner of the files that had it, and whether its home has the uid in
     /// its name.
-    pub fn others(&self, name: &FunctionName, uid: u32) -> impl Iterator<Item = (u32, Option<&Owner>, bool)> {
+    pub fn others(&self, name: &FunctionName, uid: u32) -> impl Iterator<Item = (u32, Option<&UidOwner>, bool)> {
         self.of(name).filter(move |line| line.uid != uid).map(|line| (line.uid, line.owner.as_ref(), line.apart))
     }
 
@@ -345,7 +345,7 @@ impl Uids {
 
 /// Keeps a damaged table beside the new one, which has these bytes; returns the new one, locked, and
 /// what people have to know.
-fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, Problem), String> {
+fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, SpawnerProblem), String> {
     let kept = path.with_extension(format!("damaged-{}", crate::clock::unix_ms()));
     let fresh = path.with_extension("new");
     let write = || {
@@ -414,8 +414,8 @@ mod tests {
         FunctionName::new(name).unwrap()
     }
 
-    fn owner(text: &str) -> Owner {
-        Owner::parse(text).unwrap()
+    fn owner(text: &str) -> UidOwner {
+        UidOwner::parse(text).unwrap()
     }
 
     /// Returns the files that a damaged table was kept as, and removes them.
@@ -524,7 +524,7 @@ mod tests {
         let path = dir.path().join("uids");
         // An earlier fnd wrote the first line: its first owner now is the one that it had.
         std::fs::write(&path, "70000 f\n70001 g\n").unwrap();
-        let [root, author, uploads] = [owner("root"), owner("1000"), Owner::uploads()];
+        let [root, author, uploads] = [owner("root"), owner("1000"), UidOwner::uploads()];
         let steps = [
             ("f", &author, 70_000, false),
             ("f", &root, 70_002, true),
@@ -551,7 +551,7 @@ mod tests {
         let expected =
             ["70000 f", "70001 g", "= 70000 f @1000", "70002 f ~root", "= 70001 g @root", "70003 f ~uploads"];
         assert_eq!(lines, expected, "what is known is not written again");
-        assert_eq!(Owner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
+        assert_eq!(UidOwner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! All of this runs in a helper, which writes files to the staging directory as other helpers copy them there.
 
 use crate::clock::now;
-use crate::clone::Place;
+use crate::clone::ChildPlace;
 use crate::judge;
-use fnd_wire::archive::{Format, Refusal};
+use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::form::{Bytes, wire_structs};
 use fnd_wire::unpack::{DATA_MAX, Received, Receiver, Stopped, Unpacked};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -40,7 +40,7 @@ wire_structs! {
     pub struct Contents {
         pub files: Vec<ArchivedFile>,
         /// Why the archive is refused.
-        pub refused: Option<Refusal>,
+        pub refused: Option<ArchiveRefusal>,
     }
 }
 
@@ -72,7 +72,7 @@ impl Unpacker {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LASTS))?;
         let null = File::options().write(true).open("/dev/null")?;
-        let place = Place { cgroup: None, stdio: [archive.as_fd(), theirs.as_fd(), null.as_fd()], channel: None };
+        let place = ChildPlace { cgroup: None, stdio: [archive.as_fd(), theirs.as_fd(), null.as_fd()], channel: None };
         let argument = CString::new(format!("--unpack={}", self.format.suffix()))?;
         let started = judge::start(&judge::image(&self.program)?, vec![argument], self.root, place);
         let child = started.map_err(|error| io::Error::other(error.to_string()))?;

@@ -2,7 +2,7 @@
 
 use crate::policy::{Myself, insecure_above, problem};
 use fnd_wire::decrypt::ENCRYPTED_MAX;
-use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
+use fnd_wire::frame::{SECRET_MAX, SpawnerProblem, TLS_FILE_MAX, is_shortage};
 use fnd_wire::trust::is_secret;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -12,29 +12,29 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Largest size of a file in bytes, and the permissions that it must not have.
-pub type Bounds = (u64, u32);
+pub type VaultBounds = (u64, u32);
 /// The bounds of a secret.
-pub const SECRET: Bounds = (SECRET_MAX, 0o077);
+pub const SECRET: VaultBounds = (SECRET_MAX, 0o077);
 /// The bounds of a private key: Debian's group `ssl-cert` may read it.
-pub const PRIVATE: Bounds = (TLS_FILE_MAX, 0o027);
+pub const PRIVATE: VaultBounds = (TLS_FILE_MAX, 0o027);
 /// The bounds of certificates: everybody may read them.
-pub const PUBLIC: Bounds = (TLS_FILE_MAX, 0o022);
+pub const PUBLIC: VaultBounds = (TLS_FILE_MAX, 0o022);
 
 /// The bounds of an encrypted secret: everybody may read it.
-pub const ENCRYPTED: Bounds = (ENCRYPTED_MAX, 0o022);
+pub const ENCRYPTED: VaultBounds = (ENCRYPTED_MAX, 0o022);
 
 /// Why a secret is not opened.
 #[derive(Debug)]
 pub enum NoSecret {
     /// For this reason.
-    Refused(Problem),
+    Refused(SpawnerProblem),
     /// The node has run out of something.
     Shortage(io::Error),
 }
 
 impl NoSecret {
     /// Returns the reason as a problem with the file or secret of this name.
-    pub fn into_problem(self, name: &str) -> Problem {
+    pub fn into_problem(self, name: &str) -> SpawnerProblem {
         match self {
             Self::Refused(problem) => problem,
             Self::Shortage(why) => problem(name, format!("failed to open the secret: {why}"), "reload fnd"),
@@ -93,7 +93,7 @@ impl Vault {
     }
 
     /// Returns the problem that there is no such secret.
-    pub fn missing(&self, name: &str) -> Problem {
+    pub fn missing(&self, name: &str) -> SpawnerProblem {
         let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
         problem(&self.shown(name), "there is no such secret", help)
     }
@@ -102,7 +102,7 @@ impl Vault {
     ///
     /// # Errors
     /// Why it is not opened.
-    pub fn open(&self, path: &Path, (max, forbidden): Bounds) -> Result<Option<(File, u64)>, NoSecret> {
+    pub fn open(&self, path: &Path, (max, forbidden): VaultBounds) -> Result<Option<(File, u64)>, NoSecret> {
         let shown = path.display();
         let refuse = |message: String, help: String| NoSecret::Refused(problem(&shown.to_string(), message, help));
         let owners = [0, self.myself.uid];

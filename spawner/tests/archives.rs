@@ -5,23 +5,24 @@
 mod common;
 
 use common::{Harness, Outcome, is_root, until};
-use fnd_wire::archive::{BYTES_MAX, Refusal, Why};
+use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, Why};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Installed;
-use fnd_wire::unpack::{Record, Unpacked};
+use fnd_wire::unpack::{UnpackRecord, Unpacked};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 fn file(path: &str, executable: bool, content: &[u8]) -> Vec<u8> {
-    let mut bytes = Record::File(Unpacked { path: path.to_owned(), executable, length: content.len() as u64 }).framed();
+    let mut bytes =
+        UnpackRecord::File(Unpacked { path: path.to_owned(), executable, length: content.len() as u64 }).framed();
     for part in content.chunks(60_000) {
-        bytes.extend(Record::Data(Bytes(part.to_vec())).framed());
+        bytes.extend(UnpackRecord::Data(Bytes(part.to_vec())).framed());
     }
     bytes
 }
 
 fn archive(files: &[Vec<u8>]) -> Vec<u8> {
-    [files.concat(), Record::End.framed()].concat()
+    [files.concat(), UnpackRecord::End.framed()].concat()
 }
 
 fn put(harness: &Harness, name: &str, bytes: &[u8]) {
@@ -95,8 +96,10 @@ fn a_manifest_beside_an_archive_is_part_of_its_version() {
 fn a_child_that_lies_puts_no_file_anywhere() {
     let mut harness = Harness::start();
     let good = || file("a", false, b"x");
-    let too_long = Record::File(Unpacked { path: "a".to_owned(), executable: false, length: BYTES_MAX + 1 });
-    let refused = |entry: Option<&str>, why| Record::Refused(Refusal { entry: entry.map(str::to_owned), why }).framed();
+    let too_long = UnpackRecord::File(Unpacked { path: "a".to_owned(), executable: false, length: BYTES_MAX + 1 });
+    let refused = |entry: Option<&str>, why| {
+        UnpackRecord::Refused(ArchiveRefusal { entry: entry.map(str::to_owned), why }).framed()
+    };
     for (bytes, words) in [
         (archive(&[good(), file("../../../evil", false, b"x")]), "a path that is not allowed"),
         (archive(&[file("/tmp/fnd-evil", false, b"x")]), "a path that is not allowed"),

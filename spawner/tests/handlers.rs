@@ -5,7 +5,7 @@ mod common;
 
 use common::{Harness, Options, Outcome, privileged, root, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Held, Hello, Reply, Request};
+use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Hello, Reply, Request, RetainedWorker};
 use fnd_wire::ids::WorkerId;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
@@ -32,7 +32,7 @@ fn talk(channel: &OwnedFd, line: &str) -> String {
 }
 
 /// Says hello as the next fnd, and returns the report about a worker that has a channel.
-fn next_fnd(harness: &mut Harness, worker: u64) -> (Held, VecDeque<OwnedFd>) {
+fn next_fnd(harness: &mut Harness, worker: u64) -> (RetainedWorker, VecDeque<OwnedFd>) {
     harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
     let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if held.spawned.worker.0 == worker);
     let (Reply::HeldWithChannel(held), ends) = harness.wait(with) else { unreachable!() };

@@ -4,7 +4,7 @@ use crate::runtimes::Runtime;
 use bytes::Bytes;
 use fnd_core::data::Data;
 use fnd_core::protocol::{
-    Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, WorkerMessage, invoke, stop,
+    Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, ReadyMessage, ResultHead, WorkerMessage, invoke, stop,
 };
 use fnd_tests::wait::{PATIENCE, wait_until};
 use serde_json::Value;
@@ -112,13 +112,13 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a worker and waits until it is ready.
     #[track_caller]
-    pub(crate) fn serve(runtime: &Runtime, entry: &Path) -> (Self, Ready) {
+    pub(crate) fn serve(runtime: &Runtime, entry: &Path) -> (Self, ReadyMessage) {
         Self::serve_with(runtime, entry, "")
     }
 
     /// The same, with the name of the handler.
     #[track_caller]
-    pub(crate) fn serve_with(runtime: &Runtime, entry: &Path, handler: &str) -> (Self, Ready) {
+    pub(crate) fn serve_with(runtime: &Runtime, entry: &Path, handler: &str) -> (Self, ReadyMessage) {
         let mut worker = Self::start(runtime, entry, handler);
         match worker.next_message() {
             Some(WorkerMessage::Ready(ready)) => (worker, ready),

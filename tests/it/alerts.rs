@@ -1,6 +1,6 @@
 //! Functions that are called when another one turns bad, and when it is well again.
 
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use nix::sys::signal::Signal;
@@ -17,7 +17,7 @@ fn told(fnd: &Fnd, about: Option<&str>) -> Vec<Value> {
     let mut calls = fnd.history("page");
     calls.reverse();
     assert!(calls.iter().all(|view| view.trigger == Trigger::Alert));
-    let ended = calls.iter().filter(|view| view.state == State::Succeeded);
+    let ended = calls.iter().filter(|view| view.state == RunState::Succeeded);
     let payloads = ended.map(|view| fnd.result(view.id).json::<Value>());
     payloads
         .filter(|payload| payload["function"].as_str() == about)
@@ -56,7 +56,7 @@ fn one_call_when_it_turns_bad_and_one_when_it_is_well_again_over_restarts() {
     fnd.wait_ready("job");
     std::fs::write(&bad, "").unwrap();
     let first = fnd.wait_end(fnd.queue("job", ""));
-    assert_eq!(first.state, State::Failed);
+    assert_eq!(first.state, RunState::Failed);
     fnd.replace(Signal::SIGKILL);
     fnd.wait_ready("job");
     let second = fnd.wait_end(fnd.queue("job", ""));
@@ -162,7 +162,7 @@ fn what_is_invalid_at_a_start_is_told_once() {
         .detached();
     let mut fnd = Fnd::start_with(&setup);
     assert_eq!(wait_told(&fnd, "job", 1), ["invalid"]);
-    assert!(fnd.history("page").iter().all(|view| view.state != State::Skipped));
+    assert!(fnd.history("page").iter().all(|view| view.state != RunState::Skipped));
     let status = fnd.ctl(&["status"]);
     assert!(status.out().contains("job: alert `invalid`"), "{status}");
     fnd.replace(Signal::SIGKILL);

@@ -1,7 +1,7 @@
 //! Each way in which an answer can travel, and each way in which it can end: what the caller sees, the reason in the record,
 //! and the metric agree.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use fnd_wire::ids::InvocationId;
@@ -176,7 +176,7 @@ fn read(mut bytes: Vec<u8>, mut stream: UnixStream) -> (String, Option<Invocatio
 fn running(fnd: &Fnd, way: &str) -> InvocationId {
     wait_until(&format!("{way} to run"), PATIENCE, || {
         let newest = fnd.history(way).into_iter().next()?;
-        (newest.state == State::Running).then_some(newest.id)
+        (newest.state == RunState::Running).then_some(newest.id)
     })
 }
 
@@ -211,7 +211,7 @@ fn check(fnd: &Fnd, way: &str) -> BTreeMap<String, u32> {
         let view = fnd.wait_end(id.unwrap_or_else(|| panic!("{way} {end}: {seen}")));
         let reason = view.reason.unwrap().to_string();
         assert_eq!(format!("{seen} {reason}"), expected, "{way} {end}: {}", view.message);
-        assert_eq!(view.state == State::Succeeded, reason == "ok", "{way} {end}");
+        assert_eq!(view.state == RunState::Succeeded, reason == "ok", "{way} {end}");
         count(&reason);
     }
     // The caller leaves: a run that has begun goes on, a request is given up.
@@ -277,7 +277,7 @@ fn a_planned_stop_interrupts_open_answers_and_cancels_none() {
         };
         assert_eq!(seen, expected, "{way}");
         if !is_http(way) {
-            assert_eq!(fnd.invocation(id).state, State::Running, "{way}");
+            assert_eq!(fnd.invocation(id).state, RunState::Running, "{way}");
             cancel(&fnd, id);
         }
         let expected = if is_http(way) { "interrupted" } else { "cancelled" };

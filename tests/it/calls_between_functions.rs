@@ -1,7 +1,7 @@
 //! Functions that call functions and send events, at the socket in `FND_SOCKET`.
 
 use fnd_core::api::AuditList;
-use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::outcome::{Reason, RunState, Trigger};
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::install::with_manifest;
 use fnd_tests::programs::program;
@@ -306,7 +306,7 @@ fn running(fnd: &Fnd, name: &str) -> fnd_wire::ids::InvocationId {
         let run = fnd
             .history(name)
             .into_iter()
-            .find(|view| view.state == State::Running)?;
+            .find(|view| view.state == RunState::Running)?;
         Some(run.id)
     })
 }
@@ -321,9 +321,9 @@ fn the_end_of_a_caller_ends_the_call_that_it_waits_for() {
     let ended = fnd.wait_end(call);
     assert_eq!(
         (ended.state, ended.message.as_str()),
-        (State::Cancelled, "its caller waited for it, and was ended")
+        (RunState::Cancelled, "its caller waited for it, and was ended")
     );
-    assert_eq!(fnd.wait_end(caller).state, State::Cancelled);
+    assert_eq!(fnd.wait_end(caller).state, RunState::Cancelled);
     // A caller that gives up.
     let marks = fnd.shared_directory("marks");
     let mark = format!("touch {}/called\nexec sleep 1000\n", marks.display());
@@ -335,10 +335,10 @@ fn the_end_of_a_caller_ends_the_call_that_it_waits_for() {
     );
     put(&fnd, "a.sh", &with("[access]\ninvoke = [\"b\"]"), &script(&code));
     let (_, view) = fnd.run("a", "");
-    assert_eq!(view.state, State::Succeeded);
+    assert_eq!(view.state, RunState::Succeeded);
     let ends = |wanted| fnd.history("b").iter().filter(|view| view.state == wanted).count();
     wait_until("the call to end", PATIENCE, || {
-        (ends(State::Cancelled) == 2).then_some(())
+        (ends(RunState::Cancelled) == 2).then_some(())
     });
     // The one in the queue lives on.
     let queued = running(&fnd, "b");
@@ -433,13 +433,13 @@ fn a_running_function_finds_its_socket_again_after_a_restart() {
     assert_eq!(called.parent, Some(caller));
     // The call goes on, and still ends with its caller.
     let view = fnd.invocation(slow);
-    assert_eq!((view.state, view.parent), (State::Running, Some(caller)));
+    assert_eq!((view.state, view.parent), (RunState::Running, Some(caller)));
     fs::write(fnd.path("marks/end"), "").unwrap();
-    assert_eq!(fnd.wait_end(caller).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(caller).state, RunState::Succeeded);
     let ended = fnd.wait_end(slow);
     assert_eq!(
         (ended.state, ended.message.as_str()),
-        (State::Cancelled, "its caller waited for it, and has ended")
+        (RunState::Cancelled, "its caller waited for it, and has ended")
     );
     fnd.finish();
 }
@@ -472,7 +472,7 @@ fn a_chain_of_events_ends() {
     put(&fnd, "a.sh", manifest, &script("fndctl emit again 2>&1\n"));
     let _ = fnd.ctl(&["emit", "again"]).expect_code(0);
     let refused = wait_until("the chain to end", PATIENCE, || {
-        fnd.history("a").into_iter().find(|view| view.state == State::Failed)
+        fnd.history("a").into_iter().find(|view| view.state == RunState::Failed)
     });
     assert_eq!(fnd.history("a").len(), 9, "{refused:?}");
     fnd.finish();

@@ -2,7 +2,7 @@
 //! caught up, fails, is retried, and somebody is told. The file is mended, the run is repeated, and the owner is told that
 //! all is well. The next night it runs by itself. With `--nocapture` the test prints the commands and their output.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use jiff::tz::TimeZone;
@@ -52,7 +52,7 @@ impl Owner<'_> {
     fn is_told(&self, count: usize) {
         wait_until(&format!("{count} alerts"), PATIENCE, || {
             let ended = self.0.history("page");
-            let ended = ended.iter().filter(|view| view.state == State::Succeeded);
+            let ended = ended.iter().filter(|view| view.state == RunState::Succeeded);
             (ended.count() >= count).then_some(())
         });
     }
@@ -118,7 +118,7 @@ fn a_nightly_function_is_missed_caught_up_fails_alerts_is_mended_and_recovers() 
         0,
         &["failed", "exit-127", "schedule", &slot, "exit-127", "exit-127"],
     );
-    assert_eq!((run.state, run.attempts), (State::Failed, 2), "{run:?}");
+    assert_eq!((run.state, run.attempts), (RunState::Failed, 2), "{run:?}");
     owner.sees(
         &["logs", "nightly", "--id", &id],
         0,
@@ -149,7 +149,7 @@ fn a_nightly_function_is_missed_caught_up_fails_alerts_is_mended_and_recovers() 
     it_is(20);
     wait_until("the next run", PATIENCE, || {
         let runs = fnd.history("nightly");
-        (runs.len() == 3 && runs[0].state == State::Succeeded).then_some(())
+        (runs.len() == 3 && runs[0].state == RunState::Succeeded).then_some(())
     });
     owner.sees(&["schedules"], 0, &["nightly", &cron, "ok", "active"]);
     owner.sees(&["history", "nightly", "-o", "name"], 0, &[&id]);

@@ -1,7 +1,7 @@
 //! The stream of events: `fndctl events` and `GET /v1/stream`.
 
 use fnd_core::api::stream::{Kind, StreamEvent};
-use fnd_core::outcome::{Reason, Skip, State};
+use fnd_core::outcome::{Reason, RunState, Skip};
 use fnd_tests::Setup;
 use fnd_tests::programs::program;
 use fnd_tests::wait::PATIENCE;
@@ -48,7 +48,7 @@ fn each_thing_that_happens_is_a_line() {
     let ended = &hello[4];
     assert_eq!(
         (ended.invocation, ended.attempt, ended.reason, ended.state),
-        (Some(view.id), Some(1), Some(Reason::Ok), Some(State::Succeeded))
+        (Some(view.id), Some(1), Some(Reason::Ok), Some(RunState::Succeeded))
     );
     assert_eq!(
         ended.trace_id.as_deref(),

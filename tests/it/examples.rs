@@ -1,6 +1,6 @@
 //! Every shipped example runs, with local stand-ins for what it would reach.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::client::Answer;
 use fnd_tests::http_stub::HttpStub;
 use fnd_tests::programs::repository;
@@ -85,7 +85,7 @@ fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
     let names = ["disk-space", "dns-check", "inventory", "load-average", "ops/heartbeat"];
     for name in names {
         let view = fnd.wait_run(name);
-        assert_eq!(view.state, State::Succeeded, "{name}: {}", view.message);
+        assert_eq!(view.state, RunState::Succeeded, "{name}: {}", view.message);
     }
     let status = fnd.status();
     assert!(status.functions.len() >= 10, "{}", status.functions.len());
@@ -447,7 +447,7 @@ fn dump_database() {
     let mut locked = [0; 7];
     std::io::Read::read_exact(&mut holder.stdout.take().unwrap(), &mut locked).unwrap();
     let id = fnd.queue("dump-database", &payload.to_string());
-    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == RunState::Waiting);
     assert_eq!(view.reason.unwrap().to_string(), "transient");
     assert!(
         fnd.client()

@@ -2,7 +2,7 @@
 //! renames and full queues; and what happens to the files afterwards.
 
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
@@ -181,7 +181,7 @@ fn each_content_runs_once_over_kills_restarts_and_renames() {
     let interrupted = fnd
         .history("once")
         .iter()
-        .filter(|run| run.state == State::Interrupted)
+        .filter(|run| run.state == RunState::Interrupted)
         .count();
     let twice: Vec<_> = seen.windows(2).filter(|pair| pair[0] == pair[1]).collect();
     assert!(twice.is_empty(), "{twice:?}");
@@ -192,7 +192,7 @@ fn each_content_runs_once_over_kills_restarts_and_renames() {
         expected.len()
     );
     assert!(
-        fnd.history("once").iter().all(|run| run.state != State::Skipped),
+        fnd.history("once").iter().all(|run| run.state != RunState::Skipped),
         "none is refused"
     );
     fnd.finish();
@@ -299,7 +299,7 @@ fn what_is_done_with_a_file_follows_a_redrive_and_a_replay_too() {
         let id = id.to_string();
         let output = fnd.ctl(&[command, &[id.as_str()]].concat()).expect_code(0).out();
         let new = InvocationId::parse(output.trim().rsplit(' ').next().unwrap()).unwrap();
-        assert_eq!(fnd.wait_end(new).state, State::Succeeded);
+        assert_eq!(fnd.wait_end(new).state, RunState::Succeeded);
     };
     repeat(&fnd, &["dead-letters", "redrive"], one);
     wait_until("the file is moved", PATIENCE, || {
@@ -380,7 +380,7 @@ fn what_is_mounted_over_a_watched_directory_is_what_the_function_sees() {
     for function in ["script", "warm"] {
         let failed = runs(&fnd, function)
             .into_iter()
-            .filter(|run| run.state != State::Succeeded);
+            .filter(|run| run.state != RunState::Succeeded);
         assert_eq!(failed.count(), 0);
     }
     fnd.finish();
@@ -472,7 +472,7 @@ fn watchers_and_runs_of_many_functions_start_side_by_side() {
         let runs: Vec<_> = runs.filter(|run| run.state.is_final()).collect();
         (runs.len() >= 48).then_some(runs)
     });
-    let failed: Vec<_> = all.iter().filter(|run| run.state != State::Succeeded).collect();
+    let failed: Vec<_> = all.iter().filter(|run| run.state != RunState::Succeeded).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     fnd.finish();
 }
@@ -503,7 +503,7 @@ fn a_full_queue_leaves_files_in_their_directory() {
     fs::write(gate.join("go"), "").unwrap();
     wait_journal(&fnd, "narrow", &expected);
     assert!(
-        fnd.history("narrow").iter().all(|run| run.state == State::Succeeded),
+        fnd.history("narrow").iter().all(|run| run.state == RunState::Succeeded),
         "none is refused"
     );
     let metrics = metrics();

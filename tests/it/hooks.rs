@@ -1,7 +1,7 @@
 //! Functions that are called after the final record of an invocation.
 
 use fnd_core::api::HookEnd;
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_tests::wait::{PATIENCE, pause_briefly};
 use fnd_tests::{Fnd, Setup, wait_until};
 use fnd_wire::ids::InvocationId;
@@ -33,7 +33,7 @@ fn calls(fnd: &Fnd, name: &str) -> BTreeMap<String, Vec<Value>> {
     let mut calls: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for view in fnd.history(name) {
         assert_eq!(view.trigger, Trigger::Hook);
-        if view.state == State::Succeeded {
+        if view.state == RunState::Succeeded {
             let payload: Value = fnd.result(view.id).json();
             let followed = payload["record"]["id"].as_str().unwrap().to_owned();
             calls.entry(followed).or_default().push(payload);
@@ -127,7 +127,7 @@ fn a_run_that_ended_while_fnd_was_away_passes_its_output_on() {
     fnd.wait_ready("job");
     fnd.wait_ready("told");
     let id = fnd.queue("job", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     wait_until("its first line", PATIENCE, || (!fnd.logs(id).is_empty()).then_some(()));
     fnd.leave(Signal::SIGKILL);
     std::fs::write(gate.join("go"), "").unwrap();
@@ -152,14 +152,14 @@ fn a_call_that_fails_is_shown_where_the_hook_says_so() {
     for name in ["loud", "lost"] {
         let id = fnd.queue(name, "");
         let view = fnd.wait_invocation(id, "to be marked", |view| view.hook == Some(HookEnd::Failed));
-        assert_eq!(view.state, State::Succeeded);
+        assert_eq!(view.state, RunState::Succeeded);
         assert_eq!(fnd.history(name)[0].hook, Some(HookEnd::Failed));
     }
     wait_until("both calls to fail", PATIENCE, || {
         let failed = fnd
             .history("fails")
             .iter()
-            .filter(|view| view.state == State::Failed)
+            .filter(|view| view.state == RunState::Failed)
             .count();
         (failed == 2).then_some(())
     });
@@ -168,7 +168,7 @@ fn a_call_that_fails_is_shown_where_the_hook_says_so() {
     let skipped = &fnd.history("nobody")[0];
     assert_eq!(
         (skipped.state, skipped.reason.unwrap().to_string().as_str()),
-        (State::Skipped, "skipped-unknown")
+        (RunState::Skipped, "skipped-unknown")
     );
     let shown = fnd.ctl(&["show", "lost"]);
     assert!(shown.out().contains("there is no such function"), "{shown}");
@@ -201,7 +201,7 @@ fn a_chain_ends_after_eight_calls() {
     let skipped = fnd.wait_run("f9");
     assert_eq!(
         (skipped.state, skipped.reason.unwrap().to_string().as_str()),
-        (State::Skipped, "skipped-depth")
+        (RunState::Skipped, "skipped-depth")
     );
     assert_eq!(fnd.history("f8").len(), 1);
     assert_eq!(fnd.history("f10").len(), 0);
@@ -242,7 +242,7 @@ fn at_a_first_start_the_hooks_of_a_cycle_are_off() {
             shown.out().contains(&format!("the hooks of `{name}` are off")) && shown.out().contains("-> a"),
             "{shown}"
         );
-        assert_eq!(fnd.run(name, "").1.state, State::Succeeded);
+        assert_eq!(fnd.run(name, "").1.state, RunState::Succeeded);
     }
     let id = fnd.queue("c", "");
     let _ = wait_call(&fnd, "told", id);

@@ -1,6 +1,6 @@
 //! Timeouts kill the whole process tree, whatever it did to escape.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 
@@ -28,7 +28,7 @@ fn one_that_forks_and_ignores_sigterm_is_killed_at_its_timeout() {
     fnd.wait_ready("escapee");
     let (answer, view) = fnd.run("escapee", "");
     assert_eq!(answer.status, 408, "{}", answer.text());
-    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.state, RunState::Failed);
     assert_eq!(view.reason.unwrap().to_string(), "timeout");
     assert!(
         view.message.contains("3s") && view.message.contains("timeout"),
@@ -133,7 +133,7 @@ fn a_second_signal_does_not_wait() {
     );
     fnd.wait_ready("long");
     let id = fnd.queue("long", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     fnd.stop_now();
 }
 

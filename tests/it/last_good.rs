@@ -2,7 +2,7 @@
 //! ends no function.
 
 use crate::takeover::start;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
@@ -33,7 +33,7 @@ fn a_restart_with_a_typing_mistake_ends_no_function() {
     require!(root, cgroup);
     let (mut fnd, gate) = start(&[("gated.sh", GATED)]);
     let id = fnd.queue("gated", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     configure(&fnd, TYPO);
     for _ in 0..2 {
         fnd.replace(Signal::SIGTERM);
@@ -47,12 +47,12 @@ fn a_restart_with_a_typing_mistake_ends_no_function() {
                 .any(|line| line.contains("fnd.toml:1:1") && line.contains("keep_versoins")),
             "{refused:?}"
         );
-        assert_eq!(fnd.invocation(id).state, State::Running);
+        assert_eq!(fnd.invocation(id).state, RunState::Running);
     }
     let reload = fnd.ctl(&["reload"]);
     assert_eq!(reload.code, 8, "{reload}");
     fs::write(gate.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
 
     configure(&fnd, GOOD);
     let _ = fnd.ctl(&["reload"]).expect_code(0);

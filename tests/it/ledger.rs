@@ -1,6 +1,6 @@
 //! The history is right after a restart, after a crash, and with two daemons at once.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 
@@ -36,11 +36,11 @@ fn what_ran_at_a_crash_is_interrupted() {
     fnd.drop_file("slow.sh", SLOW);
     fnd.wait_ready("slow");
     let id = fnd.queue("slow", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     fnd.crash();
     fnd.launch();
     let view = fnd.wait_end(id);
-    assert_eq!(view.state, State::Interrupted);
+    assert_eq!(view.state, RunState::Interrupted);
     assert_eq!(view.reason.unwrap().to_string(), "interrupted");
     assert_eq!(view.attempts, 1);
     fnd.stop_now();
@@ -75,7 +75,7 @@ fn temporary_files_do_not_outlive_a_crash() {
         fnd.crash();
     });
     fnd.launch();
-    assert_eq!(fnd.wait_end(durable).state, State::Interrupted);
+    assert_eq!(fnd.wait_end(durable).state, RunState::Interrupted);
     wait_until("their files to be removed", PATIENCE, || {
         (invocations(&temporary) == 0).then_some(())
     });
@@ -121,16 +121,16 @@ fn what_was_queued_at_a_crash_goes_on() {
     fnd.drop_file("queued.sh", &script);
     fnd.wait_ready("queued");
     let running = fnd.queue("queued", "");
-    let _ = fnd.wait_invocation(running, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(running, "to run", |view| view.state == RunState::Running);
     let waiting: Vec<_> = (0..3).map(|_| fnd.queue("queued", "")).collect();
     fnd.crash();
     std::fs::write(gate.join("go"), "").unwrap();
     fnd.launch();
     for id in &waiting {
-        assert_eq!(fnd.wait_end(*id).state, State::Succeeded);
+        assert_eq!(fnd.wait_end(*id).state, RunState::Succeeded);
         assert_eq!(std::fs::read_to_string(gate.join(id.to_string())).unwrap(), "ran\n");
     }
-    assert_eq!(fnd.wait_end(running).state, State::Interrupted);
+    assert_eq!(fnd.wait_end(running).state, RunState::Interrupted);
     assert!(!gate.join(running.to_string()).exists());
     fnd.finish();
 }
@@ -143,11 +143,11 @@ fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
     fnd.drop_file("again.sh", script);
     fnd.wait_ready("again");
     let id = fnd.queue("again", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     fnd.crash();
     fnd.launch();
     let view = fnd.wait_end(id);
-    assert_eq!(view.state, State::Succeeded, "{view:?}");
+    assert_eq!(view.state, RunState::Succeeded, "{view:?}");
     let reasons: Vec<String> = view
         .attempt_records
         .iter()
@@ -164,11 +164,11 @@ fn a_retry_that_waits_survives_a_restart() {
     fnd.drop_file("patient.sh", script);
     fnd.wait_ready("patient");
     let id = fnd.queue("patient", "");
-    let _ = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    let _ = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == RunState::Waiting);
     fnd.crash();
     fnd.launch();
     let view = fnd.wait_end(id);
-    assert_eq!((view.state, view.attempts), (State::Succeeded, 2));
+    assert_eq!((view.state, view.attempts), (RunState::Succeeded, 2));
     fnd.finish();
 }
 
@@ -190,7 +190,7 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     fnd.drop_file("slow.sh", SLOW);
     fnd.wait_ready("slow");
     let id = fnd.queue("slow", "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     let spawner = child_named(fnd.pid(), "fnd-spawner").expect("the spawner is fnd's child");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(spawner), nix::sys::signal::Signal::SIGKILL).unwrap();
     assert_eq!(fnd.wait_died(), Some(1), "{}", fnd.log());
@@ -198,7 +198,7 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     assert!(fnd.log().contains(message), "{}", fnd.log());
     fnd.launch();
     let view = fnd.wait_end(id);
-    assert_eq!((view.state, view.attempts), (State::Interrupted, 1));
+    assert_eq!((view.state, view.attempts), (RunState::Interrupted, 1));
     assert_eq!(view.message, "fnd-spawner went down during the attempt");
     fnd.stop_now();
 }

@@ -1,6 +1,6 @@
 //! Each limit is enforced, and the reason names it.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::{Fnd, Setup, require};
 
 #[test]
@@ -121,10 +121,10 @@ fn the_cpu_of_the_node_is_shared_by_quotas() {
     let first = fnd.queue("one", "");
     let _ = fnd.wait_function("one", "to run", |function| function.running == 1);
     let second = fnd.queue("two", "");
-    assert_eq!(fnd.invocation(second).state, State::Queued);
+    assert_eq!(fnd.invocation(second).state, RunState::Queued);
     std::fs::write(&gate, "").unwrap();
     for id in [first, second] {
-        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+        assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     }
     fnd.drop_file(
         "wide.sh",

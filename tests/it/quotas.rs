@@ -1,7 +1,7 @@
 //! A function whose home or cache is over its quota is not run until there is room.
 
 use fnd_core::api::FunctionStatus;
-use fnd_core::outcome::{Reason, Skip, State, Trigger};
+use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
@@ -112,7 +112,7 @@ fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
         let is_skipped = |reason| reason == Some(Reason::Skipped(Skip::Quota));
         fnd.history("tick").into_iter().find(|run| is_skipped(run.reason))
     });
-    assert_eq!((skipped.state, skipped.trigger), (State::Skipped, Trigger::Schedule));
+    assert_eq!((skipped.state, skipped.trigger), (RunState::Skipped, Trigger::Schedule));
     assert!(
         skipped
             .message
@@ -130,7 +130,7 @@ fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
         let new = runs.len().saturating_sub(before);
         runs.iter()
             .take(new)
-            .any(|run| run.state == State::Succeeded)
+            .any(|run| run.state == RunState::Succeeded)
             .then_some(())
     });
     fnd.finish();

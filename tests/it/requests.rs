@@ -1,6 +1,6 @@
 //! What functions see of a request to a route: variables of CGI, parameters, forms; and the answers of CGI scripts.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::client::Client;
 use fnd_tests::wait::{PATIENCE, wait_until};
 use fnd_tests::{Fnd, Setup};
@@ -153,7 +153,7 @@ fn a_cgi_script_goes_on_over_a_restart() {
     fnd.leave(Signal::SIGTERM);
     fnd.launch();
     fs::write(home.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     let result = fnd.result(id);
     assert_eq!(
         (result.header("content-type"), result.text().as_str()),

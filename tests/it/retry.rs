@@ -1,6 +1,6 @@
 //! Attempts after the first: retries with growing delays, and polls that get the previous result.
 
-use fnd_core::outcome::{Exhausted, State};
+use fnd_core::outcome::{Exhausted, RunState};
 use fnd_tests::ask::gaps_ms;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -12,7 +12,7 @@ fn the_gaps_grow_without_jitter() {
     let policy = "[retry]\nretries = 3\ninterval = \"100ms\"\nfactor = 2.0\njitter = \"none\"\n";
     fnd.install_beside("grows.sh", policy, "echo \"attempt $FND_ATTEMPT\" >&2\nexit 1\n");
     let view = fnd.wait_end(fnd.queue("grows", ""));
-    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.state, RunState::Failed);
     assert_eq!(view.exhausted, Some(Exhausted::Retries));
     assert_eq!(view.attempts, 4);
     assert_eq!(view.message, "attempt 4");
@@ -76,7 +76,7 @@ fn a_transient_failure_is_over_when_it_is_over() {
     );
     let (answer, view) = fnd.run("shaky", "");
     assert_eq!(answer.text().trim(), "3");
-    assert_eq!(view.state, State::Succeeded);
+    assert_eq!(view.state, RunState::Succeeded);
     let reasons: Vec<String> = view.attempt_records.iter().map(|a| a.reason.to_string()).collect();
     assert_eq!(reasons, ["transient", "transient", "ok"]);
     fnd.finish();
@@ -103,7 +103,7 @@ fn polling_gives_up_at_until() {
         "exit 99\n",
     );
     let view = fnd.wait_end(fnd.queue("never", ""));
-    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.state, RunState::Failed);
     assert_eq!(view.exhausted, Some(Exhausted::Poll));
     assert_eq!(view.reason.unwrap().to_string(), "execute-again");
     fnd.finish();
@@ -116,7 +116,7 @@ fn the_deadline_ends_retries() {
     let manifest = "[limits]\ndeadline = \"500ms\"\n[retry]\nretries = 100\ninterval = \"50ms\"\nbackoff = \"fixed\"\n";
     fnd.install_beside("hurried.sh", manifest, "exit 1\n");
     let view = fnd.wait_end(fnd.queue("hurried", ""));
-    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.state, RunState::Failed);
     // The deadline was over either between two attempts or during one, which then ends for that reason.
     let under_one = view.reason.is_some_and(|reason| reason.to_string() == "deadline");
     assert!(under_one || view.exhausted == Some(Exhausted::Deadline), "{view:?}");
@@ -130,7 +130,7 @@ fn a_waiting_retry_can_be_seen_and_cancelled() {
     let fnd = Fnd::start();
     fnd.install_beside("patient.sh", "[retry]\nretries = 1\ninterval = \"1h\"\n", "exit 1\n");
     let id = fnd.queue("patient", "");
-    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == RunState::Waiting);
     assert!(view.next_attempt_at.is_some());
     let status = wait_until("the status file to say so", PATIENCE, || {
         fnd.status_file("patient").filter(|status| status["status"] == "failed")
@@ -142,6 +142,6 @@ fn a_waiting_retry_can_be_seen_and_cancelled() {
             .status
             .is_success()
     );
-    assert_eq!(fnd.wait_end(id).state, State::Cancelled);
+    assert_eq!(fnd.wait_end(id).state, RunState::Cancelled);
     fnd.finish();
 }

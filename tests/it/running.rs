@@ -1,6 +1,6 @@
 //! Invocations: payload and result over the API, queues, concurrency, cancel, enable and disable.
 
-use fnd_core::outcome::{Reason, State};
+use fnd_core::outcome::{Reason, RunState};
 use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -68,7 +68,7 @@ fn an_asynchronous_invocation_is_kept_and_found_again() {
     fnd.wait_ready("later");
     let id = fnd.queue("later", "");
     let view = fnd.wait_end(id);
-    assert_eq!(view.state, State::Succeeded);
+    assert_eq!(view.state, RunState::Succeeded);
     assert_eq!(word(&view.trigger), "manual");
     assert_eq!(view.attempts, 1);
     let attempt = view.attempt_records.first().unwrap();
@@ -90,7 +90,7 @@ fn no_more_run_at_once_than_the_pool_allows() {
     assert_eq!(fs::read_dir(&gate).unwrap().count(), 2);
     fs::write(gate.join("go"), "").unwrap();
     for id in ids {
-        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+        assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     }
     fnd.finish();
 }
@@ -106,7 +106,7 @@ fn overlap_reject_refuses_and_records_nothing() {
     assert_eq!(refused.problem().code, "overlap");
     assert!(refused.header("retry-after").is_some(), "{refused:?}");
     fs::write(gate.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(running).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(running).state, RunState::Succeeded);
     assert_eq!(fnd.history("rejects").len(), 1);
     fnd.finish();
 }
@@ -124,7 +124,7 @@ fn overlap_skip_is_recorded_whoever_called() {
     let queued = fnd.queue("skips", "");
     for id in [Fnd::id_of(&refused), queued] {
         let view = fnd.wait_end(id);
-        assert_eq!(view.state, State::Skipped);
+        assert_eq!(view.state, RunState::Skipped);
         assert_eq!(view.reason.unwrap().to_string(), "skipped-overlap");
         assert_eq!(view.attempts, 0);
     }
@@ -132,7 +132,7 @@ fn overlap_skip_is_recorded_whoever_called() {
     assert!(output.stderr.contains("was skipped (`skipped-overlap`)"), "{output}");
     assert_eq!(fnd.status_file("skips"), before, "only attempts change it");
     fs::write(gate.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(running).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(running).state, RunState::Succeeded);
     assert_eq!(fnd.history("skips").len(), 4);
     fnd.finish();
 }
@@ -145,9 +145,9 @@ fn overlap_replace_cancels_the_one_that_runs() {
     wait_started(&gate, old);
     let new = fnd.queue("replaces", "");
     wait_started(&gate, new);
-    assert_eq!(fnd.wait_end(old).state, State::Cancelled);
+    assert_eq!(fnd.wait_end(old).state, RunState::Cancelled);
     fs::write(gate.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(new).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(new).state, RunState::Succeeded);
     fnd.finish();
 }
 
@@ -164,7 +164,7 @@ fn a_full_queue_says_so_and_when_to_come_back() {
     assert_eq!(refused.problem().code, "queue-full");
     fs::write(gate.join("go"), "").unwrap();
     for id in [first, second] {
-        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+        assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     }
     fnd.finish();
 }
@@ -180,7 +180,7 @@ fn cancel_ends_what_runs_and_what_waits() {
         let answer = fnd.client().post(&format!("/v1/invocations/{id}/cancel"), "");
         assert!(answer.status.is_success(), "{}", answer.text());
         let view = fnd.wait_end(id);
-        assert_eq!(view.state, State::Cancelled);
+        assert_eq!(view.state, RunState::Cancelled);
         assert_eq!(view.reason.unwrap().to_string(), "cancelled");
     }
     assert!(!gate.join(waiting.to_string()).exists(), "a cancelled one was started");
@@ -237,7 +237,7 @@ fn a_failing_function_stays_ready() {
     for _ in 0..6 {
         let (answer, view) = fnd.run("fails", "");
         assert_eq!(answer.status, 500);
-        assert_eq!(view.state, State::Failed);
+        assert_eq!(view.state, RunState::Failed);
     }
     let function = fnd.function("fails").unwrap();
     assert_eq!(word(&function.state), "ready");

@@ -1,8 +1,8 @@
 //! Schedules with a real fnd, real scripts and the real clock: each slot is handled once, over kills and restarts.
 
 use fnd_core::api::{InvocationView, ScheduleList, ScheduleState};
-use fnd_core::outcome::{Reason, Skip, State, Trigger};
-use fnd_core::triggers::cause::{Cause, Slots};
+use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
+use fnd_core::triggers::cause::{Cause, CauseSlots};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 
@@ -15,7 +15,7 @@ echo \"$FND_TRIGGER $FND_SCHEDULED_AT $FND_MISSED $(cat)\" >>\"$STATE_DIRECTORY/
 ";
 
 /// The slots that a run stands for.
-fn slots(view: &InvocationView) -> Slots {
+fn slots(view: &InvocationView) -> CauseSlots {
     match &view.cause {
         Some(Cause::Schedule(slots)) => slots.clone(),
         other => panic!("{other:?}"),
@@ -54,7 +54,7 @@ fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
     let runs = wait_runs(&fnd, "tick", 3);
     let written = std::fs::read_to_string(fnd.path("state/home/tick/slots")).unwrap();
     for (run, line) in runs.iter().zip(written.lines()) {
-        assert_eq!(run.state, State::Succeeded, "{run:?}");
+        assert_eq!(run.state, RunState::Succeeded, "{run:?}");
         let slots = slots(run);
         assert_eq!(
             line,
@@ -151,7 +151,7 @@ fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
         let runs = runs(&fnd, "slow");
         (runs.len() >= 3).then_some(runs)
     });
-    assert_eq!(runs[0].state, State::Running, "{runs:?}");
+    assert_eq!(runs[0].state, RunState::Running, "{runs:?}");
     for skipped in &runs[1..] {
         assert_eq!(skipped.reason, Some(Reason::Skipped(Skip::Overlap)), "{skipped:?}");
         assert!(
@@ -161,7 +161,7 @@ fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
     }
     std::fs::write(gate.join("go"), "").unwrap();
     wait_until("the end of the first run", PATIENCE, || {
-        (fnd.invocation(runs[0].id).state == State::Succeeded).then_some(())
+        (fnd.invocation(runs[0].id).state == RunState::Succeeded).then_some(())
     });
     fnd.finish();
 }
@@ -327,13 +327,13 @@ fn slots_that_pass_while_fnd_is_away_are_caught_up_or_recorded() {
     let _ = fnd.wait_error("mended");
     fnd.drop_file("mended.sh", &plain);
     let mended = wait_runs(&fnd, "mended", 1);
-    assert_eq!((mended[0].state, slots(&mended[0]).slots), (State::Skipped, 3));
+    assert_eq!((mended[0].state, slots(&mended[0]).slots), (RunState::Skipped, 3));
     let caught = wait_runs(&fnd, "caught", 2);
     let counts: Vec<_> = caught.iter().map(|run| (run.state, slots(run).slots)).collect();
-    assert_eq!(counts, [(State::Skipped, 1), (State::Succeeded, 2)]);
+    assert_eq!(counts, [(RunState::Skipped, 1), (RunState::Succeeded, 2)]);
     let missed = wait_runs(&fnd, "missed", 1);
     let counts: Vec<_> = missed.iter().map(|run| (run.state, slots(run).slots)).collect();
-    assert_eq!(counts, [(State::Skipped, 3)]);
+    assert_eq!(counts, [(RunState::Skipped, 3)]);
     let metrics = fnd.client().get("/metrics").text();
     assert!(
         metrics.contains("fnd_schedule_missed_total{function=\"missed\"} 3"),

@@ -1,6 +1,6 @@
 //! Secrets of routes: fnd gets those that root's files name, nobody else sees them, and a reload rotates them.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::ctl::Run;
 use fnd_tests::{Fnd, require};
 use std::fs;
@@ -187,7 +187,7 @@ fn a_function_whose_secret_is_missing_is_refused_until_it_is_there() {
     assert_eq!(fnd.invoke("hello", "null").text().trim(), "served");
     let list = secret(&fnd, &["list"], "").expect_code(0);
     assert!(list.out().contains("missing"), "{list}");
-    assert_eq!(fnd.run("hello", "null").1.state, State::Succeeded);
+    assert_eq!(fnd.run("hello", "null").1.state, RunState::Succeeded);
     fnd.finish();
 }
 

@@ -1,6 +1,6 @@
 //! Services are kept running, restarted with a delay, and ended with their function; they survive a restart of fnd.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::{Signal, kill};
@@ -70,7 +70,7 @@ fn it_is_kept_running_until_its_file_is_gone() {
     let ended = fnd
         .history("keeper")
         .into_iter()
-        .find(|view| view.state == State::Failed)
+        .find(|view| view.state == RunState::Failed)
         .unwrap();
     assert_eq!(ended.reason.unwrap().to_string(), "signal-KILL");
     assert_eq!((ended.trigger.as_str(), ended.attempts), ("load", 1));

@@ -2,7 +2,7 @@
 //! it.
 
 use super::takeover::start;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
@@ -49,7 +49,7 @@ fn all_that_was_accepted_runs_after_a_shortage_of_descriptors() {
     descriptors(&fnd, 4096);
     for id in ids {
         let view = fnd.wait_end(id);
-        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+        assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1), "{view:?}");
         assert_eq!(fnd.logs(id).len(), 1, "its output is there");
     }
     wait_until("the problem to be over", PATIENCE, || {
@@ -90,7 +90,7 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     fs::write(gate.join("go"), "").unwrap();
     for id in [first, id] {
         let view = fnd.wait_end(id);
-        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+        assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1), "{view:?}");
     }
     let status = fnd.function("warm").unwrap();
     assert_eq!((status.runs, status.failures), (3, 0));
@@ -124,7 +124,7 @@ fn a_kill_during_a_shortage_loses_nothing() {
     fnd.launch();
     for id in ids {
         let view = fnd.wait_end(id);
-        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+        assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1), "{view:?}");
     }
     fnd.finish();
 }
@@ -154,7 +154,7 @@ fn a_spawner_that_does_nothing_is_reported_and_nobody_waits_for_it() {
     let _ = fnd.wait_problem("fnd-spawner does not answer");
     let queued = fnd.queue("quick", "");
     fnd.signal_spawner(Signal::SIGCONT);
-    assert_eq!(fnd.wait_end(queued).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(queued).state, RunState::Succeeded);
     assert_eq!(fnd.invoke("quick", "").status, 200);
     assert_eq!(fnd.client().get("/healthz").status, 200);
     assert!(fnd.status().problems.is_empty(), "{:?}", fnd.status().problems);
@@ -222,7 +222,7 @@ fn a_worker_with_many_calls_goes_on_over_a_restart() {
     let ends: Vec<_> = ids.iter().map(|id| fnd.wait_end(*id)).collect();
     let well = ends
         .iter()
-        .filter(|view| view.state == State::Succeeded && view.attempts == 1);
+        .filter(|view| view.state == RunState::Succeeded && view.attempts == 1);
     assert_eq!(well.count(), CALLS, "{}", fnd.log());
     fnd.finish();
 }
@@ -239,7 +239,7 @@ fn fnd_starts_at_once_after_it_was_killed() {
     let _ = fnd.wait_ready("deaf");
     for _ in 0..10 {
         let id = fnd.queue("deaf", "");
-        let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+        let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
         assert!(fnd.kill());
         fnd.launch();
     }

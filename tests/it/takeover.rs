@@ -2,7 +2,7 @@
 //! doubled or stuck.
 
 use fnd_core::api::Queued;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use fnd_wire::ids::InvocationId;
@@ -35,7 +35,7 @@ pub(crate) fn start(files: &[(&str, &str)]) -> (Fnd, PathBuf) {
 
 fn running(fnd: &Fnd, name: &str) -> InvocationId {
     let id = fnd.queue(name, "");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     id
 }
 
@@ -54,11 +54,15 @@ fn what_runs_goes_on_over_restart_and_crash_with_all_its_output() {
         });
         fnd.replace(signal);
         assert!(!fnd.log().contains("connection with fnd ended"), "{}", fnd.log());
-        assert_eq!(fnd.invocation(id).state, State::Running, "{signal}");
+        assert_eq!(fnd.invocation(id).state, RunState::Running, "{signal}");
         assert_eq!(fnd.function("gated").unwrap().state.as_str(), "running");
         std::fs::write(gate.join("go"), "").unwrap();
         let view = fnd.wait_end(id);
-        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{signal} {view:?}");
+        assert_eq!(
+            (view.state, view.attempts),
+            (RunState::Succeeded, 1),
+            "{signal} {view:?}"
+        );
         let mut printed = lines(&fnd, id);
         printed.sort();
         assert_eq!(printed, ["after", "before", "warned before"], "{signal}");
@@ -152,7 +156,7 @@ fn a_cancel_reaches_what_an_earlier_fnd_started() {
             .status
             .is_success()
     );
-    assert_eq!(fnd.wait_end(id).state, State::Cancelled);
+    assert_eq!(fnd.wait_end(id).state, RunState::Cancelled);
     fnd.finish();
 }
 
@@ -171,7 +175,7 @@ fn a_caller_at_a_restart_learns_where_the_answer_will_be() {
     let id = fnd.history("gated")[0].id;
     assert!(answer.problem().detail.contains(&id.to_string()), "{}", answer.text());
     std::fs::write(gate.join("go"), "").unwrap();
-    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     assert_eq!(fnd.result(id).json::<serde_json::Value>()["answer"], 42);
     fnd.finish();
 }
@@ -248,7 +252,7 @@ fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
     let view = fnd.wait_end(id);
     assert_eq!(view.attempts, 1, "{view:?}");
     assert_eq!(view.attempt_records[0].exit_code, Some(7), "{view:?}");
-    assert_eq!(view.state, State::Interrupted, "{view:?}");
+    assert_eq!(view.state, RunState::Interrupted, "{view:?}");
     // bash also prints a line about the `sleep` that got SIGTERM.
     let printed = lines(&fnd, id);
     assert_eq!(
@@ -269,7 +273,7 @@ fn damaged_ends_are_set_aside_and_the_runs_are_interrupted() {
     let bytes = std::fs::read(&exits).unwrap();
     std::fs::write(&exits, &bytes[..bytes.len() - 1]).unwrap();
     fnd.launch();
-    assert_eq!(fnd.wait_end(id).state, State::Interrupted);
+    assert_eq!(fnd.wait_end(id).state, RunState::Interrupted);
     assert!(fnd.log().contains("exits.corrupt"), "{}", fnd.log());
     assert!(fnd.path("state/spawner/exits.corrupt").exists());
     fnd.finish();
@@ -365,7 +369,7 @@ fn kill_under_load(fnd: &mut Fnd, function: &str) -> Heard {
 fn assert_answers_are_kept(fnd: &Fnd, answered: &[InvocationId]) {
     assert!(!answered.is_empty());
     for id in answered {
-        assert_eq!(fnd.invocation(*id).state, State::Succeeded, "{id} was answered");
+        assert_eq!(fnd.invocation(*id).state, RunState::Succeeded, "{id} was answered");
     }
 }
 
@@ -411,7 +415,7 @@ fn many_kills_leave_one_record_of_each_warm_call() {
         let view = fnd.invocation(InvocationId::parse(id).unwrap());
         assert_eq!((view.attempts, attempt), (1, "1"), "{view:?}");
         match view.state {
-            State::Succeeded => {
+            RunState::Succeeded => {
                 assert!(ended.contains(line), "{view:?}");
                 let printed = lines(&fnd, view.id);
                 // The record of a call that was answered just before a kill says what may be missing.
@@ -421,13 +425,13 @@ fn many_kills_leave_one_record_of_each_warm_call() {
                     "{view:?}: {printed:?}"
                 );
             }
-            State::Interrupted => {}
+            RunState::Interrupted => {}
             other => panic!("{other:?}: {view:?}"),
         }
     }
     for id in accepted {
         let view = fnd.invocation(id);
-        let ran = view.state == State::Succeeded;
+        let ran = view.state == RunState::Succeeded;
         assert!(!ran || journal.contains(&id.to_string()), "{view:?}");
     }
     fnd.finish();
@@ -456,7 +460,7 @@ fn many_kills_under_load_lose_and_double_nothing() {
         let (id, attempt) = line.split_once(' ').unwrap();
         let id = InvocationId::parse(id).unwrap();
         let view = fnd.invocation(id);
-        assert_eq!((view.state, attempt), (State::Succeeded, "1"), "{view:?}");
+        assert_eq!((view.state, attempt), (RunState::Succeeded, "1"), "{view:?}");
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
         assert_eq!(lines(&fnd, id), [format!("said by {id}")]);
     }
@@ -465,7 +469,11 @@ fn many_kills_under_load_lose_and_double_nothing() {
     for id in &accepted {
         let view = fnd.invocation(*id);
         let began = journal.contains(&id.to_string());
-        let expected = if began { State::Succeeded } else { State::Interrupted };
+        let expected = if began {
+            RunState::Succeeded
+        } else {
+            RunState::Interrupted
+        };
         assert_eq!(view.state, expected, "{view:?}");
     }
     let function = fnd.function("journal").unwrap();

@@ -1,7 +1,7 @@
 //! The adoption records of warm workers that a planned restart leaves are valid for the next fnd only.
 
 use super::takeover::start;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{require, wait_until};
 use nix::sys::signal::Signal;
@@ -40,10 +40,10 @@ fn a_worker_handed_over_once_is_not_trusted_after_a_crash() {
     let second = fnd.queue("echo", "2");
     std::fs::write(gate.join("go"), "").unwrap();
     let view = fnd.wait_end(second);
-    assert_eq!(view.state, State::Succeeded, "{view:?} {}", fnd.log());
+    assert_eq!(view.state, RunState::Succeeded, "{view:?} {}", fnd.log());
     let (answer, other): (u32, u32) = fnd.result(second).json();
     assert_eq!(answer, 2, "{}", fnd.log());
     assert_ne!(pid, other, "{}", fnd.log());
-    assert_eq!(fnd.wait_end(first).state, State::Interrupted);
+    assert_eq!(fnd.wait_end(first).state, RunState::Interrupted);
     fnd.finish();
 }

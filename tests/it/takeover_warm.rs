@@ -2,7 +2,7 @@
 
 use super::takeover::start;
 use fnd_core::api::InvocationList;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use nix::sys::signal::Signal;
@@ -55,18 +55,18 @@ fn goes_on(file: &str, code: &str) {
     let (mut fnd, gate) = start(&[(file, code)]);
     let pid = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
     let id = fnd.queue("warm", "{\"wait\": true}");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     let printed = || fnd.logs(id).into_iter().map(|line| line.text).collect::<Vec<_>>();
     wait_until("its first words", PATIENCE, || (printed() == ["before"]).then_some(()));
     for _ in 0..2 {
         fnd.replace(Signal::SIGTERM);
-        assert_eq!(fnd.invocation(id).state, State::Running, "{}", fnd.log());
+        assert_eq!(fnd.invocation(id).state, RunState::Running, "{}", fnd.log());
     }
     std::fs::write(gate.join("go"), "").unwrap();
     let view = fnd.wait_end(id);
     assert_eq!(
         (view.state, view.attempts),
-        (State::Succeeded, 1),
+        (RunState::Succeeded, 1),
         "{view:?} {}",
         fnd.log()
     );
@@ -108,10 +108,10 @@ fn after_a_crash_a_warm_call_is_interrupted_and_its_worker_replaced() {
     let (mut fnd, _gate) = start(&[("warm.py", HANDLER)]);
     let pid = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
     let id = fnd.queue("warm", "{\"wait\": true}");
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     fnd.replace(Signal::SIGKILL);
     let view = fnd.wait_end(id);
-    assert_eq!((view.state, view.attempts), (State::Interrupted, 1), "{view:?}");
+    assert_eq!((view.state, view.attempts), (RunState::Interrupted, 1), "{view:?}");
     let other = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
     assert_ne!(pid, other);
     let old = pid.as_u64().unwrap();
@@ -149,7 +149,7 @@ fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
     }
     for (id, prints) in answered {
         let view = fnd.invocation(id);
-        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+        assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1), "{view:?}");
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
         let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
         let lost = view.message.contains("its output may be");
@@ -190,7 +190,7 @@ fn a_call_that_had_just_begun_is_interrupted_and_not_forgotten() {
         let views = page.json::<InvocationList>().invocations;
         assert_eq!(views.len(), n, "{}", fnd.log());
         for view in views {
-            assert_eq!((view.state, view.attempts), (State::Interrupted, 1), "{view:?}");
+            assert_eq!((view.state, view.attempts), (RunState::Interrupted, 1), "{view:?}");
         }
     }
     fnd.finish();

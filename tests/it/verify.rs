@@ -1,6 +1,6 @@
 //! `fndctl verify` finds damage and leftovers, and `--repair` makes the safe repairs.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::ctl::Run;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
@@ -100,7 +100,7 @@ fn a_damaged_ledger_is_set_aside_and_what_was_set_aside_is_confirmed() {
     let output = verify(&fnd, &["--repair"]).expect_code(0).out();
     assert!(output.contains("set the damaged ledger aside"), "{output}");
     fnd.launch();
-    assert_eq!(fnd.invocation(id).state, State::Succeeded);
+    assert_eq!(fnd.invocation(id).state, RunState::Succeeded);
     assert_eq!(fnd.status().problems, Vec::<String>::new());
     fnd.stop();
 

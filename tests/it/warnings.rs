@@ -1,8 +1,8 @@
 //! Every warning and every setting without an effect: where it is shown (`status`, `validate`, `reload`, `doctor`), and whether
 //! the first run of a script waits. [`made_by`] matches every kind, so a new kind needs a row here.
 
-use fnd_core::outcome::{Class, State};
-use fnd_manifest::warning::{Shown, Warning};
+use fnd_core::outcome::{Class, RunState};
+use fnd_manifest::warning::{Warning, WarningPlaces};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use nix::sys::signal::Signal;
@@ -175,9 +175,9 @@ fn each_warning_is_shown_where_people_look_and_holds_the_first_run_if_it_changes
             format!("(`fndctl show {name}` says which)")
         };
         let listed = match kind.shown() {
-            Shown::Function | Shown::Node | Shown::File => words.to_owned(),
-            Shown::Counted => counted(),
-            Shown::Validate => unreachable!("{kind:?}: it is not made here"),
+            WarningPlaces::Function | WarningPlaces::Node | WarningPlaces::File => words.to_owned(),
+            WarningPlaces::Counted => counted(),
+            WarningPlaces::Validate => unreachable!("{kind:?}: it is not made here"),
         };
         for (place, text, words, is_wanted) in [
             ("validate", &validated, words, validates),
@@ -221,7 +221,7 @@ fn options_of_the_first_line_count_and_an_interpreter_that_is_gone_is_no_other_o
     let (_, view) = fnd.run("strict", "");
     assert_eq!(
         (view.state, view.reason.map(|reason| reason.class())),
-        (State::Failed, Some(Class::Error))
+        (RunState::Failed, Some(Class::Error))
     );
     for (name, line) in [
         ("venv", "/srv/nowhere/venv/bin/python"),

@@ -40,13 +40,13 @@ impl Budget {
 
 /// A reader whose bytes count, and which fails when they are too many.
 #[derive(Debug)]
-pub(crate) struct Counted<R> {
+pub(crate) struct BudgetedReader<R> {
     inner: R,
     budget: Budget,
     exceeded: Option<Why>,
 }
 
-impl<R: Read> Counted<R> {
+impl<R: Read> BudgetedReader<R> {
     pub(crate) fn new(inner: R, budget: Budget) -> Self {
         Self {
             inner,
@@ -66,7 +66,7 @@ impl<R: Read> Counted<R> {
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for BudgetedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.budget.use_up(count).map_err(|why| {

@@ -1,6 +1,6 @@
 //! Files of an archive in memory, for archives that are small or that a person unpacks.
 
-use crate::{Sink, Stop, unpack};
+use crate::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::Format;
 use fnd_wire::unpack::Unpacked;
 use std::io::{self, Cursor};
@@ -19,16 +19,16 @@ pub struct HeldFile {
 /// Returns all files of an archive, in its order.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<HeldFile>, Stop> {
-    let mut held = Held(Vec::new());
+/// [`UnpackStop`].
+pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<HeldFile>, UnpackStop> {
+    let mut held = ArchiveFiles(Vec::new());
     unpack(format, &mut Cursor::new(archive), &mut held)?;
     Ok(held.0)
 }
 
-struct Held(Vec<HeldFile>);
+struct ArchiveFiles(Vec<HeldFile>);
 
-impl Sink for Held {
+impl Sink for ArchiveFiles {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
         self.0.push(HeldFile {
             path: file.path.clone(),

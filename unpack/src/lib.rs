@@ -32,10 +32,10 @@ mod tests;
 pub use held::{HeldFile, held};
 
 use budget::Budget;
-use fnd_wire::archive::{BYTES_MAX, Format, Refusal, Why};
+use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, Format, Why};
 use fnd_wire::unpack::Unpacked;
 use std::io::{self, Read, Seek, SeekFrom};
-use walk::Walk;
+use walk::ArchiveWalk;
 
 /// Takes the files of an archive.
 pub trait Sink {
@@ -54,19 +54,19 @@ pub trait Sink {
 
 /// Why an archive was not unpacked.
 #[derive(Debug)]
-pub enum Stop {
+pub enum UnpackStop {
     /// The archive is refused.
-    Refused(Refusal),
+    Refused(ArchiveRefusal),
     Sink(io::Error),
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
+impl From<ArchiveRefusal> for UnpackStop {
+    fn from(refusal: ArchiveRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<Why> for Stop {
+impl From<Why> for UnpackStop {
     fn from(why: Why) -> Self {
         Self::Refused(why.into())
     }
@@ -75,19 +75,24 @@ impl From<Why> for Stop {
 /// Gives all files of an archive to the sink, in the order of the archive.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn unpack(format: Format, archive: &mut (impl Read + Seek), sink: &mut dyn Sink) -> Result<(), Stop> {
+/// [`UnpackStop`].
+pub fn unpack(format: Format, archive: &mut (impl Read + Seek), sink: &mut dyn Sink) -> Result<(), UnpackStop> {
     let size = archive.seek(SeekFrom::End(0)).map_err(|error| unread(&error))?;
     if size > BYTES_MAX {
         return Err(Why::TooLarge.into());
     }
-    let mut first = Walk::new(None);
+    let mut first = ArchiveWalk::new(None);
     read(format, archive, size, &mut first)?;
     let top = first.top()?;
-    read(format, archive, size, &mut Walk::new(Some((sink, top))))
+    read(format, archive, size, &mut ArchiveWalk::new(Some((sink, top))))
 }
 
-fn read(format: Format, archive: &mut (impl Read + Seek), size: u64, walk: &mut Walk<'_>) -> Result<(), Stop> {
+fn read(
+    format: Format,
+    archive: &mut (impl Read + Seek),
+    size: u64,
+    walk: &mut ArchiveWalk<'_>,
+) -> Result<(), UnpackStop> {
     archive.rewind().map_err(|error| unread(&error))?;
     let budget = Budget::new(size);
     match format {

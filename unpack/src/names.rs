@@ -8,12 +8,12 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// The names of an archive: of its files, and of all directories that these are in.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct EntryNames {
     /// By the form in which equal names are equal: the name as it is, and whether it is a directory.
     known: HashMap<String, (String, bool)>,
 }
 
-impl Names {
+impl EntryNames {
     /// Adds a path and the directories above it.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn names_that_some_file_system_takes_for_equal_are_found() {
         let add = |paths: &[(&str, bool)]| {
-            let mut names = Names::default();
+            let mut names = EntryNames::default();
             paths
                 .iter()
                 .try_for_each(|(path, is_directory)| names.add(path, *is_directory))
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn directories_count_even_if_only_names_show_them() {
-        let mut names = Names::default();
+        let mut names = EntryNames::default();
         let path = |number: usize| format!("{number}/f");
         for number in 0..ENTRIES_MAX / 2 {
             names.add(&path(number), false).unwrap();

@@ -3,11 +3,11 @@
 //! The crate `tar` is used for single headers only. Its own handling of long names reads headers of any length into memory,
 //! and takes a file that was cut off between two entries for a complete one.
 
-use crate::Stop;
-use crate::budget::{Budget, Counted};
-use crate::walk::{Entry, Kind, Walk, named};
+use crate::UnpackStop;
+use crate::budget::{Budget, BudgetedReader};
+use crate::walk::{ArchiveEntry, ArchiveEntryKind, ArchiveWalk, named};
 use ::tar::{Archive, EntryType, PaxExtensions};
-use fnd_wire::archive::{Refusal, Why};
+use fnd_wire::archive::{ArchiveRefusal, Why};
 use fnd_wire::unpack::DATA_MAX;
 use std::io::{self, Read};
 
@@ -27,9 +27,9 @@ struct Described {
 /// Goes through all entries.
 ///
 /// # Errors
-/// [`Stop`].
-pub(crate) fn read(tar: impl Read, budget: Budget, walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let mut tar = Counted::new(tar, budget);
+/// [`UnpackStop`].
+pub(crate) fn read(tar: impl Read, budget: Budget, walk: &mut ArchiveWalk<'_>) -> Result<(), UnpackStop> {
+    let mut tar = BudgetedReader::new(tar, budget);
     let mut next = 0;
     let done = entries(&mut tar, walk, &mut next);
     done.map_err(|stop| match stop {
@@ -58,17 +58,17 @@ pub(crate) fn read(tar: impl Read, budget: Budget, walk: &mut Walk<'_>) -> Resul
 
 /// Why going through the entries ended.
 enum Broken {
-    Stop(Stop),
+    Stop(UnpackStop),
     Read(io::Error),
 }
 
-impl<T: Into<Stop>> From<T> for Broken {
+impl<T: Into<UnpackStop>> From<T> for Broken {
     fn from(stop: T) -> Self {
         Self::Stop(stop.into())
     }
 }
 
-fn entries(tar: &mut impl Read, walk: &mut Walk<'_>, next: &mut u64) -> Result<(), Broken> {
+fn entries(tar: &mut impl Read, walk: &mut ArchiveWalk<'_>, next: &mut u64) -> Result<(), Broken> {
     let mut archive = Archive::new(tar);
     let mut described = Described::default();
     let mut buffer = vec![0; DATA_MAX];
@@ -92,9 +92,9 @@ fn entries(tar: &mut impl Read, walk: &mut Walk<'_>, next: &mut u64) -> Result<(
         let name = name.unwrap_or_else(|| entry.path_bytes().into_owned());
         let mode = entry.header().mode().map_err(|_| damaged(&name))?;
         let is_slashed = name.ends_with(b"/") && length == 0;
-        let about = Entry {
+        let about = ArchiveEntry {
             name: &name,
-            kind: refused.map_or_else(|| kind_of(kind, is_slashed), Kind::Other),
+            kind: refused.map_or_else(|| kind_of(kind, is_slashed), ArchiveEntryKind::Other),
             mode,
             length,
             unreadable: None,
@@ -121,8 +121,8 @@ fn entries(tar: &mut impl Read, walk: &mut Walk<'_>, next: &mut u64) -> Result<(
     Ok(())
 }
 
-fn damaged(name: &[u8]) -> Refusal {
-    Refusal {
+fn damaged(name: &[u8]) -> ArchiveRefusal {
+    ArchiveRefusal {
         entry: Some(named(name)),
         why: Why::Damaged,
     }
@@ -165,16 +165,16 @@ fn describe(kind: EntryType, mut text: Vec<u8>, described: &mut Described) -> Re
     Ok(())
 }
 
-fn kind_of(kind: EntryType, is_slashed: bool) -> Kind {
+fn kind_of(kind: EntryType, is_slashed: bool) -> ArchiveEntryKind {
     match kind {
         // Before there was a type for directories, a slash told them.
-        EntryType::Regular if is_slashed => Kind::Directory,
-        EntryType::Regular => Kind::File,
-        EntryType::Directory => Kind::Directory,
-        EntryType::Symlink => Kind::Other(Why::SymbolicLink),
-        EntryType::Link => Kind::Other(Why::HardLink),
-        EntryType::Char | EntryType::Block => Kind::Other(Why::Device),
-        EntryType::Fifo => Kind::Other(Why::Fifo),
-        _ => Kind::Other(Why::OtherType),
+        EntryType::Regular if is_slashed => ArchiveEntryKind::Directory,
+        EntryType::Regular => ArchiveEntryKind::File,
+        EntryType::Directory => ArchiveEntryKind::Directory,
+        EntryType::Symlink => ArchiveEntryKind::Other(Why::SymbolicLink),
+        EntryType::Link => ArchiveEntryKind::Other(Why::HardLink),
+        EntryType::Char | EntryType::Block => ArchiveEntryKind::Other(Why::Device),
+        EntryType::Fifo => ArchiveEntryKind::Other(Why::Fifo),
+        _ => ArchiveEntryKind::Other(Why::OtherType),
     }
 }

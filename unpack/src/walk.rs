@@ -1,8 +1,8 @@
 //! Decides about each entry of an archive, whatever its format: skipped, refused, or given to the sink.
 
-use crate::names::Names;
-use crate::{Sink, Stop};
-use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX, Refusal, Why, check_path};
+use crate::names::EntryNames;
+use crate::{Sink, UnpackStop};
+use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, ENTRIES_MAX, Why, check_path};
 use fnd_wire::unpack::Unpacked;
 
 /// Names that are skipped in directories, too.
@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 1000;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ArchiveEntryKind {
     File,
     Directory,
     /// A kind that is refused.
@@ -23,9 +23,9 @@ pub(crate) enum Kind {
 
 /// An entry of an archive.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct ArchiveEntry<'a> {
     pub(crate) name: &'a [u8],
-    pub(crate) kind: Kind,
+    pub(crate) kind: ArchiveEntryKind,
     /// Its permission bits.
     pub(crate) mode: u32,
     pub(crate) length: u64,
@@ -45,8 +45,8 @@ enum Top {
 }
 
 /// The progress through an archive.
-pub(crate) struct Walk<'a> {
-    names: Names,
+pub(crate) struct ArchiveWalk<'a> {
+    names: EntryNames,
     entries: usize,
     bytes: u64,
     top: Top,
@@ -54,10 +54,10 @@ pub(crate) struct Walk<'a> {
     sink: Option<(&'a mut dyn Sink, String)>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ArchiveWalk<'a> {
     pub(crate) fn new(sink: Option<(&'a mut dyn Sink, String)>) -> Self {
         Self {
-            names: Names::default(),
+            names: EntryNames::default(),
             entries: 0,
             bytes: 0,
             top: Top::Unknown,
@@ -93,31 +93,33 @@ impl<'a> Walk<'a> {
     /// Decides about an entry; returns whether its content is wanted.
     ///
     /// # Errors
-    /// [`Stop`].
-    pub(crate) fn entry(&mut self, entry: &Entry<'_>) -> Result<bool, Stop> {
+    /// [`UnpackStop`].
+    pub(crate) fn entry(&mut self, entry: &ArchiveEntry<'_>) -> Result<bool, UnpackStop> {
         self.count()?;
-        let refused = |why: Why| Refusal {
+        let refused = |why: Why| ArchiveRefusal {
             entry: (!matches!(why, Why::TooMany)).then(|| named(entry.name)),
             why,
         };
         let path = path(entry.name).map_err(refused)?;
         let mut parts = path.split('/');
-        if path.is_empty() && entry.kind == Kind::Directory {
+        if path.is_empty() && entry.kind == ArchiveEntryKind::Directory {
             return Ok(false); // the directory that was packed
         }
         if parts.clone().any(|part| SKIPPED.contains(&part)) || parts.next() == Some(MACOS) {
             return Ok(false);
         }
         match entry.kind {
-            Kind::Other(why) => return Err(refused(why).into()),
+            ArchiveEntryKind::Other(why) => return Err(refused(why).into()),
             // The bits of a directory have no effect: fnd makes the directories of an installed function itself. Directories
             // of teams often have the setgid bit.
-            Kind::File if entry.mode & 0o7000 != 0 => return Err(refused(Why::SpecialBits).into()),
-            Kind::File | Kind::Directory => {}
+            ArchiveEntryKind::File if entry.mode & 0o7000 != 0 => return Err(refused(Why::SpecialBits).into()),
+            ArchiveEntryKind::File | ArchiveEntryKind::Directory => {}
         }
         check_path(&path).map_err(refused)?;
-        self.names.add(&path, entry.kind == Kind::Directory).map_err(refused)?;
-        if entry.kind == Kind::Directory {
+        self.names
+            .add(&path, entry.kind == ArchiveEntryKind::Directory)
+            .map_err(refused)?;
+        if entry.kind == ArchiveEntryKind::Directory {
             return Ok(false);
         }
         if let Some(why) = entry.unreadable {
@@ -139,7 +141,7 @@ impl<'a> Walk<'a> {
                 executable: entry.mode & 0o111 != 0,
                 length: entry.length,
             };
-            sink.file(&file).map_err(Stop::Sink)?;
+            sink.file(&file).map_err(UnpackStop::Sink)?;
         }
         Ok(true)
     }
@@ -147,10 +149,10 @@ impl<'a> Walk<'a> {
     /// Passes on the next bytes of the file.
     ///
     /// # Errors
-    /// [`Stop::Sink`].
-    pub(crate) fn data(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    /// [`UnpackStop::Sink`].
+    pub(crate) fn data(&mut self, bytes: &[u8]) -> Result<(), UnpackStop> {
         match &mut self.sink {
-            Some((sink, _)) => sink.data(bytes).map_err(Stop::Sink),
+            Some((sink, _)) => sink.data(bytes).map_err(UnpackStop::Sink),
             None => Ok(()),
         }
     }

@@ -6,11 +6,11 @@
 //! beginning to its directory, and nothing may be left over.
 
 use crate::budget::Budget;
-use crate::walk::{Entry, Kind, Walk, named};
-use crate::{Stop, unread};
+use crate::walk::{ArchiveEntry, ArchiveEntryKind, ArchiveWalk, named};
+use crate::{UnpackStop, unread};
 use crc32fast::Hasher;
 use flate2::bufread::DeflateDecoder;
-use fnd_wire::archive::{ENTRIES_MAX, Refusal, Why};
+use fnd_wire::archive::{ArchiveRefusal, ENTRIES_MAX, Why};
 use fnd_wire::unpack::DATA_MAX;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
@@ -31,7 +31,7 @@ const BEHIND_DATA: u16 = 1 << 3;
 const PATCH: u16 = 1 << 5;
 
 /// An entry of the directory.
-struct Listed {
+struct ZipEntry {
     name: Vec<u8>,
     flags: u16,
     method: u16,
@@ -46,13 +46,13 @@ struct Listed {
 /// Goes through all entries, in the order of their data.
 ///
 /// # Errors
-/// [`Stop`].
+/// [`UnpackStop`].
 pub(crate) fn read(
     archive: &mut (impl Read + Seek),
     size: u64,
     mut budget: Budget,
-    walk: &mut Walk<'_>,
-) -> Result<(), Stop> {
+    walk: &mut ArchiveWalk<'_>,
+) -> Result<(), UnpackStop> {
     let mut archive = BufReader::with_capacity(DATA_MAX, archive);
     let (mut listed, directory) = directory(&mut archive, size)?;
     listed.sort_by_key(|entry| entry.offset);
@@ -66,14 +66,14 @@ pub(crate) fn read(
             0 | 8 if entry.flags & PATCH == 0 => None,
             _ => Some(Why::Method),
         };
-        let wanted = walk.entry(&Entry {
+        let wanted = walk.entry(&ArchiveEntry {
             name: &entry.name,
             kind,
             mode: entry.mode & 0o7777,
             length: entry.length,
             unreadable: method,
         })?;
-        let damaged = |why: Why| Refusal {
+        let damaged = |why: Why| ArchiveRefusal {
             entry: Some(named(&entry.name)),
             why,
         };
@@ -101,12 +101,17 @@ fn follows(end: u64, begin: u64, behind: bool) -> Result<(), Why> {
 }
 
 enum Broken {
-    Stop(Stop),
+    Stop(UnpackStop),
     Entry(Why),
 }
 
 /// Passes on an entry's content.
-fn content(archive: &mut impl BufRead, entry: &Listed, budget: &mut Budget, walk: &mut Walk<'_>) -> Result<(), Broken> {
+fn content(
+    archive: &mut impl BufRead,
+    entry: &ZipEntry,
+    budget: &mut Budget,
+    walk: &mut ArchiveWalk<'_>,
+) -> Result<(), Broken> {
     let mut packed = archive.take(entry.packed);
     let (mut sum, mut length) = (Hasher::new(), 0);
     let mut buffer = vec![0; DATA_MAX];
@@ -141,7 +146,7 @@ fn content(archive: &mut impl BufRead, entry: &Listed, budget: &mut Budget, walk
 }
 
 /// Reads the local header of an entry, which must not differ from the directory; returns where the data begins.
-fn local(archive: &mut (impl Read + Seek), entry: &Listed) -> Result<u64, Why> {
+fn local(archive: &mut (impl Read + Seek), entry: &ZipEntry) -> Result<u64, Why> {
     let failed = |error: io::Error| unread(&error);
     archive.seek(SeekFrom::Start(entry.offset)).map_err(failed)?;
     let mut fields = [0; 30];
@@ -174,7 +179,7 @@ fn local(archive: &mut (impl Read + Seek), entry: &Listed) -> Result<u64, Why> {
 }
 
 /// Reads the directory; returns its entries and where it begins.
-fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<Listed>, u64), Stop> {
+fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<ZipEntry>, u64), UnpackStop> {
     let failed = |error: io::Error| unread(&error);
     let mut magic = [0; 4];
     archive.rewind().map_err(failed)?;
@@ -187,7 +192,7 @@ fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<Listed>
     archive.seek(SeekFrom::Start(start)).map_err(failed)?;
     let mut tail = Vec::new();
     archive.read_to_end(&mut tail).map_err(failed)?;
-    let End { offset, length, count } = end(&tail, start)?;
+    let ZipEnd { offset, length, count } = end(&tail, start)?;
     if length > DIRECTORY_MAX {
         return Err(Why::TooMany.into());
     }
@@ -209,7 +214,7 @@ fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<Listed>
     }
 }
 
-struct End {
+struct ZipEnd {
     offset: u64,
     length: u64,
     count: usize,
@@ -217,7 +222,7 @@ struct End {
 
 /// Finds the end record in the last bytes of the file, which begin at `start`: the last one whose comment ends with the file, and
 /// whose directory ends where it begins.
-fn end(tail: &[u8], start: u64) -> Result<End, Why> {
+fn end(tail: &[u8], start: u64) -> Result<ZipEnd, Why> {
     let mut why = Why::Damaged;
     for at in (0..tail.len().saturating_sub(21)).rev() {
         let mut fields = Fields(tail.get(at..).unwrap_or_default());
@@ -239,7 +244,7 @@ fn end(tail: &[u8], start: u64) -> Result<End, Why> {
             continue;
         }
         if u64::from(offset) + u64::from(length) == start + at as u64 {
-            return Ok(End {
+            return Ok(ZipEnd {
                 offset: offset.into(),
                 length: length.into(),
                 count: count.into(),
@@ -250,17 +255,17 @@ fn end(tail: &[u8], start: u64) -> Result<End, Why> {
 }
 
 /// Returns what an entry is. The type is known from Unix systems; a slash at the end tells a directory.
-fn kind(entry: &Listed) -> Kind {
+fn kind(entry: &ZipEntry) -> ArchiveEntryKind {
     let is_slashed = entry.name.ends_with(b"/") && entry.length == 0;
     match entry.mode & 0o170_000 {
-        0o040_000 => Kind::Directory,
-        0 | 0o100_000 if is_slashed => Kind::Directory,
-        0 | 0o100_000 => Kind::File,
-        0o120_000 => Kind::Other(Why::SymbolicLink),
-        0o020_000 | 0o060_000 => Kind::Other(Why::Device),
-        0o010_000 => Kind::Other(Why::Fifo),
-        0o140_000 => Kind::Other(Why::Socket),
-        _ => Kind::Other(Why::OtherType),
+        0o040_000 => ArchiveEntryKind::Directory,
+        0 | 0o100_000 if is_slashed => ArchiveEntryKind::Directory,
+        0 | 0o100_000 => ArchiveEntryKind::File,
+        0o120_000 => ArchiveEntryKind::Other(Why::SymbolicLink),
+        0o020_000 | 0o060_000 => ArchiveEntryKind::Other(Why::Device),
+        0o010_000 => ArchiveEntryKind::Other(Why::Fifo),
+        0o140_000 => ArchiveEntryKind::Other(Why::Socket),
+        _ => ArchiveEntryKind::Other(Why::OtherType),
     }
 }
 
@@ -291,7 +296,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads an entry of the directory.
-    fn listed(&mut self) -> Result<Listed, Why> {
+    fn listed(&mut self) -> Result<ZipEntry, Why> {
         if self.take(4)? != CENTRAL {
             return Err(Why::Damaged);
         }
@@ -312,7 +317,7 @@ impl<'a> Fields<'a> {
         }
         // Unix and macOS.
         let mode = if [3, 19].contains(&system) { attributes >> 16 } else { 0 };
-        Ok(Listed {
+        Ok(ZipEntry {
             name,
             flags,
             method,

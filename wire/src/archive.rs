@@ -131,7 +131,7 @@ wire_enum! {
 
 wire_structs! {
     /// Why an archive is refused, and because of which entry.
-    pub struct Refusal {
+    pub struct ArchiveRefusal {
         /// The entry, if the reason is one.
         pub entry: Option<String>,
         /// The reason.
@@ -139,13 +139,13 @@ wire_structs! {
     }
 }
 
-impl From<Why> for Refusal {
+impl From<Why> for ArchiveRefusal {
     fn from(why: Why) -> Self {
         Self { entry: None, why }
     }
 }
 
-impl Refusal {
+impl ArchiveRefusal {
     /// Returns the message and what to do. The name of the entry may be anything, so it is escaped and shortened.
     #[must_use]
     pub fn words(&self) -> (String, String) {
@@ -324,7 +324,7 @@ mod tests {
     fn an_entry_is_shown_as_one_short_line() {
         let of = |entry: &str| {
             let entry = Some(entry.to_owned());
-            Refusal {
+            ArchiveRefusal {
                 entry,
                 why: Why::Outside,
             }

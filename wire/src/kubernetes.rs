@@ -11,7 +11,7 @@ pub const FILES_MAX: u64 = 4 << 20;
 
 wire_structs! {
     /// A secret to find.
-    pub struct Wanted {
+    pub struct SecretWanted {
         /// Its name as a secret of fnd: `app.password` is the key `password` of the Secret `app`.
         pub name: String,
         /// The files that may have it, each with its path.
@@ -21,7 +21,7 @@ wire_structs! {
 
 wire_enum! {
     /// The child's answer.
-    pub enum Found {
+    pub enum SecretSearchAnswer {
         /// The value.
         0 = Value(Bytes),
         /// No Secret in the files has it.
@@ -36,15 +36,15 @@ wire_enum! {
 }
 
 /// Why there is no value: index of the file, message, help.
-pub type Refusal = (u32, &'static str, &'static str);
+pub type SecretRefusal = (u32, &'static str, &'static str);
 
-impl Found {
+impl SecretSearchAnswer {
     /// Returns the value, if there is one. The words of a refusal are never the child's own, since a file may have taken it
     /// over.
     ///
     /// # Errors
     /// Why there is no value.
-    pub fn value(self) -> Result<Option<Vec<u8>>, Refusal> {
+    pub fn value(self) -> Result<Option<Vec<u8>>, SecretRefusal> {
         let (file, message, help) = match self {
             Self::Value(value) => return Ok(Some(value.0)),
             Self::Missing => return Ok(None),

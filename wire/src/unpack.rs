@@ -4,7 +4,7 @@
 //! is refused. An archive may have taken the child over, so [`Receiver`] believes no record: it checks each name, and that
 //! numbers and lengths hold.
 
-use crate::archive::{BYTES_MAX, ENTRIES_MAX, Refusal, check_path};
+use crate::archive::{ArchiveRefusal, BYTES_MAX, ENTRIES_MAX, check_path};
 use crate::form::{Bytes, Wire as _, wire_enum, wire_structs};
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -68,7 +68,7 @@ impl Foreign {
 
 wire_enum! {
     /// What the child says.
-    pub enum Record {
+    pub enum UnpackRecord {
         /// A file begins.
         0 = File(Unpacked),
         /// The next bytes of the file that began last.
@@ -76,11 +76,11 @@ wire_enum! {
         /// All files are complete.
         2 = End,
         /// The archive is refused.
-        3 = Refused(Refusal),
+        3 = Refused(ArchiveRefusal),
     }
 }
 
-impl Record {
+impl UnpackRecord {
     /// Returns the record after its length, as [`Receiver::next`] reads it.
     ///
     /// # Panics
@@ -98,7 +98,7 @@ impl Record {
 pub enum Stopped {
     /// The archive is refused.
     #[error("the archive is refused")]
-    Refused(Refusal),
+    Refused(ArchiveRefusal),
     /// The child said something that it must not say.
     #[error("the process that unpacks sent {0}")]
     Invalid(&'static str),
@@ -141,9 +141,9 @@ impl Receiver {
         }
         let mut record = vec![0; length];
         input.read_exact(&mut record).map_err(Stopped::Ended)?;
-        match Record::from_wire(&record).map_err(|_| Stopped::Invalid("no record"))? {
-            Record::Refused(refusal) => Err(Stopped::Refused(refusal)),
-            Record::Data(Bytes(bytes)) => {
+        match UnpackRecord::from_wire(&record).map_err(|_| Stopped::Invalid("no record"))? {
+            UnpackRecord::Refused(refusal) => Err(Stopped::Refused(refusal)),
+            UnpackRecord::Data(Bytes(bytes)) => {
                 let left = self
                     .missing
                     .checked_sub(bytes.len() as u64)
@@ -152,9 +152,9 @@ impl Receiver {
                 Ok(Received::Data(bytes))
             }
             _ if self.missing > 0 => Err(Stopped::Invalid("fewer bytes than the file has")),
-            Record::File(file) => self.file(file).map(Received::File),
-            Record::End if self.paths.is_empty() => Err(Stopped::Invalid("no file")),
-            Record::End => Ok(Received::End),
+            UnpackRecord::File(file) => self.file(file).map(Received::File),
+            UnpackRecord::End if self.paths.is_empty() => Err(Stopped::Invalid("no file")),
+            UnpackRecord::End => Ok(Received::End),
         }
     }
 
@@ -177,16 +177,16 @@ mod tests {
     use super::*;
     use crate::archive::Why;
 
-    fn file(path: &str, length: u64) -> Record {
-        Record::File(Unpacked {
+    fn file(path: &str, length: u64) -> UnpackRecord {
+        UnpackRecord::File(Unpacked {
             path: path.to_owned(),
             executable: false,
             length,
         })
     }
 
-    fn data(bytes: &[u8]) -> Record {
-        Record::Data(Bytes(bytes.to_vec()))
+    fn data(bytes: &[u8]) -> UnpackRecord {
+        UnpackRecord::Data(Bytes(bytes.to_vec()))
     }
 
     /// Returns the paths and contents of the records, or why they are refused.
@@ -201,8 +201,8 @@ mod tests {
         }
     }
 
-    fn stream(records: &[Record]) -> Vec<u8> {
-        records.iter().flat_map(Record::framed).collect()
+    fn stream(records: &[UnpackRecord]) -> Vec<u8> {
+        records.iter().flat_map(UnpackRecord::framed).collect()
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
             file("d/b", DATA_MAX as u64 + 2),
             data(&large),
             data(b"no"),
-            Record::End,
+            UnpackRecord::End,
         ];
         let expected = vec![
             ("a".to_owned(), Vec::new()),
@@ -221,7 +221,7 @@ mod tests {
         ];
         assert_eq!(receive(&stream(&sent)), Ok(expected));
         // Cut off anywhere, nothing is complete.
-        let whole = stream(&[file("a", 2), data(b"no"), Record::End]);
+        let whole = stream(&[file("a", 2), data(b"no"), UnpackRecord::End]);
         for length in 0..whole.len() {
             let why = receive(&whole[..length]).unwrap_err();
             assert!(why.contains("ended without an answer"), "{length}: {why}");
@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn a_child_that_lies_is_not_believed() {
-        let many: Vec<Record> = (0..=ENTRIES_MAX).map(|number| file(&number.to_string(), 0)).collect();
+        let many: Vec<UnpackRecord> = (0..=ENTRIES_MAX).map(|number| file(&number.to_string(), 0)).collect();
         for (records, why) in [
-            (&[Record::End][..], "no file"),
+            (&[UnpackRecord::End][..], "no file"),
             (&[data(b"x")], "more bytes"),
             (&[file("a", 1), data(b"xx")], "more bytes"),
             (&[file("a", 1), data(b"")], "more bytes"),
-            (&[file("a", 1), Record::End], "fewer bytes"),
+            (&[file("a", 1), UnpackRecord::End], "fewer bytes"),
             (&[file("a", 1), file("b", 1)], "fewer bytes"),
             (&[file("../a", 0)], "a path"),
             (&[file("/a", 0)], "a path"),
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_passed_on() {
-        let refusal = Refusal {
+        let refusal = ArchiveRefusal {
             entry: Some("../evil".to_owned()),
             why: Why::Outside,
         };
-        let sent = stream(&[file("a", 0), Record::Refused(refusal.clone())]);
+        let sent = stream(&[file("a", 0), UnpackRecord::Refused(refusal.clone())]);
         let (mut input, mut receiver) = (&sent[..], Receiver::default());
         receiver.next(&mut input).unwrap();
         assert!(matches!(receiver.next(&mut input), Err(Stopped::Refused(found)) if found == refusal));

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
-use crate::triggers::alerts::Word;
+use crate::triggers::alerts::AlertCondition;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_manifest::words;
@@ -131,7 +131,7 @@ pub struct FunctionStatus {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct AlertState {
     /// The word of the change.
-    pub alert: Word,
+    pub alert: AlertCondition,
     /// Since when it lasts.
     #[schemars(extend("format" = "date-time"))]
     pub since: String,

@@ -1,7 +1,7 @@
 //! Bodies about invocations and dead letters.
 
 use crate::instant;
-use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::outcome::{Class, Exhausted, Reason, RunState, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
 use crate::triggers::cause::Cause;
 use fnd_manifest::text;
@@ -24,7 +24,7 @@ pub struct InvocationView {
     /// Its trigger.
     pub trigger: Trigger,
     /// State.
-    pub state: State,
+    pub state: RunState,
     /// Reason of the last attempt.
     pub reason: Option<Reason>,
     /// Message to the reason.

@@ -1,7 +1,7 @@
 //! Bodies about the node: its status, what it knows, and requests that change it.
 
 use super::FunctionStatus;
-use crate::access::Reach;
+use crate::access::Permissions;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::text;
@@ -83,7 +83,7 @@ impl NodeStatus {
     /// Returns the status for a caller: without a role for the node, it has only the functions that the caller may view and
     /// numbers of these.
     #[must_use]
-    pub fn reduced(mut self, reach: &Reach) -> Self {
+    pub fn reduced(mut self, reach: &Permissions) -> Self {
         if reach.node().is_some() {
             return self;
         }

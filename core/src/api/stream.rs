@@ -1,7 +1,7 @@
 //! Bodies that come line by line: output, and events as `GET /v1/stream` sends them, with a sequence position from which
 //! a reader can resume.
 
-use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::supervisor::FunctionState;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::{text, words};
@@ -135,7 +135,7 @@ pub struct StreamEvent {
     pub message: Option<String>,
     /// The invocation's state after the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<RunState>,
     /// Duration of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,

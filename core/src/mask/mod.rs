@@ -23,8 +23,8 @@ mod tests;
 use crate::record::{Response, RunResult};
 use fnd_wire::mask::Masks;
 use hash::Window;
-pub use state::Held;
-use state::State;
+use state::LineMasker;
+pub use state::PendingBytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Mask {
     /// Returns bytes with their values masked; nothing where they contain none.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut state = State::default();
+        let mut state = LineMasker::default();
         let mut out = Vec::new();
         state.feed(self, bytes, &mut out);
         state.end(&mut out);
@@ -149,14 +149,14 @@ impl Mask {
 #[derive(Debug)]
 pub struct Masker {
     mask: Arc<Mask>,
-    state: State,
+    state: LineMasker,
 }
 
 impl Masker {
     /// Returns the masker of a stream at its beginning.
     #[must_use]
     pub fn new(mask: Arc<Mask>) -> Self {
-        let state = State::default();
+        let state = LineMasker::default();
         Self { mask, state }
     }
 
@@ -178,14 +178,14 @@ impl Masker {
 
     /// Returns what is held back, unmasked.
     #[must_use]
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> PendingBytes {
         self.state.held()
     }
 
     /// Returns the masker of a stream of which this was held back.
     #[must_use]
-    pub fn restore(mask: Arc<Mask>, held: &Held) -> Self {
-        let state = State::restore(&mask, held);
+    pub fn restore(mask: Arc<Mask>, held: &PendingBytes) -> Self {
+        let state = LineMasker::restore(&mask, held);
         Self { mask, state }
     }
 }

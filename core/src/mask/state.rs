@@ -7,14 +7,14 @@ const PIECE: usize = 1 << 10;
 
 /// The unfinished line of a stream.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LineMasker {
     /// Bytes of the line; those before `start` are given out.
     line: Vec<u8>,
     start: usize,
     /// The hash of each beginning of `line`, the empty one included; empty before the first byte.
     hashes: Vec<u64>,
     /// The runs of values in the line that are not given out whole, in their order.
-    runs: Vec<Run>,
+    runs: Vec<MaskRun>,
     /// For each byte of a piece, the length of the longest value that ends there; empty where there is none.
     longest: Vec<usize>,
     found: bool,
@@ -22,7 +22,7 @@ pub(super) struct State {
 
 /// A run of values.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct MaskRun {
     start: usize,
     end: usize,
     /// The mask in its place is given out already.
@@ -31,14 +31,14 @@ struct Run {
 
 /// What a masker holds back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct PendingBytes {
     /// The bytes, unmasked.
     pub bytes: Vec<u8>,
     /// How many of them belong to a run of values that began before them; absent where there is no such run.
     pub run: Option<usize>,
 }
 
-impl State {
+impl LineMasker {
     pub(super) fn feed(&mut self, mask: &Mask, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -72,18 +72,18 @@ impl State {
         self.start < self.line.len()
     }
 
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn held(&self) -> PendingBytes {
         let run = self.runs.first().filter(|run| run.masked);
-        Held {
+        PendingBytes {
             bytes: self.line.get(self.start..).unwrap_or_default().to_vec(),
             run: run.map(|run| run.end.saturating_sub(self.start)),
         }
     }
 
-    pub(super) fn restore(mask: &Mask, held: &Held) -> Self {
+    pub(super) fn restore(mask: &Mask, held: &PendingBytes) -> Self {
         let mut state = Self::default();
         // A damaged spool may state more than there is.
-        let run = held.run.map(|end| Run {
+        let run = held.run.map(|end| MaskRun {
             start: 0,
             end: end.min(held.bytes.len()),
             masked: true,
@@ -167,9 +167,9 @@ impl State {
 }
 
 /// Adds a value to the runs; it ends behind all values before, except where a line was restored.
-fn join(runs: &mut Vec<Run>, start: usize, end: usize) {
+fn join(runs: &mut Vec<MaskRun>, start: usize, end: usize) {
     let masked = false;
-    let mut joined = Run { start, end, masked };
+    let mut joined = MaskRun { start, end, masked };
     while let Some(last) = runs.pop_if(|last| last.end >= joined.start) {
         joined.start = joined.start.min(last.start);
         joined.end = joined.end.max(last.end);

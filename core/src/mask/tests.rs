@@ -162,7 +162,7 @@ fn what_is_kept_of_a_result_is_masked_and_the_result_is_not() {
 #[test]
 fn damaged_state_is_no_harm() {
     let mask = mask(&[b"hunter22"]);
-    let held = Held {
+    let held = PendingBytes {
         bytes: b"abc".to_vec(),
         run: Some(usize::MAX),
     };

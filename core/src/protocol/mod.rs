@@ -13,7 +13,7 @@ mod tests;
 mod write;
 
 pub use read::{Decoder, ProtocolError};
-pub use write::{Message, cancel, invoke, stop};
+pub use write::{OutgoingMessage, cancel, invoke, stop};
 
 use crate::outcome::Reason;
 use crate::triggers::cause::Cause;
@@ -40,7 +40,7 @@ const OPTIONAL: u8 = 0x02;
 /// Types of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum MessageKind {
     Ready = 1,
     Invoke = 2,
     Body = 3,
@@ -55,7 +55,7 @@ enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerMessage {
     /// The code is loaded.
-    Ready(Ready),
+    Ready(ReadyMessage),
     /// The answer to a call.
     Result {
         /// The call.
@@ -70,7 +70,7 @@ pub enum WorkerMessage {
         /// The call.
         call: u64,
         /// How it failed.
-        failure: Failure,
+        failure: ProtocolFailure,
     },
     /// A record for the log.
     Log {
@@ -83,7 +83,7 @@ pub enum WorkerMessage {
 
 /// The worker is ready to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyMessage {
     /// The newest protocol version that the worker supports.
     pub protocol: u32,
     /// Most calls in flight, at least 1.
@@ -196,7 +196,7 @@ pub struct ResultHead {
 
 /// How a call failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ProtocolFailure {
     /// The kind, by which retries and polls are decided.
     pub kind: FailureKind,
     /// Message for people.

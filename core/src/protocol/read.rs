@@ -1,6 +1,6 @@
 //! Reads a worker's messages: joins frames to whole messages.
 
-use super::{FRAME_MAX, HEAD_MAX, HEADER, Kind, MORE, OPTIONAL, ResultHead, WorkerMessage};
+use super::{FRAME_MAX, HEAD_MAX, HEADER, MORE, MessageKind, OPTIONAL, ResultHead, WorkerMessage};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct Decoder {
 /// A message that is not complete.
 #[derive(Debug)]
 enum Partial {
-    Joined(Kind, Vec<u8>),
+    Joined(MessageKind, Vec<u8>),
     Result(Begun),
 }
 
@@ -178,7 +178,7 @@ impl Decoder {
             let known = kind(header.kind);
             let more = header.flags & MORE != 0;
             let call = header.call;
-            if known == Some(Kind::Body)
+            if known == Some(MessageKind::Body)
                 && let Some(Partial::Result(begun)) = self.partial.get(&call)
             {
                 if header.length > begun.data.len() - begun.filled {
@@ -199,15 +199,15 @@ impl Decoder {
             }
             let begun = self.partial.remove(&call);
             let partial = match (known, begun) {
-                (Some(Kind::Body), Some(Partial::Joined(kind, mut message))) => {
+                (Some(MessageKind::Body), Some(Partial::Joined(kind, mut message))) => {
                     message.extend_from_slice(content);
                     Partial::Joined(kind, message)
                 }
-                (Some(Kind::Body), _) => return Err(ProtocolError::Frame("a body without its message")),
+                (Some(MessageKind::Body), _) => return Err(ProtocolError::Frame("a body without its message")),
                 (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages for one call at once")),
-                (Some(Kind::Result), None) if more && call > 0 => match begin(call, content, self.result_max)? {
+                (Some(MessageKind::Result), None) if more && call > 0 => match begin(call, content, self.result_max)? {
                     Some(begun) => Partial::Result(begun),
-                    None => Partial::Joined(Kind::Result, content.to_vec()),
+                    None => Partial::Joined(MessageKind::Result, content.to_vec()),
                 },
                 (Some(kind), None) if !more => {
                     self.within_bounds(call, kind, content.len())?;
@@ -287,46 +287,53 @@ impl Decoder {
         }))
     }
 
-    fn within_bounds(&self, call: u64, kind: Kind, size: usize) -> Result<(), ProtocolError> {
+    fn within_bounds(&self, call: u64, kind: MessageKind, size: usize) -> Result<(), ProtocolError> {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         let head = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX);
         let limit = self.result_max.saturating_add(head);
         match kind {
             // An Error of execute-again contains a result, so the limit of results applies.
-            Kind::Result | Kind::Error if size > limit => Err(ProtocolError::TooLarge {
+            MessageKind::Result | MessageKind::Error if size > limit => Err(ProtocolError::TooLarge {
                 call,
                 limit: self.result_max,
             }),
-            Kind::Ready | Kind::Log if size > head => Err(ProtocolError::Message("it is too long".to_owned())),
+            MessageKind::Ready | MessageKind::Log if size > head => {
+                Err(ProtocolError::Message("it is too long".to_owned()))
+            }
             _ => Ok(()),
         }
     }
 }
 
-fn kind(number: u8) -> Option<Kind> {
+fn kind(number: u8) -> Option<MessageKind> {
     [
-        Kind::Ready,
-        Kind::Invoke,
-        Kind::Body,
-        Kind::Result,
-        Kind::Error,
-        Kind::Log,
-        Kind::Stop,
+        MessageKind::Ready,
+        MessageKind::Invoke,
+        MessageKind::Body,
+        MessageKind::Result,
+        MessageKind::Error,
+        MessageKind::Log,
+        MessageKind::Stop,
     ]
     .into_iter()
     .find(|kind| *kind as u8 == number)
 }
 
-fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<WorkerMessage, ProtocolError> {
+fn worker_message(
+    kind: MessageKind,
+    call: u64,
+    message: &[u8],
+    result_max: u64,
+) -> Result<WorkerMessage, ProtocolError> {
     match kind {
-        Kind::Ready if call == 0 => {
-            let ready: super::Ready = json(message)?;
+        MessageKind::Ready if call == 0 => {
+            let ready: super::ReadyMessage = json(message)?;
             if ready.concurrency == 0 || ready.protocol == 0 {
                 return Err(ProtocolError::Message("a Ready with the value 0".to_owned()));
             }
             Ok(WorkerMessage::Ready(ready))
         }
-        Kind::Result if call > 0 => {
+        MessageKind::Result if call > 0 => {
             let (head, data) = result(message)?;
             if u64::try_from(data.as_ref().map_or(0, Vec::len)).unwrap_or(u64::MAX) > result_max {
                 return Err(ProtocolError::TooLarge {
@@ -336,18 +343,20 @@ fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Res
             }
             Ok(WorkerMessage::Result { call, head, data })
         }
-        Kind::Error => Ok(WorkerMessage::Error {
+        MessageKind::Error => Ok(WorkerMessage::Error {
             call,
             failure: json(message)?,
         }),
-        Kind::Log => Ok(WorkerMessage::Log {
+        MessageKind::Log => Ok(WorkerMessage::Log {
             call,
             record: json(message)?,
         }),
-        Kind::Ready | Kind::Result => Err(ProtocolError::Message(
+        MessageKind::Ready | MessageKind::Result => Err(ProtocolError::Message(
             "it does not fit the call that it names".to_owned(),
         )),
-        Kind::Invoke | Kind::Body | Kind::Stop | Kind::Cancel => Err(ProtocolError::Type(kind as u8)),
+        MessageKind::Invoke | MessageKind::Body | MessageKind::Stop | MessageKind::Cancel => {
+            Err(ProtocolError::Type(kind as u8))
+        }
     }
 }
 

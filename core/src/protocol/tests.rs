@@ -39,7 +39,7 @@ fn a_worker_says_that_it_is_ready() {
         0,
         br#"{"protocol":1,"concurrency":8,"cancel":true,"new":true}"#,
     ));
-    let ready = Ready {
+    let ready = ReadyMessage {
         cancel: true,
         protocol: 1,
         concurrency: 8,
@@ -252,7 +252,7 @@ fn a_large_payload_goes_in_several_frames() {
     let data = vec![7; 2 * FRAME_MAX];
     let sent = Data::from(data.clone());
     let message = invoke(9, head, Some(&sent), Some(&Bytes::from_static(b"[1]"))).unwrap();
-    let Message::Pieces(pieces) = &message else {
+    let OutgoingMessage::Pieces(pieces) = &message else {
         panic!("it is copied");
     };
     let views = pieces

@@ -1,6 +1,6 @@
 //! Writes fnd's messages: cuts them into frames.
 
-use super::{FRAME_MAX, HEADER, InvokeHead, Kind, MORE, OPTIONAL};
+use super::{FRAME_MAX, HEADER, InvokeHead, MORE, MessageKind, OPTIONAL};
 use crate::data::Data;
 use bytes::Bytes;
 use std::io;
@@ -13,14 +13,14 @@ const HEAD_USUAL: usize = 512;
 
 /// A message: its bytes in one piece, or in several, so that large parts need not be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum OutgoingMessage {
     /// In one piece.
     Whole(Vec<u8>),
     /// In several, in this order.
     Pieces(Vec<Bytes>),
 }
 
-impl Message {
+impl OutgoingMessage {
     /// Returns the bytes in one piece.
     #[must_use]
     pub fn joined(self) -> Vec<u8> {
@@ -40,7 +40,7 @@ pub fn invoke(
     mut head: InvokeHead<'_>,
     data: Option<&Data>,
     previous: Option<&Bytes>,
-) -> io::Result<Message> {
+) -> io::Result<OutgoingMessage> {
     head.data = data.map(Data::size);
     head.previous = previous.map(|previous| previous.len() as u64);
     // The head has only strings, numbers and JSON values, which can always be written.
@@ -57,13 +57,13 @@ pub fn invoke(
             data.as_deref().unwrap_or_default(),
             previous.map_or(&[][..], |previous| previous),
         ];
-        return Ok(Message::Whole(whole(Kind::Invoke, call, &parts)));
+        return Ok(OutgoingMessage::Whole(whole(MessageKind::Invoke, call, &parts)));
     }
     let data = data.map(Data::view).transpose()?;
     let own = Bytes::from([&size[..], &head].concat());
     let parts = [Some(own), data, previous.cloned()];
-    Ok(Message::Pieces(pieces(
-        Kind::Invoke,
+    Ok(OutgoingMessage::Pieces(pieces(
+        MessageKind::Invoke,
         call,
         parts.into_iter().flatten().collect(),
     )))
@@ -71,18 +71,18 @@ pub fn invoke(
 
 /// Returns a Stop.
 #[must_use]
-pub fn stop() -> Message {
-    Message::Whole(whole(Kind::Stop, 0, &[]))
+pub fn stop() -> OutgoingMessage {
+    OutgoingMessage::Whole(whole(MessageKind::Stop, 0, &[]))
 }
 
 /// Returns a Cancel. A worker that does not know it skips it.
 #[must_use]
-pub fn cancel(call: u64) -> Message {
-    Message::Whole(header(0, (Kind::Cancel, OPTIONAL), call).to_vec())
+pub fn cancel(call: u64) -> OutgoingMessage {
+    OutgoingMessage::Whole(header(0, (MessageKind::Cancel, OPTIONAL), call).to_vec())
 }
 
 /// Returns a message of less than [`FRAME_MAX`] bytes.
-fn whole(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
+fn whole(kind: MessageKind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
     let size = parts.iter().map(|part| part.len()).sum();
     if size > FRAME_MAX {
         // The head alone is longer.
@@ -96,7 +96,7 @@ fn whole(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Cuts parts into frames: a header, and views of the parts behind it.
-fn pieces(mut kind: Kind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
+fn pieces(mut kind: MessageKind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
     let mut remaining: usize = parts.iter().map(Bytes::len).sum();
     let mut parts = parts.into_iter();
     let mut part = Bytes::new();
@@ -118,11 +118,11 @@ fn pieces(mut kind: Kind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
         if remaining == 0 {
             return out;
         }
-        kind = Kind::Body;
+        kind = MessageKind::Body;
     }
 }
 
-fn header(length: usize, (kind, flags): (Kind, u8), call: u64) -> [u8; HEADER] {
+fn header(length: usize, (kind, flags): (MessageKind, u8), call: u64) -> [u8; HEADER] {
     // The length is at most FRAME_MAX.
     let [l0, l1, l2, l3] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let [c0, c1, c2, c3, c4, c5, c6, c7] = call.to_le_bytes();

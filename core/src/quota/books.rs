@@ -10,7 +10,7 @@
 //! function is measured again as soon as somebody wants to run it, so that a person who makes room need not wait.
 
 use super::{Measured, Paths, Quotas, exceeded, nearly};
-use crate::recent::packed;
+use crate::interned::packed;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub type LastEnd = (InvocationId, Option<u32>, Option<u32>);
 
 /// Why a measurement has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum MeasurementFailure {
     /// It could not be started, or the kernel ended it for lack of memory. What was known before stays.
     NotPossible(String),
     /// It was ended or stopped from outside. Only the function itself, or root, can do that.
@@ -47,8 +47,8 @@ pub enum Failure {
 
 /// All functions with quotas.
 #[derive(Debug, Default)]
-pub struct Books {
-    functions: BTreeMap<FunctionName, Entry>,
+pub struct QuotaBooks {
+    functions: BTreeMap<FunctionName, QuotaState>,
     /// The functions that wait, by their time.
     line: BTreeSet<(Duration, FunctionName)>,
     running: BTreeMap<FunctionName, Duration>,
@@ -58,7 +58,7 @@ pub struct Books {
 
 /// A function with quotas.
 #[derive(Debug)]
-struct Entry {
+struct QuotaState {
     quotas: Quotas,
     /// Absent until the function has run: most of ten thousand functions do not run for a long time.
     course: Option<Box<Course>>,
@@ -76,30 +76,30 @@ struct Course {
     /// The end of the last measurement, how long it took, and until when the pause lasts.
     last: Option<(Duration, Duration)>,
     free_at: Duration,
-    found: Found,
+    found: QuotaFindings,
 }
 
 /// What is known of a function's directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct QuotaFindings {
     /// The last result.
     pub measured: Option<Measured>,
     /// Why the newest measurement has no result.
-    pub failure: Option<Failure>,
+    pub failure: Option<MeasurementFailure>,
     /// Number of failures in a row.
     failures: u32,
     /// Number of those that were cut off.
     cut_off: u32,
 }
 
-impl Books {
+impl QuotaBooks {
     /// Sets the quotas of the version that serves; absent if the function needs no measurement.
     pub fn want(&mut self, function: &FunctionName, quotas: Option<Quotas>) {
         match (quotas.filter(Quotas::any), self.functions.get_mut(function)) {
             (Some(quotas), Some(entry)) => entry.quotas = quotas,
             (Some(quotas), None) => {
                 let course = None;
-                self.functions.insert(function.clone(), Entry { quotas, course });
+                self.functions.insert(function.clone(), QuotaState { quotas, course });
             }
             (None, Some(_)) => {
                 self.set(function, None);
@@ -164,7 +164,7 @@ impl Books {
     }
 
     /// Records the end of a measurement.
-    pub fn measured(&mut self, function: &FunctionName, result: Result<Measured, Failure>, now: Duration) {
+    pub fn measured(&mut self, function: &FunctionName, result: Result<Measured, MeasurementFailure>, now: Duration) {
         let Some(began) = self.running.remove(function) else {
             return;
         };
@@ -183,7 +183,7 @@ impl Books {
         });
         let again = course.again.then_some(course.free_at);
         let soonest = course.soonest().max(now.saturating_add(FULL_EVERY));
-        let is_full = self.functions.get(function).is_some_and(Entry::is_full);
+        let is_full = self.functions.get(function).is_some_and(QuotaState::is_full);
         let full = is_full.then_some(soonest);
         if let Some(at) = failed.into_iter().chain(again).chain(full).min() {
             self.wait(function, at);
@@ -214,9 +214,9 @@ impl Books {
 
     /// Returns what is known of a function's directories; nothing if it has no quota.
     #[must_use]
-    pub fn found(&self, function: &FunctionName) -> Option<(&Found, Option<Duration>)> {
+    pub fn found(&self, function: &FunctionName) -> Option<(&QuotaFindings, Option<Duration>)> {
         let course = self.functions.get(function)?.course.as_ref();
-        Some(course.map_or((Found::NOTHING, None), |course| {
+        Some(course.map_or((QuotaFindings::NOTHING, None), |course| {
             (&course.found, course.last.map(|(at, _)| at))
         }))
     }
@@ -249,7 +249,7 @@ impl Books {
     }
 }
 
-impl Entry {
+impl QuotaState {
     fn is_full(&self) -> bool {
         let Some(course) = &self.course else { return false };
         let none = Paths { home: "", cache: "" };
@@ -267,7 +267,7 @@ impl Default for Course {
             pause: PAUSE_MIN,
             last: None,
             free_at: Duration::ZERO,
-            found: Found::default(),
+            found: QuotaFindings::default(),
         }
     }
 }
@@ -280,7 +280,7 @@ impl Course {
     }
 }
 
-impl Found {
+impl QuotaFindings {
     /// The facts about a function that has not run.
     const NOTHING: &Self = &Self {
         measured: None,
@@ -293,7 +293,7 @@ impl Found {
         self.cut_off >= CUT_OFF_MAX
     }
 
-    fn add(&mut self, result: Result<Measured, Failure>) {
+    fn add(&mut self, result: Result<Measured, MeasurementFailure>) {
         match result {
             Ok(measured) => {
                 *self = Self {
@@ -304,8 +304,8 @@ impl Found {
             Err(failure) => {
                 self.failures = self.failures.saturating_add(1);
                 self.cut_off = match &failure {
-                    Failure::CutOff(_) => self.cut_off.saturating_add(1),
-                    Failure::NotPossible(_) => self.cut_off,
+                    MeasurementFailure::CutOff(_) => self.cut_off.saturating_add(1),
+                    MeasurementFailure::NotPossible(_) => self.cut_off,
                 };
                 self.failure = Some(failure);
             }

@@ -35,14 +35,14 @@ impl Quotas {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// The home.
-    pub home: Tree,
+    pub home: TreeSize,
     /// The cache.
-    pub cache: Tree,
+    pub cache: TreeSize,
 }
 
 /// A directory with everything in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tree {
+pub struct TreeSize {
     /// The allocated bytes. An inode with several names counts once.
     pub bytes: u64,
     /// Why more may be there than was counted.
@@ -73,7 +73,7 @@ pub struct Paths<'a> {
 
 /// One of the two directories.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct QuotaDirectory<'a> {
     name: &'static str,
     key: &'static str,
     path: &'a str,
@@ -82,12 +82,12 @@ struct Place<'a> {
 /// Returns why a function may not run, for people; nothing if it may.
 #[must_use]
 pub fn exceeded(quotas: &Quotas, measured: &Measured, paths: Paths<'_>) -> Option<String> {
-    let home = Place {
+    let home = QuotaDirectory {
         name: "home",
         key: "limits.home",
         path: paths.home,
     };
-    let cache = Place {
+    let cache = QuotaDirectory {
         name: "cache",
         key: "limits.cache",
         path: paths.cache,
@@ -101,7 +101,7 @@ pub fn exceeded(quotas: &Quotas, measured: &Measured, paths: Paths<'_>) -> Optio
 /// Returns which directories have four fifths of their quota or more, for people: runs are refused soon.
 #[must_use]
 pub fn nearly(quotas: &Quotas, measured: &Measured) -> Option<String> {
-    let of = |quota: Option<u64>, tree: &Tree, name: &str, key: &str| {
+    let of = |quota: Option<u64>, tree: &TreeSize, name: &str, key: &str| {
         let quota = quota.filter(|quota| tree.bytes / 4 >= quota / 5)?;
         let (used, most) = (about(tree.bytes), spell_size(quota));
         Some(format!("its {name} has {used} of {most} (`{key}`)"))
@@ -112,9 +112,9 @@ pub fn nearly(quotas: &Quotas, measured: &Measured) -> Option<String> {
     (!all.is_empty()).then(|| format!("{}: above it new runs are refused", all.join("; ")))
 }
 
-fn of_tree(quota: Option<u64>, tree: &Tree, place: Place<'_>) -> Option<String> {
+fn of_tree(quota: Option<u64>, tree: &TreeSize, place: QuotaDirectory<'_>) -> Option<String> {
     let quota = quota?;
-    let Place { name, key, path } = place;
+    let QuotaDirectory { name, key, path } = place;
     if tree.bytes > quota {
         let (used, most) = (about(tree.bytes), spell_size(quota));
         return Some(format!(
@@ -171,7 +171,7 @@ impl Measured {
     }
 }
 
-impl Tree {
+impl TreeSize {
     fn after(self, before: &Self) -> Self {
         match self.gap {
             Some(Gap::Unfinished(_)) => Self {

@@ -19,11 +19,11 @@ fn name(n: u8) -> FunctionName {
     FunctionName::new(&format!("f{n}")).unwrap()
 }
 
-fn tree(bytes: u64, gap: Option<Gap>) -> Tree {
-    Tree { bytes, gap }
+fn tree(bytes: u64, gap: Option<Gap>) -> TreeSize {
+    TreeSize { bytes, gap }
 }
 
-fn both(home: Tree, cache: Tree) -> Measured {
+fn both(home: TreeSize, cache: TreeSize) -> Measured {
     Measured { home, cache }
 }
 
@@ -36,8 +36,8 @@ const ONE: Quotas = Quotas {
     cache: Some(MIB),
 };
 
-fn books() -> (Books, FunctionName) {
-    let mut books = Books::default();
+fn books() -> (QuotaBooks, FunctionName) {
+    let mut books = QuotaBooks::default();
     books.want(&name(1), Some(ONE));
     (books, name(1))
 }
@@ -47,7 +47,11 @@ fn end(number: u128) -> LastEnd {
 }
 
 /// Ends an attempt, measures it at once, and returns the time of the next measurement.
-fn run(books: &mut Books, (number, now): (u128, Duration), result: Result<Measured, Failure>) -> Option<Duration> {
+fn run(
+    books: &mut QuotaBooks,
+    (number, now): (u128, Duration),
+    result: Result<Measured, MeasurementFailure>,
+) -> Option<Duration> {
     books.ended(&name(1), end(number), false, now);
     let at = books.next_due()?.max(now);
     assert_eq!(books.due(at), Some(name(1)));
@@ -58,7 +62,7 @@ fn run(books: &mut Books, (number, now): (u128, Duration), result: Result<Measur
 #[test]
 fn what_is_full_says_how_much_and_what_to_do() {
     let none = Quotas::default();
-    let home = |quotas: &Quotas, tree| exceeded(quotas, &both(tree, Tree::default()), PATHS);
+    let home = |quotas: &Quotas, tree| exceeded(quotas, &both(tree, TreeSize::default()), PATHS);
     for (quotas, found, words) in [
         (&ONE, tree(MIB, None), None),
         (
@@ -200,7 +204,7 @@ fn a_larger_quota_counts_at_once() {
 fn a_failed_measurement_changes_nothing_and_is_tried_again() {
     let (mut books, f) = books();
     run(&mut books, (1, secs(1000)), Ok(plain(2 * MIB)));
-    let failed = || Err(Failure::NotPossible("no memory".into()));
+    let failed = || Err(MeasurementFailure::NotPossible("no memory".into()));
     let mut at = secs(1030);
     for pause in [5, 10, 20, 40, 80, 160, 300, 300] {
         assert_eq!(books.due(at), Some(f.clone()));
@@ -221,7 +225,7 @@ fn a_function_that_kills_what_measures_it_counts_as_full() {
     for count in 1..=3 {
         at = at.max(books.next_due().unwrap());
         assert_eq!(books.due(at), Some(f.clone()));
-        books.measured(&f, Err(Failure::CutOff("signal KILL".into())), at);
+        books.measured(&f, Err(MeasurementFailure::CutOff("signal KILL".into())), at);
         assert_eq!(books.exceeded(&f, PATHS).is_some(), count == 3);
     }
     at = books.next_due().unwrap();
@@ -232,7 +236,7 @@ fn a_function_that_kills_what_measures_it_counts_as_full() {
 
 #[test]
 fn functions_of_an_earlier_fnd_are_measured_one_after_the_other() {
-    let mut books = Books::default();
+    let mut books = QuotaBooks::default();
     let now = secs(10);
     for n in 0..100 {
         books.want(&name(n), Some(ONE));
@@ -277,7 +281,7 @@ proptest! {
     /// Whatever happens: few at once, none twice within a second, and each end is followed by a measurement.
     #[test]
     fn every_end_is_followed_by_a_measurement(steps in prop::collection::vec(step(), 1..300)) {
-        let mut books = Books::default();
+        let mut books = QuotaBooks::default();
         let mut now = secs(1000);
         let mut number = 0;
         let mut wanted = BTreeMap::new();
@@ -285,7 +289,7 @@ proptest! {
         let mut ended_at: BTreeMap<FunctionName, Duration> = BTreeMap::new();
         // Functions with an end that no measurement has followed.
         let mut owed: BTreeMap<FunctionName, ()> = BTreeMap::new();
-        let begin = |books: &mut Books, now, running: &mut BTreeMap<_, _>, ended_at: &BTreeMap<_, Duration>, owed: &mut BTreeMap<_, _>| {
+        let begin = |books: &mut QuotaBooks, now, running: &mut BTreeMap<_, _>, ended_at: &BTreeMap<_, Duration>, owed: &mut BTreeMap<_, _>| {
             let Some(function) = books.due(now) else { return false };
             if let Some(before) = ended_at.get(&function) {
                 assert!(now >= *before + secs(1), "{function} is measured too often");
@@ -312,8 +316,8 @@ proptest! {
                     let result = match how {
                         0 => Ok(plain(0)),
                         1 => Ok(plain(2 * MIB)),
-                        2 => Err(Failure::NotPossible("x".into())),
-                        _ => Err(Failure::CutOff("x".into())),
+                        2 => Err(MeasurementFailure::NotPossible("x".into())),
+                        _ => Err(MeasurementFailure::CutOff("x".into())),
                     };
                     books.measured(&name(f), result, now);
                     if wanted.contains_key(&name(f)) { ended_at.insert(name(f), now); }

@@ -1,6 +1,6 @@
 //! A release that gets a share of the calls before it serves: when it begins, is promoted, or is rolled back.
 
-use super::decide::File;
+use super::decide::JudgedContent;
 use super::{Hold, HoldKind, NoRelease, Releases, short};
 use fnd_manifest::text;
 use fnd_wire::ids::Version;
@@ -179,7 +179,7 @@ impl Releases {
         if let Some(release) = self.get_mut(canary.version) {
             release.error = fault.map(String::into_boxed_str);
         }
-        if let (None, File::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
+        if let (None, JudgedContent::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
             && file == canary.version
         {
             self.hold = Some(Box::new(Hold {

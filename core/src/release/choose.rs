@@ -1,6 +1,6 @@
 //! Finds the release that a person names, and says what a list shows of each.
 
-use super::decide::File;
+use super::decide::JudgedContent;
 use super::{Release, ReleaseState, Releases};
 use fnd_wire::ids::Version;
 
@@ -100,9 +100,9 @@ impl Releases {
     pub fn one_before(&self) -> Result<&Release, NoRelease> {
         let serving = self.serving.ok_or(NoRelease::None)?;
         let is_replaced = match self.file {
-            File::Good(file, _) => file != serving,
-            File::Refused => true,
-            File::Unknown => false,
+            JudgedContent::Good(file, _) => file != serving,
+            JudgedContent::Refused => true,
+            JudgedContent::Unknown => false,
         };
         if self.hold.is_none() && is_replaced {
             return self.current();
@@ -142,7 +142,7 @@ impl Releases {
             ReleaseState::Trying
         } else if self.canary.as_ref().is_some_and(|canary| canary.version == version) {
             ReleaseState::Canary
-        } else if self.hold.is_some() && matches!(self.file, File::Good(file, _) if file == version) {
+        } else if self.hold.is_some() && matches!(self.file, JudgedContent::Good(file, _) if file == version) {
             ReleaseState::Waiting
         } else {
             ReleaseState::Retired

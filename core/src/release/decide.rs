@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The content of the function's file, as it was judged last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum File {
+pub enum JudgedContent {
     /// It was never judged.
     #[default]
     Unknown,
@@ -18,7 +18,7 @@ pub enum File {
     Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
 }
 
-impl File {
+impl JudgedContent {
     pub(super) fn version(self) -> Option<Version> {
         match self {
             Self::Good(version, _) => Some(version),
@@ -36,7 +36,7 @@ impl File {
 
 /// What follows from the installation of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum AfterInstall {
     /// It may serve.
     Serve,
     /// It gets this share of the calls in percent: another release serves.
@@ -69,7 +69,12 @@ pub struct Tried {
 
 impl Releases {
     /// Handles a file that was installed; `tried` says how it is tried before it replaces another release.
-    pub fn file_installed(&mut self, now_ms: u64, version: (Version, Version), (source, tried): (&str, Tried)) -> Next {
+    pub fn file_installed(
+        &mut self,
+        now_ms: u64,
+        version: (Version, Version),
+        (source, tried): (&str, Tried),
+    ) -> AfterInstall {
         let (version, content) = version;
         let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
         if self.hold().is_some_and(is_edit) {
@@ -77,7 +82,7 @@ impl Releases {
         }
         if self.file.version() != Some(version) {
             self.add(now_ms, (version, content), source);
-            self.file = File::Good(version, content);
+            self.file = JudgedContent::Good(version, content);
         }
         self.canary_follows((version, content));
         let next = self.hold.as_ref().map_or(version, |hold| hold.version);
@@ -90,14 +95,14 @@ impl Releases {
             && (!proven || self.hold.is_some())
             && let Some(before) = self.revive(next)
         {
-            return Next::First(before);
+            return AfterInstall::First(before);
         }
         if next != version {
-            return Next::Hold(next);
+            return AfterInstall::Hold(next);
         }
         let rules = tried.canary.filter(|_| self.hold.is_none());
         let share = self.file_is_canary((version, content), rules);
-        share.map_or(Next::Serve, Next::Canary)
+        share.map_or(AfterInstall::Serve, AfterInstall::Canary)
     }
 
     fn add(&mut self, now_ms: u64, (version, load_key): (Version, Version), source: &str) {
@@ -139,7 +144,7 @@ impl Releases {
 
     /// Handles a file that was refused. Returns the copy to install.
     pub fn file_refused(&mut self) -> Option<Version> {
-        self.file = File::Refused;
+        self.file = JudgedContent::Refused;
         match self.hold() {
             Some(Hold {
                 established: false,

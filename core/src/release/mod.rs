@@ -29,7 +29,7 @@ mod tests;
 
 pub use canary::{Canary, CanaryRules, canary_words};
 pub use choose::{NoRelease, NotHeld, short};
-pub use decide::{Copied, File, Next, Tried};
+pub use decide::{AfterInstall, Copied, JudgedContent, Tried};
 
 use fnd_manifest::{text, words};
 use fnd_wire::ids::{InvocationId, Version};
@@ -126,7 +126,7 @@ pub struct Releases {
     hold: Option<Box<Hold>>,
     #[serde(default)]
     canary: Option<Box<Canary>>,
-    file: File,
+    file: JudgedContent,
     /// Whether `serving` has begun to serve since fnd started.
     #[serde(skip)]
     live: bool,

@@ -122,10 +122,10 @@ impl World {
         self.store();
         self.compare();
         match next {
-            Next::Serve => self.offer(file),
-            Next::Hold(copy) => self.copy(copy),
-            Next::First(copy) => self.copy(copy),
-            Next::Canary(_) => {
+            AfterInstall::Serve => self.offer(file),
+            AfterInstall::Hold(copy) => self.copy(copy),
+            AfterInstall::First(copy) => self.copy(copy),
+            AfterInstall::Canary(_) => {
                 self.offer_canary(file);
                 if let Some(serving) = self.serves.filter(|_| known) {
                     self.copy(serving);

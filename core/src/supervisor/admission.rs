@@ -7,8 +7,8 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{Function, FunctionKey, Serving};
-use super::invocation::End;
+use super::function::{FunctionKey, ServingRelease, SupervisedFunction};
+use super::invocation::InvocationEnd;
 use super::pool::Want;
 use super::rules::{FunctionKind, NodeBudget, Rules};
 use crate::outcome::Reason;
@@ -43,7 +43,7 @@ impl Charge {
 
 /// A function's share of the node's budget, and whether the function waits for more.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct NodeShare {
     /// The part of the budget that the function uses while it has workers.
     charged: Charge,
     /// Whether the function is in the line for the budget.
@@ -52,7 +52,7 @@ pub(super) struct Share {
     in_calls: bool,
 }
 
-impl Share {
+impl NodeShare {
     /// The share of a function without workers.
     pub(super) const NOTHING: Self = Self {
         charged: Charge {
@@ -66,7 +66,7 @@ impl Share {
 
 /// The node's budget and the functions that wait for it.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct BudgetQueue {
     pub(super) budget: NodeBudget,
     charged: Charge,
     workers: u32,
@@ -84,7 +84,7 @@ enum Start {
     Member(Want),
 }
 
-impl Node {
+impl BudgetQueue {
     pub(super) fn new(budget: NodeBudget) -> Self {
         Self {
             budget,
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Charges one more worker, if it fits.
-    pub(super) fn take(&mut self, function: &mut Function, rules: &Rules) -> bool {
+    pub(super) fn take(&mut self, function: &mut SupervisedFunction, rules: &Rules) -> bool {
         let (_, total) = self.with(function, rules);
         let cpu_fits = self.cpu().is_none_or(|cpu| total.cpu_milli <= cpu);
         let fits = self.workers < self.budget.workers && total.memory <= self.budget.memory && cpu_fits;
@@ -107,21 +107,21 @@ impl Node {
     }
 
     /// Charges a worker that already runs, whatever the budget says.
-    pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
+    pub(super) fn take_over(&mut self, function: &mut SupervisedFunction, rules: &Rules) {
         (function.work.share.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
     /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
     /// with other limits starts, the larger limits count.
-    fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
+    fn with(&self, function: &SupervisedFunction, rules: &Rules) -> (Charge, Charge) {
         let charge = function.work.share.charged.both(u64::max, Charge::of(rules));
         let rest = self.charged.both(u64::saturating_sub, function.work.share.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
     /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
-    pub(super) fn give_back(&mut self, function: &mut Function) {
+    pub(super) fn give_back(&mut self, function: &mut SupervisedFunction) {
         self.workers = self.workers.saturating_sub(1);
         if function.work.running.is_empty() && function.queue.held() == 0 {
             let charged = std::mem::take(&mut function.work.share.charged);
@@ -192,7 +192,7 @@ impl Supervisor {
     }
 
     /// Returns the version that such a start is of.
-    fn version_of(&self, key: FunctionKey, start: Start) -> Option<&Arc<Serving>> {
+    fn version_of(&self, key: FunctionKey, start: Start) -> Option<&Arc<ServingRelease>> {
         let function = &self.functions[key];
         match start {
             Start::Attempt => self.next_version(key),
@@ -262,7 +262,7 @@ impl Supervisor {
 
     fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
         for id in self.functions[key].queue.ready_and_unclaimed().collect::<Vec<_>>() {
-            self.finish(now, id, End::new(Reason::Spawn, refusal), out);
+            self.finish(now, id, InvocationEnd::new(Reason::Spawn, refusal), out);
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::Supervisor;
 use super::action::{Action, AttemptOrder, Notice, SpawnOrder};
 use super::event::Now;
-use super::function::{FunctionKey, Serving};
-use super::invocation::{Stage, Started};
+use super::function::{FunctionKey, ServingRelease};
+use super::invocation::{InvocationStage, Started};
 use super::submit::on_wall;
 use super::timers::Timer;
-use super::worker::{Phase, Run, Worker, WorkerKind};
+use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::outcome::Reason;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Supervisor {
 
     /// Starts the first of a script's ready invocations, with the version that was chosen for it. Its place in the budget is
     /// already taken.
-    pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
+    pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<ServingRelease>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(invocation) = function.queue.take_ready() else {
             self.node.give_back(function);
@@ -60,7 +60,7 @@ impl Supervisor {
             kind: WorkerKind::of_process(&serving.rules.kind),
             serving,
             started: now,
-            phase: Phase::Starting,
+            phase: WorkerPhase::Starting,
             ended_at: None,
             adopted: false,
             runs: vec![run],
@@ -75,13 +75,13 @@ impl Supervisor {
         &mut self,
         now: Now,
         id: InvocationId,
-        (worker, serving, call): (WorkerId, &Serving, Option<(u64, bool)>),
+        (worker, serving, call): (WorkerId, &ServingRelease, Option<(u64, bool)>),
         out: &mut Vec<Action>,
     ) -> Option<(Run, AttemptOrder)> {
         let invocation = self.invocations.get_mut(&id)?;
         // The place in the queue depends on the number of attempts, so the stage changes first.
         let queue = &mut self.functions[invocation.function].queue;
-        queue.change(invocation, Stage::Running { worker });
+        queue.change(invocation, InvocationStage::Running { worker });
         // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));

@@ -4,12 +4,12 @@ use super::Supervisor;
 use super::action::Action;
 use super::calls::Answered;
 use super::event::{Exited, Now};
-use super::function::{FunctionKey, Serving};
+use super::function::{FunctionKey, ServingRelease};
 use super::rules::Rules;
 use super::timers::Timer;
-use super::verdict::{Verdict, asks_for_result};
+use super::verdict::{AttemptVerdict, asks_for_result};
 use super::words;
-use super::worker::{Phase, Readiness, Run, Worker, WorkerKind};
+use super::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
 use crate::outcome::Reason;
 use crate::record::{AttemptRecord, RunResult, Usage};
 use fnd_wire::ids::WorkerId;
@@ -18,16 +18,16 @@ use std::time::Duration;
 
 /// The known facts about an attempt's end.
 #[derive(Debug)]
-pub(super) struct Ended {
-    verdict: Verdict,
+pub(super) struct EndFacts {
+    verdict: AttemptVerdict,
     usage: Usage,
     result: Option<RunResult>,
     /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
     late: Option<(Duration, Duration)>,
 }
 
-impl Ended {
-    pub(super) fn new(verdict: Verdict, usage: Usage, result: Option<RunResult>) -> Self {
+impl EndFacts {
+    pub(super) fn new(verdict: AttemptVerdict, usage: Usage, result: Option<RunResult>) -> Self {
         Self {
             verdict,
             usage,
@@ -39,7 +39,7 @@ impl Ended {
     /// Returns the end of a call with this answer. If fnd was ending the call, the answer does not count.
     pub(super) fn of_answer(rules: &Rules, run: &Run, answered: Answered) -> Self {
         if run.ending.is_some() {
-            let verdict = Verdict::without_exit(rules, run, Reason::Interrupted, String::new());
+            let verdict = AttemptVerdict::without_exit(rules, run, Reason::Interrupted, String::new());
             return Self::of_call((verdict.reason, verdict.message), None);
         }
         let reason = match answered.reason {
@@ -56,7 +56,7 @@ impl Ended {
 
     /// Returns the end of a call, whose resources cannot be told from those of its worker.
     pub(super) fn of_call((reason, message): (Reason, String), result: Option<RunResult>) -> Self {
-        let verdict = Verdict {
+        let verdict = AttemptVerdict {
             reason,
             message,
             exit_code: None,
@@ -72,11 +72,11 @@ impl Ended {
 
 /// An attempt that has ended, and where it ran.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct EndedAttempt {
     /// Absent where no process could be started.
     pub(super) worker: Option<WorkerId>,
     pub(super) function: FunctionKey,
-    pub(super) serving: Arc<Serving>,
+    pub(super) serving: Arc<ServingRelease>,
     pub(super) run: Run,
 }
 
@@ -92,7 +92,7 @@ impl Supervisor {
                 self.timers.disarm(at, Timer::Attempt(id, run.invocation));
             }
         }
-        self.enter(id, Phase::Over);
+        self.enter(id, WorkerPhase::Over);
     }
 
     /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
@@ -119,13 +119,13 @@ impl Supervisor {
                 let cause = invocation.payload.cause.as_deref();
                 asks_for_result(invocation.trigger, cause)
             });
-            let verdict = Verdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
-            let ended = Ended {
+            let verdict = AttemptVerdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
+            let ended = EndFacts {
                 late,
-                ..Ended::new(verdict, exited.usage, exited.result.clone())
+                ..EndFacts::new(verdict, exited.usage, exited.result.clone())
             };
             let (function, serving) = (worker.function, Arc::clone(&worker.serving));
-            let done = Done {
+            let done = EndedAttempt {
                 worker: Some(id),
                 function,
                 serving,
@@ -149,15 +149,15 @@ impl Supervisor {
             WorkerKind::Service(_) => {}
         }
         for run in std::mem::take(&mut worker.runs) {
-            let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
+            let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
             let (function, serving) = (worker.function, Arc::clone(&worker.serving));
-            let done = Done {
+            let done = EndedAttempt {
                 worker: None,
                 function,
                 serving,
                 run,
             };
-            self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
+            self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
         }
     }
 
@@ -169,14 +169,14 @@ impl Supervisor {
             let Some(worker) = self.take_worker(id) else { return };
             for run in worker.runs {
                 let message = "fnd-spawner went down during the attempt".to_owned();
-                let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
-                let done = Done {
+                let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
+                let done = EndedAttempt {
                     worker: Some(id),
                     function: worker.function,
                     serving: Arc::clone(&worker.serving),
                     run,
                 };
-                self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
+                self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
             }
         }
     }
@@ -208,14 +208,14 @@ impl Supervisor {
         function.work.busy = function.work.busy.saturating_sub(1);
     }
 
-    pub(super) fn attempt_ended(&mut self, now: Now, done: Done, ended: Ended, out: &mut Vec<Action>) {
-        let Ended {
+    pub(super) fn attempt_ended(&mut self, now: Now, done: EndedAttempt, ended: EndFacts, out: &mut Vec<Action>) {
+        let EndFacts {
             verdict,
             usage,
             result,
             late,
         } = ended;
-        let Done {
+        let EndedAttempt {
             worker,
             function,
             serving,

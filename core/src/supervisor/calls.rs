@@ -2,13 +2,13 @@
 
 use super::Supervisor;
 use super::action::{Action, CallOrder};
-use super::attempt_end::{Done, Ended};
+use super::attempt_end::{EndFacts, EndedAttempt};
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
 use super::queue::First;
-use super::verdict::Verdict;
+use super::verdict::AttemptVerdict;
 use super::words;
-use super::worker::{Phase, Worker, WorkerKind};
+use super::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::outcome::Reason;
 use crate::record::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -106,7 +106,7 @@ impl Supervisor {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.runs.push(run);
         }
-        self.enter(id, Phase::Busy);
+        self.enter(id, WorkerPhase::Busy);
         self.functions[key].work.last_call = Some(now.mono);
         self.line_up(now, key);
         self.announce(key, out);
@@ -131,7 +131,7 @@ impl Supervisor {
             return self.broken(now, id, message, out);
         };
         let is_ending = worker.runs.get(at).is_none_or(|run| run.ending.is_some());
-        if is_ending && worker.phase != Phase::Busy {
+        if is_ending && worker.phase != WorkerPhase::Busy {
             // The answer is too late: the call ends with its worker.
             return;
         }
@@ -142,8 +142,8 @@ impl Supervisor {
         }
         let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
         self.run_over(id, function, &run);
-        let ended = Ended::of_answer(&serving.rules, &run, answered);
-        let done = Done {
+        let ended = EndFacts::of_answer(&serving.rules, &run, answered);
+        let done = EndedAttempt {
             worker: Some(id),
             function,
             serving,
@@ -162,7 +162,7 @@ impl Supervisor {
         };
         let (key, started, empty) = (worker.function, worker.started, worker.runs.is_empty());
         let version = worker.serving.version;
-        let (Phase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
+        let (WorkerPhase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
             return;
         };
         let aged = member.pool.age_over(started).is_some_and(|at| at <= now.mono);
@@ -186,7 +186,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
+        let loading = matches!(worker.phase, WorkerPhase::Loading { .. } | WorkerPhase::Leaving { .. });
         let rules = Arc::clone(&worker.serving.rules);
         let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
             return self.broken(
@@ -198,7 +198,7 @@ impl Supervisor {
         };
         member.load_error = Some(words::of_code(&rules, message));
         let until = now.mono.saturating_add(worker.serving.rules.grace);
-        self.enter(id, Phase::Leaving { until });
+        self.enter(id, WorkerPhase::Leaving { until });
     }
 
     /// Handles a worker whose code was not loaded in time.
@@ -236,13 +236,15 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, WorkerKind::Member(member)) =
-            (worker.phase, &mut worker.kind)
+        if let (
+            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy,
+            WorkerKind::Member(member),
+        ) = (worker.phase, &mut worker.kind)
         {
             member.broken = Some("it closed descriptor 3".to_owned());
             member.retiring = true;
             let until = now.mono.saturating_add(worker.serving.rules.grace);
-            self.enter(id, Phase::Leaving { until });
+            self.enter(id, WorkerPhase::Leaving { until });
             self.out_of_service(id);
         }
     }
@@ -258,14 +260,14 @@ impl Supervisor {
         member.broken.get_or_insert(message);
         member.retiring = true;
         match worker.phase {
-            Phase::Loading { .. }
-            | Phase::Idle { .. }
-            | Phase::Busy
-            | Phase::Leaving { .. }
-            | Phase::Terminating { .. } => {
+            WorkerPhase::Loading { .. }
+            | WorkerPhase::Idle { .. }
+            | WorkerPhase::Busy
+            | WorkerPhase::Leaving { .. }
+            | WorkerPhase::Terminating { .. } => {
                 self.kill(now, id, out);
             }
-            Phase::Starting | Phase::Killed { .. } | Phase::Over => {}
+            WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
         }
     }
 
@@ -273,23 +275,23 @@ impl Supervisor {
     pub(super) fn member_exited(&mut self, now: Now, mut worker: Worker, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
         for run in std::mem::take(&mut worker.runs) {
-            let verdict = Verdict::of_call(&worker, &run, exited);
+            let verdict = AttemptVerdict::of_call(&worker, &run, exited);
             let usage = Usage {
                 scope_worker: true,
                 ..exited.usage
             };
-            let done = Done {
+            let done = EndedAttempt {
                 worker: Some(id),
                 function: worker.function,
                 serving: Arc::clone(&worker.serving),
                 run,
             };
-            if let Some((done, ended)) = self.keep_early(worker.adopted, done, Ended::new(verdict, usage, None)) {
+            if let Some((done, ended)) = self.keep_early(worker.adopted, done, EndFacts::new(verdict, usage, None)) {
                 self.attempt_ended(now, done, ended, out);
             }
         }
         if worker.member().is_some_and(|member| !member.ready) {
-            let message = Verdict::of_load(&worker, exited);
+            let message = AttemptVerdict::of_load(&worker, exited);
             self.never_ready(now, (id, &worker), (Reason::Load, message), out);
         }
         out.push(Action::Forget(id));
@@ -341,12 +343,12 @@ impl Supervisor {
         let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
         let Some((run, _)) = begun else { return };
         self.run_over(id, key, &run);
-        let done = Done {
+        let done = EndedAttempt {
             worker: Some(id),
             function: key,
             serving: Arc::clone(serving),
             run,
         };
-        self.attempt_ended(now, done, Ended::of_call((reason, message), None), out);
+        self.attempt_ended(now, done, EndFacts::of_call((reason, message), None), out);
     }
 }

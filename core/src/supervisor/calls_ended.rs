@@ -13,11 +13,11 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::attempt_end::{Done, Ended};
+use super::attempt_end::{EndFacts, EndedAttempt};
 use super::event::Now;
 use super::timers::Timer;
-use super::verdict::Ending;
-use super::worker::{Phase, Worker, WorkerKind};
+use super::verdict::EndCause;
+use super::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Supervisor {
         let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
             return;
         };
-        let is_limit = !matches!(run.ending, Some(Ending::Cancelled(_)));
+        let is_limit = !matches!(run.ending, Some(EndCause::Cancelled(_)));
         // A server that has answered nothing since this request began may be stuck.
         let is_stuck = is_http && is_limit && answered_at.is_none_or(|at| at < run.started.mono);
         let call = run.call.map_or(0, |(call, _)| call);
@@ -79,15 +79,15 @@ impl Supervisor {
         };
         run.timeout_at = None;
         // Since then the whole worker is being ended.
-        if worker.phase != Phase::Busy {
+        if worker.phase != WorkerPhase::Busy {
             return;
         }
         match run.ending {
-            Some(Ending::Cancelled(_)) if others_go_on => {
+            Some(EndCause::Cancelled(_)) if others_go_on => {
                 self.retire(now, id, out);
                 self.drop_call(now, (id, invocation), "it did not end within the grace", out);
             }
-            Some(Ending::Cancelled(_)) => self.terminate(now, id, out),
+            Some(EndCause::Cancelled(_)) => self.terminate(now, id, out),
             _ => self.kill(now, id, out),
         }
     }
@@ -113,13 +113,13 @@ impl Supervisor {
             .as_ref()
             .map_or_else(String::new, |ending| ending.words(&serving.rules, run.timeout));
         let message = format!("{words}; {why}, so its code may run on in {id} until that has ended its other calls");
-        let done = Done {
+        let done = EndedAttempt {
             worker: Some(id),
             function,
             serving,
             run,
         };
-        let ended = Ended::of_call((Reason::Cancelled, message), None);
+        let ended = EndFacts::of_call((Reason::Cancelled, message), None);
         if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
             self.attempt_ended(now, done, ended, out);
         }

@@ -8,9 +8,9 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::event::{Installed, Now};
-use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
-use super::pool::Candidate;
+use super::event::{InstalledVersion, Now};
+use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
+use super::pool::SpareCandidate;
 use super::rules::{FunctionKind, Rules};
 use crate::outcome::{Class, Reason};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
@@ -24,7 +24,7 @@ const OWED_MAX: u32 = 2 * CALL;
 /// A release that gets a share of the calls.
 #[derive(Debug)]
 pub(super) struct Canary {
-    pub(super) serving: Arc<Serving>,
+    pub(super) serving: Arc<ServingRelease>,
     /// Its share of the calls, 1 to 100.
     pub(super) percent: u32,
     /// Its claim to calls, in hundredths of a call.
@@ -39,7 +39,7 @@ pub(super) struct Canary {
 }
 
 impl Canary {
-    pub(super) fn new(serving: Arc<Serving>, percent: u32) -> Self {
+    pub(super) fn new(serving: Arc<ServingRelease>, percent: u32) -> Self {
         Self {
             serving,
             percent,
@@ -52,7 +52,7 @@ impl Canary {
     }
 
     /// Says whether it can go on beside another version that serves.
-    pub(super) fn shares_with(&self, serving: &Serving) -> bool {
+    pub(super) fn shares_with(&self, serving: &ServingRelease) -> bool {
         shares_calls(&serving.rules, &self.serving.rules)
     }
 
@@ -71,7 +71,7 @@ impl Canary {
     }
 }
 
-impl Function {
+impl SupervisedFunction {
     /// Returns the canary, if the next call is for it.
     fn due_canary(&self) -> Option<&Canary> {
         self.canary.as_deref().filter(|canary| canary.is_due())
@@ -79,7 +79,7 @@ impl Function {
 
     /// Returns the version on trial that is to replace the one that serves and has the same content: a secret, an
     /// interpreter or a setting has changed.
-    fn renewal(&mut self) -> Option<&mut Candidate> {
+    fn renewal(&mut self) -> Option<&mut SpareCandidate> {
         let content = self.serving().map(|serving| serving.load_key);
         let candidate = self.candidate.as_deref_mut()?;
         let is_renewal = candidate.canary.is_none() && Some(candidate.serving.load_key) == content;
@@ -108,7 +108,7 @@ impl Function {
 
     /// Says whether a version gets calls.
     pub(super) fn gets_calls(&self, version: Version) -> bool {
-        let is_it = |serving: &Arc<Serving>| serving.version == version;
+        let is_it = |serving: &Arc<ServingRelease>| serving.version == version;
         self.serving().is_some_and(is_it) || self.is_canary(version)
     }
 
@@ -131,18 +131,18 @@ impl Function {
 impl Supervisor {
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
     /// The version that serves already gets all of them.
-    pub(super) fn canary(&mut self, now: Now, installed: Installed, percent: u32, out: &mut Vec<Action>) {
+    pub(super) fn canary(&mut self, now: Now, installed: InstalledVersion, percent: u32, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let percent = percent.clamp(1, CALL);
-        let can_share = |serving: &Arc<Serving>| {
+        let can_share = |serving: &Arc<ServingRelease>| {
             serving.version != installed.version && shares_calls(&serving.rules, &installed.rules)
         };
         if !function.serving().is_some_and(can_share) {
             return self.installed(now, installed, out);
         }
         out.push(Action::Status(function.name.clone()));
-        let serving = Arc::new(Serving::of(installed));
+        let serving = Arc::new(ServingRelease::of(installed));
         if let Some(canary) = function
             .canary
             .as_mut()
@@ -176,9 +176,9 @@ impl Supervisor {
         }
         if function.is_worth_a_trial(&serving) {
             let canary = Some(percent);
-            function.candidate = Some(Box::new(Candidate {
+            function.candidate = Some(Box::new(SpareCandidate {
                 canary,
-                ..Candidate::new(serving)
+                ..SpareCandidate::new(serving)
             }));
         } else {
             function.canary = Some(Box::new(Canary::new(serving, percent)));
@@ -211,7 +211,7 @@ impl Supervisor {
     }
 
     /// Lets the canary serve. Its workers stay, and those of the release before are retired.
-    pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<Serving>, out: &mut Vec<Action>) {
+    pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<ServingRelease>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(canary) = function.canary.take() else { return };
         function.work.free.extend(canary.free);
@@ -233,7 +233,7 @@ impl Supervisor {
     }
 
     /// Returns the version of a script's next attempt. The run of a content by itself is never the canary's.
-    pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<Serving>> {
+    pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
         let function = &self.functions[key];
         let is_load = || {
             let next = function.queue.first_ready().and_then(|id| self.invocations.get(&id));

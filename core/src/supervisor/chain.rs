@@ -12,8 +12,8 @@ use super::Supervisor;
 use super::action::{Action, Rejection};
 use super::event::{Now, Submit};
 use super::function::FunctionKey;
-use super::invocation::{Invocation, Stage};
-use super::verdict::Ending;
+use super::invocation::{Invocation, InvocationStage};
+use super::verdict::EndCause;
 use super::worker::Run;
 use crate::outcome::Trigger;
 use crate::trace::{Span, Trace};
@@ -30,7 +30,7 @@ const CALLER_ENDED: &str = "its caller waited for it, and has ended";
 pub(super) const CALLER_LEFT: &str = "its caller closed the connection";
 
 /// An invocation that runs, and its attempt.
-type Running<'a> = (&'a Invocation, &'a Run);
+type RunningCall<'a> = (&'a Invocation, &'a Run);
 
 /// A function that calls another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,11 +160,11 @@ impl Supervisor {
     }
 
     /// As [`Self::call_depth`], with the attempt of the invocation.
-    fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<Running<'_>>), Rejection> {
+    fn caller(&self, calling: &Calling, trace: Option<&Trace>) -> Result<(u8, Option<RunningCall<'_>>), Rejection> {
         let key = self.functions.find(&calling.function);
         let running = key.map(|key| self.running_of(key)).unwrap_or_default();
         let by_trace =
-            |(invocation, run): &&Running<'_>| trace.is_some_and(|trace| trace.parent == span(invocation, run).id);
+            |(invocation, run): &&RunningCall<'_>| trace.is_some_and(|trace| trace.parent == span(invocation, run).id);
         let caller = match calling.invocation {
             Some(named) => {
                 let named = running.iter().find(|(invocation, _)| invocation.id == named);
@@ -176,7 +176,7 @@ impl Supervisor {
                 several => several.iter().find(by_trace),
             },
         };
-        let depth = |(invocation, _): &Running<'_>| invocation.payload.cause.as_deref().map_or(0, Cause::depth);
+        let depth = |(invocation, _): &RunningCall<'_>| invocation.payload.cause.as_deref().map_or(0, Cause::depth);
         let before = match caller {
             Some(caller) => depth(caller),
             None => running.iter().map(depth).max().unwrap_or(0),
@@ -189,7 +189,7 @@ impl Supervisor {
     }
 
     /// Returns the invocations of a function that run, with their attempts.
-    fn running_of(&self, key: FunctionKey) -> Vec<Running<'_>> {
+    fn running_of(&self, key: FunctionKey) -> Vec<RunningCall<'_>> {
         let workers = self.functions[key]
             .work
             .running
@@ -242,7 +242,7 @@ impl Supervisor {
 
     fn runs_now(&self, id: InvocationId) -> bool {
         let worker = self.invocations.get(&id).and_then(|invocation| match invocation.stage {
-            Stage::Running { worker } => self.workers.get(&worker),
+            InvocationStage::Running { worker } => self.workers.get(&worker),
             _ => None,
         });
         worker.is_some_and(|worker| worker.run(id).is_some())
@@ -272,14 +272,14 @@ impl Supervisor {
     /// Ends a call. The first reason stays if no retry can follow it.
     pub(super) fn end_call(&mut self, now: Now, id: InvocationId, why: &'static str, out: &mut Vec<Action>) {
         let mut runs = self.workers.values().filter_map(|worker| worker.run(id));
-        let is_last = |ending: &Ending| {
+        let is_last = |ending: &EndCause| {
             matches!(
                 ending,
-                Ending::Cancelled(_) | Ending::Deadline | Ending::CallersDeadline
+                EndCause::Cancelled(_) | EndCause::Deadline | EndCause::CallersDeadline
             )
         };
         if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
-            self.end_all(now, id, Ending::Cancelled(why.into()), out);
+            self.end_all(now, id, EndCause::Cancelled(why.into()), out);
         }
     }
 

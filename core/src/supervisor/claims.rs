@@ -16,8 +16,8 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{FunctionKey, Serving};
-use super::invocation::{Invocation, Stage};
+use super::function::{FunctionKey, ServingRelease};
+use super::invocation::{Invocation, InvocationStage};
 use super::queue::First;
 use super::rules::FunctionKind;
 use super::timers::Timer;
@@ -66,7 +66,13 @@ impl ClaimRate {
 
 impl Supervisor {
     /// Starts or claims the first of a script's invocations. Its place in the budget is already taken.
-    pub(super) fn start_or_claim(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
+    pub(super) fn start_or_claim(
+        &mut self,
+        now: Now,
+        key: FunctionKey,
+        serving: Arc<ServingRelease>,
+        out: &mut Vec<Action>,
+    ) {
         match self.functions[key].queue.first(self.claim_rate.may_claim()) {
             Some(First::Unclaimed) => self.claim(now, key, true, out),
             Some(First::Ready) | None => self.start(now, key, serving, out),
@@ -80,7 +86,7 @@ impl Supervisor {
             return;
         };
         if let Some(invocation) = self.invocations.get_mut(&id) {
-            let stage = Stage::Claiming { since: now.mono, holds };
+            let stage = InvocationStage::Claiming { since: now.mono, holds };
             function.queue.change(invocation, stage);
             self.claim_rate.unanswered += 1;
             out.push(Action::Claim(Box::new(invocation.claim(&function.name, now))));
@@ -115,7 +121,7 @@ impl Supervisor {
         self.claim_rate.failures = 0;
         self.claim_rate.answered(ids.len());
         for id in ids {
-            let Some((key, holds)) = self.leave_claiming(now, *id, Stage::Claimed) else {
+            let Some((key, holds)) = self.leave_claiming(now, *id, InvocationStage::Claimed) else {
                 continue;
             };
             if holds {
@@ -129,7 +135,7 @@ impl Supervisor {
     pub(super) fn claim_failed(&mut self, now: Now, ids: &[InvocationId]) {
         self.claim_rate.answered(ids.len());
         for id in ids {
-            self.leave_claiming(now, *id, Stage::Ready);
+            self.leave_claiming(now, *id, InvocationStage::Ready);
         }
         // This claim was sent before the pause began, so its failure must not lengthen the pause.
         if !self.claim_rate.may_claim() {
@@ -160,7 +166,12 @@ impl Supervisor {
     /// Gives all claims back, because nothing begins any more: claimed invocations that have not begun wait for the
     /// next fnd.
     pub(super) fn release_claims(&mut self, out: &mut Vec<Action>) {
-        let is_claimed = |invocation: &&Invocation| matches!(invocation.stage, Stage::Claiming { .. } | Stage::Claimed);
+        let is_claimed = |invocation: &&Invocation| {
+            matches!(
+                invocation.stage,
+                InvocationStage::Claiming { .. } | InvocationStage::Claimed
+            )
+        };
         let claimed = self.invocations.values().filter(is_claimed);
         for id in claimed.map(|invocation| invocation.id).collect::<Vec<_>>() {
             let Some(invocation) = self.invocations.get_mut(&id) else {
@@ -168,7 +179,7 @@ impl Supervisor {
             };
             let holds = invocation.holds_place();
             let function = &mut self.functions[invocation.function];
-            function.queue.change(invocation, Stage::Ready);
+            function.queue.change(invocation, InvocationStage::Ready);
             if holds {
                 self.node.give_back(function);
             }
@@ -178,12 +189,12 @@ impl Supervisor {
 
     /// Ends the claiming of an invocation and gives its place in the budget back. Returns its function and whether it
     /// held a place.
-    fn leave_claiming(&mut self, now: Now, id: InvocationId, to: Stage) -> Option<(FunctionKey, bool)> {
+    fn leave_claiming(&mut self, now: Now, id: InvocationId, to: InvocationStage) -> Option<(FunctionKey, bool)> {
         let invocation = self.invocations.get_mut(&id)?;
-        let Stage::Claiming { since, holds } = invocation.stage else {
+        let InvocationStage::Claiming { since, holds } = invocation.stage else {
             return None;
         };
-        if matches!(to, Stage::Claimed) {
+        if matches!(to, InvocationStage::Claimed) {
             self.claim_rate.round_trip = now.mono.saturating_sub(since);
         }
         let key = invocation.function;

@@ -3,8 +3,8 @@
 use super::Supervisor;
 use super::action::{Action, Answer, Notice};
 use super::event::{LAST_RESULT_MAX, LastAttempt, Now};
-use super::function::{Function, Serving};
-use super::invocation::{End, Invocation, Stage};
+use super::function::{ServingRelease, SupervisedFunction};
+use super::invocation::{Invocation, InvocationEnd, InvocationStage};
 use super::submit::on_wall;
 use super::timers::Timer;
 use crate::outcome::{Class, Exhausted, Reason, Trigger};
@@ -13,7 +13,7 @@ use fnd_wire::ids::InvocationId;
 use std::time::Duration;
 
 /// The next step of an invocation after an attempt.
-enum Next {
+enum AfterAttempt {
     /// Another attempt at this instant.
     Again(Duration),
     /// No further attempt; the limit that ran out, if any did.
@@ -25,7 +25,7 @@ impl Supervisor {
     pub(super) fn conclude(
         &mut self,
         now: Now,
-        serving: &Serving,
+        serving: &ServingRelease,
         (mut record, result): (AttemptRecord, Option<RunResult>),
         out: &mut Vec<Action>,
     ) {
@@ -53,13 +53,13 @@ impl Supervisor {
             invocation.previous.clone_from(&result);
         }
         match self.next(now, serving, &record) {
-            Next::Again(at) => {
+            AfterAttempt::Again(at) => {
                 let unix_ms = on_wall(now, at);
                 record.next_attempt_ms = Some(unix_ms);
                 let function = &mut self.functions[key];
                 if let Some(invocation) = self.invocations.get_mut(&id) {
                     keep_last(function, &record, invocation.trigger, result);
-                    let stage = Stage::BackingOff { until: at, unix_ms };
+                    let stage = InvocationStage::BackingOff { until: at, unix_ms };
                     function.queue.change(invocation, stage);
                     let stands = Box::new(invocation.record(&function.name));
                     out.push(Action::Record(Box::new(record), stands));
@@ -70,12 +70,12 @@ impl Supervisor {
                     self.send_away(id, true, out);
                 }
             }
-            Next::End(exhausted) => {
+            AfterAttempt::End(exhausted) => {
                 // If the deadline cut the attempt short, the invocation ran out of its deadline, as if a retry no
                 // longer fitted.
                 let cut = (record.reason == Reason::Deadline).then_some(Exhausted::Deadline);
                 let exhausted = exhausted.or(cut);
-                let end = End {
+                let end = InvocationEnd {
                     reason: record.reason,
                     message: record.message.clone(),
                     exhausted,
@@ -86,17 +86,17 @@ impl Supervisor {
         }
     }
 
-    fn next(&mut self, now: Now, serving: &Serving, record: &AttemptRecord) -> Next {
+    fn next(&mut self, now: Now, serving: &ServingRelease, record: &AttemptRecord) -> AfterAttempt {
         let Some(invocation) = self.invocations.get(&record.invocation) else {
-            return Next::End(None);
+            return AfterAttempt::End(None);
         };
         let function = &self.functions[invocation.function];
         let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
-            return Next::End(None);
+            return AfterAttempt::End(None);
         };
         // Each run of a service is an invocation with one attempt.
         if serving.rules.kind.is_service() {
-            return Next::End(None);
+            return AfterAttempt::End(None);
         }
         // The run of a content by itself is not retried once other content serves: that content has its own run.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
@@ -104,7 +104,7 @@ impl Supervisor {
         let unanswerable = !invocation.durable
             && (invocation.caller_gone || !self.phase.is_serving() || self.has_lost_caller(invocation));
         if superseded || unanswerable {
-            return Next::End(None);
+            return AfterAttempt::End(None);
         }
         let before_deadline = |at| invocation.deadline.is_none_or(|deadline| at < deadline.at);
         let class = record.reason.class();
@@ -114,11 +114,11 @@ impl Supervisor {
                 .started
                 .is_some_and(|started| started.elapsed(at) > poll.until)
             {
-                Next::End(Some(Exhausted::Poll))
+                AfterAttempt::End(Some(Exhausted::Poll))
             } else if before_deadline(at) {
-                Next::Again(at)
+                AfterAttempt::Again(at)
             } else {
-                Next::End(Some(Exhausted::Deadline))
+                AfterAttempt::End(Some(Exhausted::Deadline))
             };
         }
         let retry = &serving.rules.retry;
@@ -131,22 +131,22 @@ impl Supervisor {
         let by_code = matches!(class, Class::Error | Class::Transient);
         let excepted = by_code && record.exit_code.is_some_and(|code| retry.not_on_exit.contains(&code));
         if never || excepted || !retry.on.contains(&class) {
-            return Next::End(None);
+            return AfterAttempt::End(None);
         }
         if invocation.retries() >= retry.retries {
-            return Next::End((retry.retries > 0).then_some(Exhausted::Retries));
+            return AfterAttempt::End((retry.retries > 0).then_some(Exhausted::Retries));
         }
         let delay = retry.backoff.delay(invocation.retries() + 1, self.random.f64());
         let at = now.mono.saturating_add(delay);
         if before_deadline(at) {
-            Next::Again(at)
+            AfterAttempt::Again(at)
         } else {
-            Next::End(Some(Exhausted::Deadline))
+            AfterAttempt::End(Some(Exhausted::Deadline))
         }
     }
 
     /// Ends an invocation: writes its one final record, with the attempt that ended with it if there was one.
-    pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: End, out: &mut Vec<Action>) {
+    pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: InvocationEnd, out: &mut Vec<Action>) {
         let attempt = end.attempt.take();
         let Some(invocation) = self.remove_invocation(id) else {
             return;
@@ -163,7 +163,7 @@ impl Supervisor {
         let over = (end.reason, lasted);
         let key = invocation.function;
         // The next one of its order key may begin, or another one may be claimed in its place.
-        let frees = matches!(invocation.stage, Stage::Claiming { .. }) || invocation.order_key.is_some();
+        let frees = matches!(invocation.stage, InvocationStage::Claiming { .. }) || invocation.order_key.is_some();
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if record.has_run() {
@@ -222,7 +222,7 @@ impl Supervisor {
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
         }
-        if let Stage::Delayed { until } | Stage::BackingOff { until, .. } = invocation.stage {
+        if let InvocationStage::Delayed { until } | InvocationStage::BackingOff { until, .. } = invocation.stage {
             self.timers.disarm(until, Timer::Begin(id));
         }
         Some(invocation)
@@ -230,7 +230,7 @@ impl Supervisor {
 }
 
 /// Keeps an attempt as its function's last.
-fn keep_last(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
+fn keep_last(function: &mut SupervisedFunction, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
     let kept = result.map(|result| result.to_kept());
     function.last = Some(Box::new(LastAttempt {
         attempt: record.clone(),

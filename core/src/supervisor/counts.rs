@@ -1,13 +1,13 @@
 //! Numbers of functions and attempts, kept while functions change, so that the node's status walks over no list.
 //!
-//! Every change of a function goes through [`Functions`]'s `IndexMut`, which notes the function. At the end of each event
-//! [`Functions::count`] compares each noted function with what the counts have of it. So no code that changes a function
+//! Every change of a function goes through [`SupervisedFunctions`]'s `IndexMut`, which notes the function. At the end of each event
+//! [`SupervisedFunctions::count`] compares each noted function with what the counts have of it. So no code that changes a function
 //! has to think of the counts.
 //!
-//! [`Functions`]: super::function::Functions
-//! [`Functions::count`]: super::function::Functions::count
+//! [`SupervisedFunctions`]: super::function::SupervisedFunctions
+//! [`SupervisedFunctions::count`]: super::function::SupervisedFunctions::count
 
-use super::function::Function;
+use super::function::SupervisedFunction;
 use super::queue::RECOUNT_MAX;
 use super::{FunctionState, Supervisor};
 use fnd_wire::plan;
@@ -23,15 +23,15 @@ pub(super) struct Counts {
 
 /// The part of one function in the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct CountedFunction {
     /// Its state; absent if it is not shown, or is one of fnd's own.
     state: Option<FunctionState>,
     running: usize,
 }
 
-impl Counted {
+impl CountedFunction {
     /// Returns what the counts should have of a function.
-    pub(super) fn of(function: &Function) -> Self {
+    pub(super) fn of(function: &SupervisedFunction) -> Self {
         let shown = function.is_shown() && !plan::is_own(function.name.as_str());
         Self {
             state: shown.then(|| function.state()),
@@ -42,7 +42,7 @@ impl Counted {
 
 impl Counts {
     /// Replaces what the counts have of a function.
-    pub(super) fn replace(&mut self, before: Counted, after: Counted) {
+    pub(super) fn replace(&mut self, before: CountedFunction, after: CountedFunction) {
         if let Some(state) = before.state {
             let number = &mut self.by_state[state as usize];
             *number = number.saturating_sub(1);
@@ -78,7 +78,7 @@ impl Supervisor {
         }
         let mut counts = Counts::default();
         for key in self.functions.keys() {
-            counts.replace(Counted::default(), Counted::of(&self.functions[key]));
+            counts.replace(CountedFunction::default(), CountedFunction::of(&self.functions[key]));
         }
         let running: usize = self.workers.values().map(|worker| worker.runs.len()).sum();
         counts == *self.functions.counts() && running == counts.running

@@ -4,9 +4,9 @@ use super::Supervisor;
 use super::action::{Action, Answer};
 use super::chain::CALLER_LEFT;
 use super::event::{Now, ReplyTo};
-use super::invocation::{End, Stage};
+use super::invocation::{InvocationEnd, InvocationStage};
 use super::timers::Timer;
-use super::verdict::{CALLERS_DEADLINE, Ending, deadline_words};
+use super::verdict::{CALLERS_DEADLINE, EndCause, deadline_words};
 use crate::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 
@@ -16,7 +16,7 @@ pub(super) const ON_REQUEST: &str = "cancelled on request";
 impl Supervisor {
     /// Cancels an invocation on request.
     pub(super) fn cancel(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
-        let answer = if self.end_all(now, id, Ending::Cancelled(ON_REQUEST.into()), out) {
+        let answer = if self.end_all(now, id, EndCause::Cancelled(ON_REQUEST.into()), out) {
             Answer::Done
         } else {
             Answer::NotFound
@@ -37,9 +37,9 @@ impl Supervisor {
         if unwanted && invocation.called().is_some() {
             // The caller of a call that nobody waits for is a part of the function that has ended, or has given up.
             self.end_call(now, id, CALLER_LEFT, out);
-        } else if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
+        } else if unwanted && invocation.attempts == 0 && matches!(invocation.stage, InvocationStage::Ready) {
             let why = "its caller closed the connection before it started";
-            self.end(now, id, End::new(Reason::Cancelled, why), out);
+            self.end(now, id, InvocationEnd::new(Reason::Cancelled, why), out);
         }
     }
 
@@ -49,8 +49,8 @@ impl Supervisor {
             Timer::Deadline(id) => {
                 let deadline = self.invocations.get(&id).and_then(|invocation| invocation.deadline);
                 let ending = match deadline {
-                    Some(deadline) if deadline.of_caller => Ending::CallersDeadline,
-                    _ => Ending::Deadline,
+                    Some(deadline) if deadline.of_caller => EndCause::CallersDeadline,
+                    _ => EndCause::Deadline,
                 };
                 self.end_all(now, id, ending, out);
             }
@@ -73,12 +73,12 @@ impl Supervisor {
     }
 
     /// Ends an invocation in any stage; says whether the invocation exists.
-    pub(super) fn end_all(&mut self, now: Now, id: InvocationId, ending: Ending, out: &mut Vec<Action>) -> bool {
+    pub(super) fn end_all(&mut self, now: Now, id: InvocationId, ending: EndCause, out: &mut Vec<Action>) -> bool {
         let Some(invocation) = self.invocations.get(&id) else {
             return false;
         };
-        let is_deadline = matches!(ending, Ending::Deadline | Ending::CallersDeadline);
-        if let Stage::Running { worker } = invocation.stage {
+        let is_deadline = matches!(ending, EndCause::Deadline | EndCause::CallersDeadline);
+        if let InvocationStage::Running { worker } = invocation.stage {
             // Callers of an attempt that is already ending hear of its end anyway.
             let found = self
                 .workers
@@ -94,49 +94,51 @@ impl Supervisor {
             return true;
         }
         let end = match ending {
-            Ending::Deadline => End {
+            EndCause::Deadline => InvocationEnd {
                 exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
-                ..End::new(
+                ..InvocationEnd::new(
                     Reason::Deadline,
                     deadline_words(self.functions[invocation.function].serving().map(|s| &*s.rules)),
                 )
             },
-            Ending::CallersDeadline => End {
+            EndCause::CallersDeadline => InvocationEnd {
                 exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
-                ..End::new(Reason::Deadline, CALLERS_DEADLINE)
+                ..InvocationEnd::new(Reason::Deadline, CALLERS_DEADLINE)
             },
-            Ending::Cancelled(why) => End::new(Reason::Cancelled, why),
-            Ending::Timeout | Ending::Stopped | Ending::NotReady(_) => End::new(Reason::Interrupted, "fnd stopped"),
+            EndCause::Cancelled(why) => InvocationEnd::new(Reason::Cancelled, why),
+            EndCause::Timeout | EndCause::Stopped | EndCause::NotReady(_) => {
+                InvocationEnd::new(Reason::Interrupted, "fnd stopped")
+            }
         };
         self.end(now, id, end, out);
         true
     }
 
     /// Ends an invocation that does not run.
-    pub(super) fn end(&mut self, now: Now, id: InvocationId, end: End, out: &mut Vec<Action>) {
+    pub(super) fn end(&mut self, now: Now, id: InvocationId, end: InvocationEnd, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         match invocation.stage {
             // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
             // place.
-            Stage::Storing { not_before, end: None } => {
+            InvocationStage::Storing { not_before, end: None } => {
                 let end = Some(end);
                 let queue = &mut self.functions[invocation.function].queue;
-                queue.change(invocation, Stage::Storing { not_before, end });
+                queue.change(invocation, InvocationStage::Storing { not_before, end });
             }
-            Stage::Storing { end: Some(_), .. } => {}
-            Stage::Lost => {
+            InvocationStage::Storing { end: Some(_), .. } => {}
+            InvocationStage::Lost => {
                 let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
-                self.finish(now, id, End { attempt, ..end }, out);
+                self.finish(now, id, InvocationEnd { attempt, ..end }, out);
             }
             // For one that is being claimed, the final record reaches the disk after the claim.
-            Stage::Delayed { .. }
-            | Stage::Ready
-            | Stage::Claiming { .. }
-            | Stage::Claimed
-            | Stage::BackingOff { .. }
-            | Stage::Running { .. } => {
+            InvocationStage::Delayed { .. }
+            | InvocationStage::Ready
+            | InvocationStage::Claiming { .. }
+            | InvocationStage::Claimed
+            | InvocationStage::BackingOff { .. }
+            | InvocationStage::Running { .. } => {
                 self.finish(now, id, end, out);
             }
         }

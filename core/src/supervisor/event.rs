@@ -10,7 +10,7 @@ use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Skip, Trigger};
 use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
 use crate::triggers::file::memory::FileMark;
-use crate::triggers::schedule::Mark;
+use crate::triggers::schedule::LastSlot;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,11 +51,11 @@ pub enum Event {
     Restored(Restored),
     /// A version of a function is installed. It serves from now on. If it runs by itself, it does so at the next
     /// [`Event::Quiet`].
-    Installed(Box<Installed>),
+    Installed(Box<InstalledVersion>),
     /// A version of a function is installed and gets a share of the calls, if another one serves.
     Canary {
         /// The version.
-        installed: Box<Installed>,
+        installed: Box<InstalledVersion>,
         /// Its share of the calls, 1 to 100.
         percent: u32,
     },
@@ -254,7 +254,7 @@ pub const LAST_RESULT_MAX: usize = 64 << 10;
 
 /// An installed version.
 #[derive(Debug, Clone)]
-pub struct Installed {
+pub struct InstalledVersion {
     /// The function.
     pub function: FunctionName,
     /// The function's number at the spawner.
@@ -304,7 +304,7 @@ pub struct Submit {
     /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::record::may_become_dead_letter) makes none.
     pub asks_dead_letter: bool,
     /// For trigger `schedule`: the schedule's mark after it.
-    pub mark: Option<Mark>,
+    pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it.
     pub files: Vec<FileMark>,
     /// The function that sends the request, if one does; then the trigger is `function`.

@@ -10,15 +10,15 @@
 //! disabled it outlive its file, both in memory and in the ledger.
 
 use super::FunctionState;
-use super::admission::Share;
+use super::admission::NodeShare;
 use super::canary::Canary;
-use super::counts::{Counted, Counts};
-use super::event::{Installed, LastAttempt};
-use super::pool::Candidate;
+use super::counts::{CountedFunction, Counts};
+use super::event::{InstalledVersion, LastAttempt};
+use super::pool::SpareCandidate;
 use super::queue::Queue;
 use super::rules::Rules;
 use crate::durations::Durations;
-use crate::recent::packed;
+use crate::interned::packed;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Deref, DerefMut, Index, IndexMut};
@@ -31,7 +31,7 @@ pub(super) struct FunctionKey(usize);
 
 /// A version that serves.
 #[derive(Debug)]
-pub(super) struct Serving {
+pub(super) struct ServingRelease {
     pub(super) id: FunctionId,
     pub(super) version: Version,
     pub(super) load_key: Version,
@@ -40,8 +40,8 @@ pub(super) struct Serving {
     pub(super) rules: Arc<Rules>,
 }
 
-impl Serving {
-    pub(super) fn of(installed: Installed) -> Self {
+impl ServingRelease {
+    pub(super) fn of(installed: InstalledVersion) -> Self {
         Self {
             id: installed.id,
             version: installed.version,
@@ -62,11 +62,11 @@ pub(super) enum Presence {
     /// The file is there, but no version of it could run.
     Invalid,
     /// A version serves.
-    Serving(Arc<Serving>),
+    Serving(Arc<ServingRelease>),
 }
 
 #[derive(Debug)]
-pub(super) struct Function {
+pub(super) struct SupervisedFunction {
     pub(super) name: FunctionName,
     pub(super) presence: Presence,
     /// The function's number at the spawner, once known. Temporary files of a deleted function are released by it.
@@ -85,21 +85,21 @@ pub(super) struct Function {
     pub(super) queue: Queue,
     pub(super) work: LazyWork,
     /// A version that is tried before it serves.
-    pub(super) candidate: Option<Box<Candidate>>,
+    pub(super) candidate: Option<Box<SpareCandidate>>,
     /// A version that gets a share of the calls.
     pub(super) canary: Option<Box<Canary>>,
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
     pub(super) announced: FunctionState,
     /// Its part in the counts.
-    counted: Counted,
+    counted: CountedFunction,
     /// Whether it may have changed since then.
     changed: bool,
 }
 
 /// The workers of a function and the traces of its runs.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct FunctionWork {
     /// Ended invocations whose temporary files are released once the function's `id` is known.
     pub(super) unreleased: Vec<InvocationId>,
     pub(super) durations: Durations,
@@ -113,12 +113,12 @@ pub(super) struct Work {
     pub(super) last_call: Option<Duration>,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
-    pub(super) share: Share,
+    pub(super) share: NodeShare,
     /// Instant at which the rate limit is paid off.
     pub(super) rate_paid: Duration,
 }
 
-impl Work {
+impl FunctionWork {
     /// The work of a function that has not run.
     const NOTHING: Self = Self {
         unreleased: Vec::new(),
@@ -128,14 +128,14 @@ impl Work {
         free: Vec::new(),
         last_call: None,
         requested: 0,
-        share: Share::NOTHING,
+        share: NodeShare::NOTHING,
         rate_paid: Duration::ZERO,
     };
 }
 
-/// [`Work`] that is allocated when it is first changed: of ten thousand functions, most do not run for a long time.
+/// [`FunctionWork`] that is allocated when it is first changed: of ten thousand functions, most do not run for a long time.
 #[derive(Debug, Default)]
-pub(super) struct LazyWork(Option<Box<Work>>);
+pub(super) struct LazyWork(Option<Box<FunctionWork>>);
 
 impl LazyWork {
     /// Returns the ended invocations whose temporary files can be released now.
@@ -154,17 +154,17 @@ impl LazyWork {
 }
 
 impl Deref for LazyWork {
-    type Target = Work;
+    type Target = FunctionWork;
 
-    fn deref(&self) -> &Work {
-        static NOTHING: Work = Work::NOTHING;
+    fn deref(&self) -> &FunctionWork {
+        static NOTHING: FunctionWork = FunctionWork::NOTHING;
         self.0.as_deref().unwrap_or(&NOTHING)
     }
 }
 
 impl DerefMut for LazyWork {
-    fn deref_mut(&mut self) -> &mut Work {
-        self.0.get_or_insert_with(|| Box::new(Work::NOTHING))
+    fn deref_mut(&mut self) -> &mut FunctionWork {
+        self.0.get_or_insert_with(|| Box::new(FunctionWork::NOTHING))
     }
 }
 
@@ -181,7 +181,7 @@ pub(super) struct StartFailures {
     pub(super) hold: Option<Duration>,
 }
 
-impl Function {
+impl SupervisedFunction {
     fn new(name: FunctionName) -> Self {
         Self {
             name,
@@ -200,13 +200,13 @@ impl Function {
             canary: None,
             start_failures: None,
             announced: FunctionState::Building,
-            counted: Counted::default(),
+            counted: CountedFunction::default(),
             changed: false,
         }
     }
 
     /// Returns the version that serves.
-    pub(super) fn serving(&self) -> Option<&Arc<Serving>> {
+    pub(super) fn serving(&self) -> Option<&Arc<ServingRelease>> {
         match &self.presence {
             Presence::Serving(serving) => Some(serving),
             Presence::Absent | Presence::Building | Presence::Invalid => None,
@@ -243,7 +243,7 @@ impl Function {
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(super) fn can_start(&self, may_claim: bool) -> bool {
         let taken = self.work.running.len() + self.queue.held();
-        let places = |serving: &Arc<Serving>| taken < to_usize(serving.rules.max_running);
+        let places = |serving: &Arc<ServingRelease>| taken < to_usize(serving.rules.max_running);
         let waits = self.queue.first(may_claim).is_some();
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
@@ -265,15 +265,15 @@ pub(super) fn to_usize(n: u32) -> usize {
 
 /// All functions that were ever known, by key and by name.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
-    table: Vec<Function>,
+pub(super) struct SupervisedFunctions {
+    table: Vec<SupervisedFunction>,
     names: BTreeMap<FunctionName, FunctionKey>,
     counts: Counts,
     /// Functions that may have changed since they were counted.
     changed: Vec<FunctionKey>,
 }
 
-impl Functions {
+impl SupervisedFunctions {
     /// Returns the key of a name.
     pub(super) fn find(&self, name: &FunctionName) -> Option<FunctionKey> {
         self.names.get(name).copied()
@@ -285,7 +285,7 @@ impl Functions {
             return key;
         }
         let key = FunctionKey(self.table.len());
-        self.table.push(Function::new(name.clone()));
+        self.table.push(SupervisedFunction::new(name.clone()));
         self.names.insert(name.clone(), key);
         key
     }
@@ -318,23 +318,23 @@ impl Functions {
     pub(super) fn count(&mut self) {
         while let Some(key) = self.changed.pop() {
             let function = &mut self.table[key.0];
-            let now = Counted::of(function);
+            let now = CountedFunction::of(function);
             self.counts.replace(function.counted, now);
             (function.counted, function.changed) = (now, false);
         }
     }
 }
 
-impl Index<FunctionKey> for Functions {
-    type Output = Function;
-    fn index(&self, key: FunctionKey) -> &Function {
+impl Index<FunctionKey> for SupervisedFunctions {
+    type Output = SupervisedFunction;
+    fn index(&self, key: FunctionKey) -> &SupervisedFunction {
         // Only `find_or_add` makes keys, and the table never shrinks.
         &self.table[key.0]
     }
 }
 
-impl IndexMut<FunctionKey> for Functions {
-    fn index_mut(&mut self, key: FunctionKey) -> &mut Function {
+impl IndexMut<FunctionKey> for SupervisedFunctions {
+    fn index_mut(&mut self, key: FunctionKey) -> &mut SupervisedFunction {
         let function = &mut self.table[key.0];
         if !function.changed {
             function.changed = true;

@@ -6,12 +6,12 @@ use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
 use super::function::{FunctionKey, Presence, to_usize};
-use super::pool::Member;
+use super::pool::HandlerWorker;
 use super::rules::Rules;
-use super::run_record::{Origin, RunRecord};
+use super::run_record::{RunOrigin, RunRecord};
 use super::takeover::serving;
 use super::timers::Timer;
-use super::worker::{Phase, Run, Worker, WorkerKind};
+use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -83,7 +83,10 @@ impl Supervisor {
     pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
         let worker = self.workers.get(&id)?;
         let member = worker.member()?;
-        let goes_on = matches!(worker.phase, Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy);
+        let goes_on = matches!(
+            worker.phase,
+            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
+        );
         if !goes_on {
             return None;
         }
@@ -132,12 +135,12 @@ impl Supervisor {
             .collect();
         self.next_call = self.next_call.max(record.last_call);
         let phase = match record.concurrency {
-            _ if ended => Phase::Over,
-            None => Phase::Loading {
+            _ if ended => WorkerPhase::Over,
+            None => WorkerPhase::Loading {
                 until: now.mono.saturating_add(pool.load_max),
             },
-            Some(_) if !runs.is_empty() => Phase::Busy,
-            Some(_) => Phase::Idle {
+            Some(_) if !runs.is_empty() => WorkerPhase::Busy,
+            Some(_) => WorkerPhase::Idle {
                 since: now.mono,
                 // The idle time starts anew.
                 until: pool.idle.map(|idle| now.mono.saturating_add(idle)),
@@ -151,14 +154,14 @@ impl Supervisor {
         if !ended && !record.retiring && record.concurrency.is_some() && runs.len() < to_usize(concurrency) {
             function.work.free.push(id);
         }
-        let member = Member {
+        let member = HandlerWorker {
             concurrency,
             cancels: record.cancels,
             dropped: record.dropped,
             served: record.served,
             ready: record.concurrency.is_some(),
             retiring: record.retiring,
-            ..Member::new(pool)
+            ..HandlerWorker::new(pool)
         };
         let worker = Worker {
             function: key,
@@ -187,7 +190,7 @@ impl Supervisor {
             Some(times) => worker_age.saturating_sub(times.started_after),
             None => Duration::from_millis(now.unix_ms.saturating_sub(call.run.started_ms)),
         };
-        let origin = Origin::new(&call.run, record.version, now, age);
+        let origin = RunOrigin::new(&call.run, record.version, now, age);
         let mut run = self.go_on(now, (id, key), &origin);
         run.call = Some((call.call, call.cold));
         if let Some(ending) = &call.run.ending {

@@ -8,9 +8,9 @@
 
 use super::event::{Now, ReplyTo};
 use super::function::FunctionKey;
-use super::queue::Place;
+use super::queue::QueueOrder;
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::cmp::Reverse;
@@ -35,8 +35,8 @@ pub(super) struct Invocation {
     pub(super) priority: i8,
     /// Order of acceptance.
     pub(super) number: u64,
-    /// Only [`Books::change`](super::queue::Books::change) changes it.
-    pub(super) stage: Stage,
+    /// Only [`QueueBooks::change`](super::queue::QueueBooks::change) changes it.
+    pub(super) stage: InvocationStage,
     /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,
     pub(super) key: Option<IdempotencyKey>,
@@ -89,12 +89,12 @@ impl Started {
 
 /// Stage of an invocation.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum InvocationStage {
     /// The ledger is storing it. If something ends it meanwhile, `end` waits until the caller is told of the
     /// acceptance.
     Storing {
         not_before: Option<Duration>,
-        end: Option<End>,
+        end: Option<InvocationEnd>,
     },
     /// Accepted; it must not begin before `until`.
     Delayed { until: Duration },
@@ -113,7 +113,7 @@ pub(super) enum Stage {
     Lost,
 }
 
-impl Stage {
+impl InvocationStage {
     /// Returns when a retry or a poll begins, Unix milliseconds; absent in other stages.
     pub(super) fn next_attempt_ms(&self) -> Option<u64> {
         match *self {
@@ -131,7 +131,7 @@ impl Stage {
 
 /// How an invocation ends.
 #[derive(Debug, Clone)]
-pub(super) struct End {
+pub(super) struct InvocationEnd {
     pub(super) reason: Reason,
     pub(super) message: String,
     pub(super) exhausted: Option<Exhausted>,
@@ -139,7 +139,7 @@ pub(super) struct End {
     pub(super) attempt: Option<Box<(AttemptRecord, Option<RunResult>)>>,
 }
 
-impl End {
+impl InvocationEnd {
     /// Returns an end without an exhausted limit.
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
@@ -153,25 +153,25 @@ impl End {
 
 impl Invocation {
     /// Returns its public state.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> RunState {
         match self.stage {
-            Stage::Running { .. } | Stage::Lost => State::Running,
-            Stage::Storing { .. }
-            | Stage::Delayed { .. }
-            | Stage::Ready
-            | Stage::Claiming { .. }
-            | Stage::Claimed
-            | Stage::BackingOff { .. } => match &self.last {
-                None => State::Queued,
-                Some((Reason::ExecuteAgain, _)) => State::Polling,
-                Some(_) => State::Waiting,
+            InvocationStage::Running { .. } | InvocationStage::Lost => RunState::Running,
+            InvocationStage::Storing { .. }
+            | InvocationStage::Delayed { .. }
+            | InvocationStage::Ready
+            | InvocationStage::Claiming { .. }
+            | InvocationStage::Claimed
+            | InvocationStage::BackingOff { .. } => match &self.last {
+                None => RunState::Queued,
+                Some((Reason::ExecuteAgain, _)) => RunState::Polling,
+                Some(_) => RunState::Waiting,
             },
         }
     }
 
     /// Returns its place in the queue.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> QueueOrder {
+        QueueOrder {
             first_try: self.attempts == 0,
             priority: Reverse(self.priority),
             number: self.number,
@@ -180,7 +180,7 @@ impl Invocation {
 
     /// Says whether it holds a place in the node's budget while its claim is being stored.
     pub(super) fn holds_place(&self) -> bool {
-        matches!(self.stage, Stage::Claiming { holds: true, .. })
+        matches!(self.stage, InvocationStage::Claiming { holds: true, .. })
     }
 
     /// Returns how many of its attempts were retries.
@@ -220,7 +220,7 @@ impl Invocation {
         let after_poll = matches!(self.last, Some((Reason::ExecuteAgain, _)));
         let record = self.record(function);
         InvocationRecord {
-            state: State::Running,
+            state: RunState::Running,
             started_ms: record.started_ms.or(Some(now.unix_ms)),
             attempts: self.attempts.saturating_add(1),
             polls: self.polls.saturating_add(u32::from(after_poll)),
@@ -233,7 +233,7 @@ impl Invocation {
         &self,
         function: &FunctionName,
         now: Now,
-        end: End,
+        end: InvocationEnd,
         result: Option<RunResult>,
     ) -> InvocationRecord {
         InvocationRecord {

@@ -87,7 +87,9 @@ mod worker;
 pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
 pub use calls::Answered;
 pub use chain::{Calling, ChainRefusal};
-pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit, TooLarge};
+pub use event::{
+    Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit, TooLarge,
+};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
 pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
 pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
@@ -95,11 +97,11 @@ pub use run_record::{RunRecord, Times};
 pub use takeover::{Adopted, ScriptRecord};
 pub use view::{CanaryCounts, FunctionView, Trial};
 
-use admission::Node;
+use admission::BudgetQueue;
 use fnd_wire::ids::{InvocationId, WorkerId};
-use function::{FunctionKey, Functions};
+use function::{FunctionKey, SupervisedFunctions};
 use invocation::Invocation;
-use shutdown::Phase;
+use shutdown::ShutdownPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use timers::Timers;
@@ -126,14 +128,14 @@ fnd_manifest::words! {
 /// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]
 pub struct Supervisor {
-    functions: Functions,
+    functions: SupervisedFunctions,
     invocations: BTreeMap<InvocationId, Invocation>,
     /// The invocations that others wait for.
     waited: chain::Waited,
     workers: BTreeMap<WorkerId, Worker>,
     timers: Timers,
-    node: Node,
-    phase: Phase,
+    node: BudgetQueue,
+    phase: ShutdownPhase,
     /// Whether the drain was cancelled, and ends when every claim is answered.
     cancels_drain: bool,
     /// Whether fnd has a spawner.
@@ -166,13 +168,13 @@ impl Supervisor {
     #[must_use]
     pub fn new(seed: u64, budget: NodeBudget, next_worker: WorkerId) -> Self {
         Self {
-            functions: Functions::default(),
+            functions: SupervisedFunctions::default(),
             invocations: BTreeMap::new(),
             waited: chain::Waited::default(),
             workers: BTreeMap::new(),
             timers: Timers::default(),
-            node: Node::new(budget),
-            phase: Phase::Serving,
+            node: BudgetQueue::new(budget),
+            phase: ShutdownPhase::Serving,
             cancels_drain: false,
             spawner: true,
             claim_rate: claims::ClaimRate::default(),

@@ -10,16 +10,16 @@ use super::Supervisor;
 use super::action::{Action, SpawnOrder};
 use super::canary::Canary;
 use super::event::Now;
-use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
+use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
 use super::rules::{FunctionKind, Pool};
 use super::timers::Timer;
-use super::worker::{Phase, Worker, WorkerKind};
+use super::worker::{Worker, WorkerKind, WorkerPhase};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
 
 /// State of a handler's worker that other workers do not have.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct HandlerWorker {
     /// The rules of the worker's version.
     pub(super) pool: Pool,
     /// Most calls in flight; known once the worker is ready.
@@ -46,7 +46,7 @@ pub(super) struct Member {
     pub(super) broken: Option<String>,
 }
 
-impl Member {
+impl HandlerWorker {
     /// Returns the state of a worker whose code is not loaded.
     pub(super) fn new(pool: Pool) -> Self {
         Self {
@@ -68,8 +68,8 @@ impl Member {
 
 /// A version that is tried before it serves.
 #[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) serving: Arc<Serving>,
+pub(super) struct SpareCandidate {
+    pub(super) serving: Arc<ServingRelease>,
     pub(super) worker: Option<WorkerId>,
     /// Whether a trial starts as soon as there is room.
     pub(super) wanted: bool,
@@ -80,14 +80,14 @@ pub(super) struct Candidate {
     /// The share of the calls that it is to get; absent: it is to serve.
     pub(super) canary: Option<u32>,
     /// A canary that came while the version that serves was being renewed; it is tried afterwards.
-    pub(super) behind: Option<(Arc<Serving>, u32)>,
+    pub(super) behind: Option<(Arc<ServingRelease>, u32)>,
     /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
     pub(super) again: Option<Now>,
 }
 
-impl Candidate {
+impl SpareCandidate {
     /// Returns a candidate that is tried as soon as there is room.
-    pub(super) fn new(serving: Arc<Serving>) -> Self {
+    pub(super) fn new(serving: Arc<ServingRelease>) -> Self {
         Self {
             serving,
             worker: None,
@@ -137,17 +137,17 @@ impl Worker {
         let retiring = self.member().is_none_or(|member| member.retiring);
         let lives = matches!(
             self.phase,
-            Phase::Starting | Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy
+            WorkerPhase::Starting | WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
         );
         lives && !retiring
     }
 }
 
-impl Function {
+impl SupervisedFunction {
     /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
-    pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
+    pub(super) fn is_worth_a_trial(&self, newest: &ServingRelease) -> bool {
         let beside = |pool: &Pool| !pool.alone;
-        let pooled = |serving: &Serving| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
+        let pooled = |serving: &ServingRelease| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
         !self.disabled
             && !newest.rules.unchecked
             && pooled(newest)
@@ -169,7 +169,7 @@ impl Function {
 }
 
 impl Supervisor {
-    pub(super) fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
+    pub(super) fn members(&self, key: FunctionKey, serving: &ServingRelease) -> Members {
         let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
         let workers = self.functions[key]
@@ -179,13 +179,13 @@ impl Supervisor {
             .filter_map(|id| self.workers.get(id));
         for worker in workers.filter(|worker| worker.serving.version == serving.version) {
             if !worker.is_in_service() {
-                members.last_calls += usize::from(worker.phase == Phase::Busy);
+                members.last_calls += usize::from(worker.phase == WorkerPhase::Busy);
                 continue;
             }
             members.all += 1;
             match worker.phase {
-                Phase::Starting | Phase::Loading { .. } => members.coming += slots,
-                Phase::Busy => members.busy += 1,
+                WorkerPhase::Starting | WorkerPhase::Loading { .. } => members.coming += slots,
+                WorkerPhase::Busy => members.busy += 1,
                 _ => {}
             }
         }
@@ -265,13 +265,13 @@ impl Supervisor {
             attempt: None,
             lasts: None,
         })));
-        let mut member = Member::new(pool);
+        let mut member = HandlerWorker::new(pool);
         member.cold = want == Want::Demand;
         let worker = Worker {
             function: key,
             serving,
             started: now,
-            phase: Phase::Starting,
+            phase: WorkerPhase::Starting,
             ended_at: None,
             adopted: false,
             runs: Vec::new(),
@@ -286,7 +286,7 @@ impl Supervisor {
         let Some(member) = worker.member() else { return };
         let until = now.mono.saturating_add(member.pool.load_max);
         let retiring = !worker.is_in_service();
-        self.enter(id, Phase::Loading { until });
+        self.enter(id, WorkerPhase::Loading { until });
         if retiring {
             self.leave(now, id, out);
         }
@@ -304,7 +304,7 @@ impl Supervisor {
             return;
         };
         let member = match &mut worker.kind {
-            WorkerKind::Member(member) if matches!(worker.phase, Phase::Loading { .. }) => member,
+            WorkerKind::Member(member) if matches!(worker.phase, WorkerPhase::Loading { .. }) => member,
             WorkerKind::Service(_) => return self.service_ready(now, id),
             // The worker is already stopping, or reports its readiness twice. A script reports nothing.
             WorkerKind::Member(_) | WorkerKind::Script => return,
@@ -341,7 +341,7 @@ impl Supervisor {
             let idle = member.pool.idle.map(|idle| now.mono.saturating_add(idle));
             idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
-        self.enter(id, Phase::Idle { since: now.mono, until });
+        self.enter(id, WorkerPhase::Idle { since: now.mono, until });
         let free = self.functions[key].free_of(version);
         if !free.contains(&id) {
             free.push(id);
@@ -352,7 +352,7 @@ impl Supervisor {
     /// Handles a worker that has been idle or has lived for its time.
     pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let (Phase::Idle { since, .. }, WorkerKind::Member(member)) = (worker.phase, &worker.kind) else {
+        let (WorkerPhase::Idle { since, .. }, WorkerKind::Member(member)) = (worker.phase, &worker.kind) else {
             return;
         };
         let pool = &member.pool;
@@ -370,7 +370,7 @@ impl Supervisor {
             let kept = self.members(worker.function, &worker.serving).all <= to_usize(pool.kept());
             if kept || again.is_some() {
                 let until = again.filter(|_| !kept).into_iter().chain(age).min();
-                return self.enter(id, Phase::Idle { since, until });
+                return self.enter(id, WorkerPhase::Idle { since, until });
             }
         }
         self.leave(now, id, out);
@@ -387,7 +387,9 @@ impl Supervisor {
         member.retiring = true;
         let idle = worker.runs.is_empty();
         match worker.phase {
-            Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy if idle => self.leave(now, id, out),
+            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy if idle => {
+                self.leave(now, id, out)
+            }
             // A starting worker is stopped once it is there, a busy one after its last call; the others are already
             // stopping.
             _ => self.out_of_service(id),
@@ -395,10 +397,16 @@ impl Supervisor {
     }
 
     /// Retires every worker of a function whose version is neither `but` nor the canary.
-    pub(super) fn retire_all(&mut self, now: Now, key: FunctionKey, but: Option<&Arc<Serving>>, out: &mut Vec<Action>) {
+    pub(super) fn retire_all(
+        &mut self,
+        now: Now,
+        key: FunctionKey,
+        but: Option<&Arc<ServingRelease>>,
+        out: &mut Vec<Action>,
+    ) {
         let function = &self.functions[key];
         let on_trial = function.candidate.as_ref().and_then(|candidate| candidate.worker);
-        let stays = |id: &WorkerId, but: &Arc<Serving>| {
+        let stays = |id: &WorkerId, but: &Arc<ServingRelease>| {
             let version = self.workers.get(id).map(|worker| worker.serving.version);
             let gets_calls = |version| version == but.version || function.is_canary(version);
             version.is_none_or(gets_calls) || on_trial == Some(*id)
@@ -440,7 +448,7 @@ impl Supervisor {
         }
         let until = now.mono.saturating_add(worker.serving.rules.grace);
         out.push(Action::Stop(id));
-        self.enter(id, Phase::Leaving { until });
+        self.enter(id, WorkerPhase::Leaving { until });
         self.out_of_service(id);
     }
 
@@ -456,14 +464,17 @@ impl Supervisor {
     /// always keeps are stopped last; they are started again when there is room.
     pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
         let leaving = |worker: &Worker| {
-            let stopping = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
+            let stopping = matches!(
+                worker.phase,
+                WorkerPhase::Leaving { .. } | WorkerPhase::Terminating { .. }
+            );
             worker.member().is_some() && stopping
         };
         if self.workers.values().any(leaving) {
             return;
         }
         let idle = self.workers.iter().filter_map(|(id, worker)| {
-            let Phase::Idle { since, .. } = worker.phase else {
+            let WorkerPhase::Idle { since, .. } = worker.phase else {
                 return None;
             };
             let kept = worker.member().map_or(0, |member| to_usize(member.pool.kept()));
@@ -558,9 +569,9 @@ impl Supervisor {
         }
         function.presence = Presence::Serving(Arc::clone(&candidate.serving));
         if let Some((canary, percent)) = candidate.behind {
-            function.candidate = Some(Box::new(Candidate {
+            function.candidate = Some(Box::new(SpareCandidate {
                 canary: Some(percent),
-                ..Candidate::new(canary)
+                ..SpareCandidate::new(canary)
             }));
             self.refuse_trial(now, key);
         }

@@ -1,6 +1,6 @@
 //! The queue of one function: every accepted invocation that has not ended, in the books that say what it waits for.
 //!
-//! The stage of an invocation decides in which books it is. [`Books::change`] changes the stage and the books together,
+//! The stage of an invocation decides in which books it is. [`QueueBooks::change`] changes the stage and the books together,
 //! and no other file changes the books.
 //!
 //! | stage | books, besides `live` |
@@ -16,7 +16,7 @@
 
 use super::Supervisor;
 use super::function::FunctionKey;
-use super::invocation::{Invocation, Stage};
+use super::invocation::{Invocation, InvocationStage};
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
 use std::cmp::Reverse;
@@ -29,7 +29,7 @@ pub(super) const RECOUNT_MAX: usize = 256;
 
 /// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct QueueOrder {
     pub(super) first_try: bool,
     pub(super) priority: Reverse<i8>,
     pub(super) number: u64,
@@ -47,18 +47,18 @@ pub(super) enum First {
 /// The queue of one function. Its books are allocated when the first invocation comes: of ten thousand functions, most do not
 /// run for a long time.
 #[derive(Debug, Default)]
-pub(super) struct Queue(Option<Box<Books>>);
+pub(super) struct Queue(Option<Box<QueueBooks>>);
 
 impl Deref for Queue {
-    type Target = Books;
+    type Target = QueueBooks;
 
-    fn deref(&self) -> &Books {
+    fn deref(&self) -> &QueueBooks {
         self.0.as_deref().unwrap_or(&EMPTY)
     }
 }
 
 impl DerefMut for Queue {
-    fn deref_mut(&mut self) -> &mut Books {
+    fn deref_mut(&mut self) -> &mut QueueBooks {
         self.0.get_or_insert_default()
     }
 }
@@ -70,7 +70,7 @@ impl PartialEq for Queue {
 }
 
 /// The books of a function that has had no invocation.
-static EMPTY: Books = Books {
+static EMPTY: QueueBooks = QueueBooks {
     live: BTreeSet::new(),
     keys: BTreeMap::new(),
     lanes: BTreeMap::new(),
@@ -87,7 +87,7 @@ static EMPTY: Books = Books {
 
 /// The books of one function.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Books {
+pub(super) struct QueueBooks {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
     /// The identities of their idempotency keys.
@@ -95,7 +95,7 @@ pub(super) struct Books {
     /// Those with an order key, by key, in the order of acceptance. Only the first of each may begin.
     lanes: BTreeMap<Arc<str>, BTreeMap<u64, InvocationId>>,
     /// Ready ones that are not the first of their lane: their place, and whether they must be claimed.
-    held_back: BTreeMap<InvocationId, (Place, bool)>,
+    held_back: BTreeMap<InvocationId, (QueueOrder, bool)>,
     /// Number of invocations that are being stored and then run.
     storing: usize,
     /// Number of invocations that are being stored and were ended meanwhile.
@@ -103,7 +103,7 @@ pub(super) struct Books {
     /// Invocations that wait for a retry or a poll, with the due time in Unix milliseconds.
     backing_off: BTreeSet<(u64, InvocationId)>,
     /// Durable invocations that wait to be claimed.
-    unclaimed: BTreeMap<Place, InvocationId>,
+    unclaimed: BTreeMap<QueueOrder, InvocationId>,
     /// Number of claims that are being stored.
     claiming: usize,
     /// Number of those claims that hold a place in the budget.
@@ -111,10 +111,10 @@ pub(super) struct Books {
     /// Number of invocations that are claimed and have not begun.
     claimed: usize,
     /// Invocations that may begin; durable ones are here once they are claimed.
-    ready: BTreeMap<Place, InvocationId>,
+    ready: BTreeMap<QueueOrder, InvocationId>,
 }
 
-impl Books {
+impl QueueBooks {
     /// Adds an invocation in its stage.
     pub(super) fn add(&mut self, invocation: &Invocation) {
         self.live.insert(invocation.id);
@@ -129,7 +129,7 @@ impl Books {
     }
 
     /// Moves an invocation to another stage. Its place must not change before that.
-    pub(super) fn change(&mut self, invocation: &mut Invocation, to: Stage) {
+    pub(super) fn change(&mut self, invocation: &mut Invocation, to: InvocationStage) {
         self.leave(invocation);
         invocation.stage = to;
         self.enter(invocation);
@@ -169,7 +169,7 @@ impl Books {
             .is_some_and(|(first, _)| *first != invocation.number)
     }
 
-    fn let_begin(&mut self, id: InvocationId, place: Place, durable: bool) {
+    fn let_begin(&mut self, id: InvocationId, place: QueueOrder, durable: bool) {
         let book = if durable { &mut self.unclaimed } else { &mut self.ready };
         book.insert(place, id);
     }
@@ -177,57 +177,57 @@ impl Books {
     fn enter(&mut self, invocation: &Invocation) {
         let (id, place) = (invocation.id, invocation.place());
         match invocation.stage {
-            Stage::Storing { end: None, .. } => self.storing += 1,
-            Stage::Storing { end: Some(_), .. } => {
+            InvocationStage::Storing { end: None, .. } => self.storing += 1,
+            InvocationStage::Storing { end: Some(_), .. } => {
                 self.ended += 1;
                 self.live.remove(&id);
             }
-            Stage::Ready if self.is_held_back(invocation) => {
+            InvocationStage::Ready if self.is_held_back(invocation) => {
                 self.held_back.insert(id, (place, invocation.durable));
             }
-            Stage::Ready => self.let_begin(id, place, invocation.durable),
-            Stage::Claiming { holds, .. } => {
+            InvocationStage::Ready => self.let_begin(id, place, invocation.durable),
+            InvocationStage::Claiming { holds, .. } => {
                 self.claiming += 1;
                 self.held += usize::from(holds);
             }
-            Stage::Claimed => {
+            InvocationStage::Claimed => {
                 self.claimed += 1;
                 self.ready.insert(place, id);
             }
-            Stage::BackingOff { unix_ms, .. } => {
+            InvocationStage::BackingOff { unix_ms, .. } => {
                 self.backing_off.insert((unix_ms, id));
             }
-            Stage::Delayed { .. } | Stage::Running { .. } | Stage::Lost => {}
+            InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
         }
     }
 
     fn leave(&mut self, invocation: &Invocation) {
         let (id, place) = (invocation.id, invocation.place());
         match invocation.stage {
-            Stage::Storing { end: None, .. } => self.storing = self.storing.saturating_sub(1),
-            Stage::Storing { end: Some(_), .. } => {
+            InvocationStage::Storing { end: None, .. } => self.storing = self.storing.saturating_sub(1),
+            InvocationStage::Storing { end: Some(_), .. } => {
                 self.ended = self.ended.saturating_sub(1);
                 self.live.insert(id);
             }
-            Stage::Ready if self.held_back.remove(&id).is_some() => {}
-            Stage::Ready if invocation.durable => {
+            InvocationStage::Ready if self.held_back.remove(&id).is_some() => {}
+            InvocationStage::Ready if invocation.durable => {
                 self.unclaimed.remove(&place);
             }
-            Stage::Ready => {
+            InvocationStage::Ready => {
                 self.ready.remove(&place);
             }
-            Stage::Claiming { holds, .. } => {
+            InvocationStage::Claiming { holds, .. } => {
                 self.claiming = self.claiming.saturating_sub(1);
                 self.held = self.held.saturating_sub(usize::from(holds));
             }
-            Stage::Claimed => {
+            InvocationStage::Claimed => {
                 self.claimed = self.claimed.saturating_sub(1);
                 self.ready.remove(&place);
             }
-            Stage::BackingOff { unix_ms, .. } => {
+            InvocationStage::BackingOff { unix_ms, .. } => {
                 self.backing_off.remove(&(unix_ms, id));
             }
-            Stage::Delayed { .. } | Stage::Running { .. } | Stage::Lost => {}
+            InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
         }
     }
 

@@ -4,12 +4,12 @@ use super::Supervisor;
 use super::action::{Action, Notice};
 use super::ending::ON_REQUEST;
 use super::event::{LAST_RESULT_MAX, Now, Restored};
-use super::function::{FunctionKey, Serving};
-use super::invocation::{Deadline, End, Invocation, Stage, Started};
+use super::function::{FunctionKey, ServingRelease};
+use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
 use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
-use super::verdict::Ending;
-use crate::outcome::{Reason, State};
+use super::verdict::EndCause;
+use crate::outcome::{Reason, RunState};
 use crate::record::{AttemptRecord, Unfinished, Usage};
 use crate::triggers::cause::Cause;
 use fnd_wire::ids::{Attempt, InvocationId};
@@ -63,7 +63,7 @@ impl Supervisor {
         self.end_orphans(now, out);
         for id in restored.cancelled {
             // One of a worker that is being ended goes on ending.
-            self.end_all(now, id, Ending::Cancelled(ON_REQUEST.into()), out);
+            self.end_all(now, id, EndCause::Cancelled(ON_REQUEST.into()), out);
         }
     }
 
@@ -79,21 +79,21 @@ impl Supervisor {
         let key = self.functions.find_or_add(&accepted.function);
         let not_started = record.attempts == 0 && !goes_on;
         let stage = match record.state {
-            _ if goes_on => Stage::Lost,
-            State::Running => Stage::Lost,
-            State::Waiting | State::Polling => {
+            _ if goes_on => InvocationStage::Lost,
+            RunState::Running => InvocationStage::Lost,
+            RunState::Waiting | RunState::Polling => {
                 let unix_ms = record.next_attempt_ms.unwrap_or(now.unix_ms);
                 let until = on_mono(now, unix_ms);
                 self.timers.arm(until, Timer::Begin(id));
-                Stage::BackingOff { until, unix_ms }
+                InvocationStage::BackingOff { until, unix_ms }
             }
             // Final states were refused above.
             _ => match accepted.not_before_ms.map(|at| on_mono(now, at)) {
                 Some(until) if until > now.mono => {
                     self.timers.arm(until, Timer::Begin(id));
-                    Stage::Delayed { until }
+                    InvocationStage::Delayed { until }
                 }
-                _ => Stage::Ready,
+                _ => InvocationStage::Ready,
             },
         };
         let invocation = Invocation {
@@ -142,7 +142,7 @@ impl Supervisor {
             // It is not known whether its attempts were calls; to release files that do not exist does nothing.
             has_tmp: record.attempts > 0 || goes_on,
         };
-        let is_ready = matches!(invocation.stage, Stage::Ready);
+        let is_ready = matches!(invocation.stage, InvocationStage::Ready);
         self.insert_invocation(invocation);
         if is_ready {
             self.line_up(now, key);
@@ -150,17 +150,17 @@ impl Supervisor {
         if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will send the request again: running it now would run
             // it twice.
-            let message = if matches!(record.state, State::Running) {
+            let message = if matches!(record.state, RunState::Running) {
                 LOST
             } else {
                 NOBODY
             };
-            self.end(now, id, End::new(Reason::Interrupted, message), out);
+            self.end(now, id, InvocationEnd::new(Reason::Interrupted, message), out);
         }
     }
 
     /// Ends each lost attempt of a function, now that the rules for what follows are known.
-    pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
+    pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease, out: &mut Vec<Action>) {
         let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         for id in live {
             if let Some(attempt) = self.lost_attempt(now, id) {
@@ -171,7 +171,7 @@ impl Supervisor {
 
     /// Shortens each pause before a retry or a poll to the longest one that could start now. Due times are stored by
     /// the wall clock, which may have been set back.
-    pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
+    pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease) {
         let rules = &serving.rules;
         let waiting: Vec<_> = self.functions[key]
             .queue
@@ -183,7 +183,7 @@ impl Supervisor {
             let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            let Stage::BackingOff { until, .. } = invocation.stage else {
+            let InvocationStage::BackingOff { until, .. } = invocation.stage else {
                 continue;
             };
             let longest = match (&invocation.last, rules.poll) {
@@ -192,7 +192,7 @@ impl Supervisor {
             };
             let sooner = now.mono.saturating_add(longest);
             if sooner < until {
-                let stage = Stage::BackingOff {
+                let stage = InvocationStage::BackingOff {
                     until: sooner,
                     unix_ms: on_wall(now, sooner),
                 };
@@ -206,7 +206,7 @@ impl Supervisor {
     /// Returns the attempt that was running when fnd went down; absent unless the invocation is in stage `Lost`.
     pub(super) fn lost_attempt(&self, now: Now, id: InvocationId) -> Option<AttemptRecord> {
         let invocation = self.invocations.get(&id)?;
-        if !matches!(invocation.stage, Stage::Lost) {
+        if !matches!(invocation.stage, InvocationStage::Lost) {
             return None;
         }
         // The start is known for first attempts only, and the duration for none.

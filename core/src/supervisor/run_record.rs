@@ -3,7 +3,7 @@
 use super::event::Now;
 use super::invocation::{Deadline, Invocation, Started};
 use super::submit::on_mono;
-use super::verdict::Ending;
+use super::verdict::EndCause;
 use super::worker::{Run, Worker};
 use crate::outcome::Trigger;
 use crate::triggers::cause::CallCause;
@@ -44,7 +44,7 @@ pub struct RunRecord {
     pub called: Option<CallCause>,
     /// Why the attempt is being ended, once fnd has ordered that; absent in a record of an older fnd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<EndCause>,
 }
 
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
@@ -101,14 +101,14 @@ impl RunRecord {
 }
 
 /// An attempt of an earlier fnd, by the clock of this one.
-pub(super) struct Origin<'a> {
+pub(super) struct RunOrigin<'a> {
     pub(super) run: &'a RunRecord,
     pub(super) version: Version,
     /// When this attempt began.
     pub(super) started: Now,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> RunOrigin<'a> {
     /// Returns the attempt of a record that began so long ago.
     pub(super) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
         let started = Now {

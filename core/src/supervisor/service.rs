@@ -11,12 +11,12 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{FunctionKey, Serving, StartFailures, to_usize};
+use super::function::{FunctionKey, ServingRelease, StartFailures, to_usize};
 use super::rules::FunctionKind;
 use super::timers::Timer;
-use super::verdict::Ending;
+use super::verdict::EndCause;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
-use super::worker::{Phase, WorkerKind};
+use super::worker::{WorkerKind, WorkerPhase};
 use crate::outcome::{Class, Reason};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Supervisor {
             .flatten()
             .collect();
         for run in runs {
-            self.ask_to_end(now, run, Ending::Cancelled(why.into()), out);
+            self.ask_to_end(now, run, EndCause::Cancelled(why.into()), out);
         }
     }
 
@@ -82,7 +82,7 @@ impl Supervisor {
             .flat_map(|(id, worker)| worker.runs.iter().map(|run| (*id, run.invocation)))
             .collect();
         for run in runs {
-            self.ask_to_end(now, run, Ending::Stopped, out);
+            self.ask_to_end(now, run, EndCause::Stopped, out);
         }
     }
 
@@ -112,7 +112,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let (Phase::Busy, WorkerKind::Service(readiness)) = (worker.phase, &mut worker.kind) else {
+        let (WorkerPhase::Busy, WorkerKind::Service(readiness)) = (worker.phase, &mut worker.kind) else {
             // The process is already ending.
             return;
         };
@@ -141,7 +141,7 @@ impl Supervisor {
             self.spawn_worked(now, key, out);
         } else if let Some(run) = run {
             let why = readiness.waits_for.take();
-            self.ask_to_end(now, (id, run), Ending::NotReady(why), out);
+            self.ask_to_end(now, (id, run), EndCause::NotReady(why), out);
         }
     }
 
@@ -169,7 +169,7 @@ impl Supervisor {
         self.announce(key, out);
     }
 
-    fn wait_before_next(&mut self, now: Now, key: FunctionKey, (serving, was_well): (&Serving, bool)) {
+    fn wait_before_next(&mut self, now: Now, key: FunctionKey, (serving, was_well): (&ServingRelease, bool)) {
         let failures = self.functions[key]
             .start_failures
             .get_or_insert_with(Box::<StartFailures>::default);

@@ -6,17 +6,17 @@
 use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
 use super::event::Now;
-use super::invocation::{End, Stage};
+use super::invocation::{InvocationEnd, InvocationStage};
 use super::rules::FunctionKind;
 use super::timers::Timer;
-use super::verdict::Ending;
-use super::worker::{Phase as WorkerPhase, Worker};
+use super::verdict::EndCause;
+use super::worker::{Worker, WorkerPhase};
 use crate::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 
 /// Phase of the supervisor's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ShutdownPhase {
     /// Accepts requests and starts attempts.
     Serving,
     /// Finishes the running attempts.
@@ -41,7 +41,7 @@ pub(super) enum DrainedBy {
     HandOver,
 }
 
-impl Phase {
+impl ShutdownPhase {
     pub(super) fn is_serving(self) -> bool {
         self == Self::Serving
     }
@@ -56,11 +56,11 @@ impl Supervisor {
     pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
         // The last request counts; the end of this drain is reported anew.
         if std::mem::take(&mut self.cancels_drain) {
-            self.phase = Phase::Draining;
+            self.phase = ShutdownPhase::Draining;
         }
         // A second request changes nothing.
         if self.phase.is_serving() {
-            self.phase = Phase::Draining;
+            self.phase = ShutdownPhase::Draining;
             self.release_claims(out);
             self.release_callers(now, out);
             self.end_services(now, out);
@@ -74,7 +74,10 @@ impl Supervisor {
     /// Accepts and starts work again after a drain, as soon as [`Self::end_cancelled_drain`] can.
     pub(super) fn cancel_drain(&mut self) {
         // Without a drain there is nothing to cancel, and a stop or a hand-over goes on.
-        self.cancels_drain = matches!(self.phase, Phase::Draining | Phase::Drained(DrainedBy::Drain));
+        self.cancels_drain = matches!(
+            self.phase,
+            ShutdownPhase::Draining | ShutdownPhase::Drained(DrainedBy::Drain)
+        );
     }
 
     /// Ends a drain that was cancelled. Services that it ended start anew. The drain gave claims back that the ledger may
@@ -83,7 +86,7 @@ impl Supervisor {
     pub(super) fn end_cancelled_drain(&mut self, now: Now, out: &mut Vec<Action>) {
         if self.cancels_drain && self.claim_rate.is_answered() {
             self.cancels_drain = false;
-            self.phase = Phase::Serving;
+            self.phase = ShutdownPhase::Serving;
             for key in self.functions.keys().collect::<Vec<_>>() {
                 self.resume(now, key, out);
             }
@@ -95,25 +98,25 @@ impl Supervisor {
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
         if std::mem::take(&mut self.cancels_drain) {
             // The drain has ended but for answers to claims, which nobody waits for any more.
-            self.phase = Phase::Serving;
+            self.phase = ShutdownPhase::Serving;
         }
         match self.phase {
-            Phase::Serving => {
-                self.phase = Phase::HandingOver { finishing: true };
+            ShutdownPhase::Serving => {
+                self.phase = ShutdownPhase::HandingOver { finishing: true };
                 self.release_claims(out);
                 self.release_callers(now, out);
                 for id in self.in_flight(false) {
                     self.send_away(id, true, out);
                 }
             }
-            Phase::HandingOver { .. } => {
-                self.phase = Phase::HandingOver { finishing: false };
+            ShutdownPhase::HandingOver { .. } => {
+                self.phase = ShutdownPhase::HandingOver { finishing: false };
                 for id in self.in_flight(true) {
                     self.send_away(id, false, out);
                 }
             }
             // It is too late: a drain ends the running attempts.
-            Phase::Draining | Phase::Stopping | Phase::Drained(_) => {}
+            ShutdownPhase::Draining | ShutdownPhase::Stopping | ShutdownPhase::Drained(_) => {}
         }
     }
 
@@ -127,17 +130,17 @@ impl Supervisor {
     /// Kills the running attempts.
     pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
         self.drain(now, out);
-        if !matches!(self.phase, Phase::Draining) {
+        if !matches!(self.phase, ShutdownPhase::Draining) {
             return;
         }
-        self.phase = Phase::Stopping;
+        self.phase = ShutdownPhase::Stopping;
         let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
         for id in workers {
             let Some(worker) = self.workers.get_mut(&id) else {
                 continue;
             };
             for run in &mut worker.runs {
-                run.ending.get_or_insert(Ending::Stopped);
+                run.ending.get_or_insert(EndCause::Stopped);
                 if let Some(at) = run.timeout_at.take() {
                     self.timers.disarm(at, Timer::Attempt(id, run.invocation));
                 }
@@ -156,7 +159,7 @@ impl Supervisor {
 
     /// Answers all callers that wait for invocations that would not run before the next fnd.
     fn release_callers(&mut self, now: Now, out: &mut Vec<Action>) {
-        let idle = |stage: &Stage| !matches!(stage, Stage::Running { .. });
+        let idle = |stage: &InvocationStage| !matches!(stage, InvocationStage::Running { .. });
         let waited_for: Vec<InvocationId> = self
             .invocations
             .values()
@@ -179,7 +182,7 @@ impl Supervisor {
         } else {
             let why = "fnd is stopping, and the invocation had not started";
             self.turn_away(id, &format!("{why}: send the request again, {id} is `cancelled`"), out);
-            let end = End::new(Reason::Cancelled, why);
+            let end = InvocationEnd::new(Reason::Cancelled, why);
             self.end(now, id, end, out);
         }
     }
@@ -215,16 +218,18 @@ impl Supervisor {
             return;
         }
         let (over, by) = match self.phase {
-            Phase::Draining => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Drain),
-            Phase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),
-            Phase::HandingOver { finishing } => (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver),
-            Phase::Serving | Phase::Drained(_) => return,
+            ShutdownPhase::Draining => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Drain),
+            ShutdownPhase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),
+            ShutdownPhase::HandingOver { finishing } => {
+                (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver)
+            }
+            ShutdownPhase::Serving | ShutdownPhase::Drained(_) => return,
         };
         let is_storing = |key| self.functions[key].queue.is_storing();
         // Asked last, because each event of a drain comes here, and this walks over all functions.
         let unanswered = || !self.publishing.is_empty() || self.functions.keys().any(is_storing);
         if over && (self.phase.is_stopping() || !unanswered()) {
-            self.phase = Phase::Drained(by);
+            self.phase = ShutdownPhase::Drained(by);
             out.push(Action::Drained);
         }
     }

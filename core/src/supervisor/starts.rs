@@ -12,13 +12,13 @@
 
 use super::Supervisor;
 use super::action::{Action, Notice};
-use super::attempt_end::{Done, Ended};
+use super::attempt_end::{EndFacts, EndedAttempt};
 use super::event::Now;
 use super::function::FunctionKey;
-use super::invocation::{End, Stage};
+use super::invocation::{InvocationEnd, InvocationStage};
 use super::timers::Timer;
-use super::verdict::Verdict;
-use super::worker::{Phase, Run, Worker};
+use super::verdict::AttemptVerdict;
+use super::worker::{Run, Worker, WorkerPhase};
 use crate::outcome::{Reason, Skip};
 use crate::record::Usage;
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -207,14 +207,14 @@ impl Supervisor {
     fn put_back(&mut self, now: Now, worker: &Worker, (run, message): (Run, &str), out: &mut Vec<Action>) {
         if run.ending.is_some() {
             // A timeout or a cancel came meanwhile: the attempt ends now.
-            let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.to_owned());
-            let done = Done {
+            let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.to_owned());
+            let done = EndedAttempt {
                 worker: None,
                 function: worker.function,
                 serving: Arc::clone(&worker.serving),
                 run,
             };
-            return self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
+            return self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
         }
         let (key, id) = (worker.function, run.invocation);
         let Some(invocation) = self.invocations.get_mut(&id) else {
@@ -232,7 +232,7 @@ impl Supervisor {
         }
         // The place in the queue depends on the number of attempts, so the stage changes last.
         let function = &mut self.functions[key];
-        function.queue.change(invocation, Stage::Ready);
+        function.queue.change(invocation, InvocationStage::Ready);
         let record = Box::new(invocation.record(&function.name));
         out.push(Action::PutBack(run.attempt, record));
         // No process was started, so nobody can have called; should the books say otherwise, nobody waits.
@@ -276,9 +276,9 @@ impl Supervisor {
                 continue;
             };
             let goes_on = match invocation.stage {
-                Stage::Running { worker } => {
+                InvocationStage::Running { worker } => {
                     let worker = self.workers.get(&worker);
-                    if worker.is_none_or(|worker| worker.phase != Phase::Starting) {
+                    if worker.is_none_or(|worker| worker.phase != WorkerPhase::Starting) {
                         continue;
                     }
                     true
@@ -296,7 +296,7 @@ impl Supervisor {
                     &format!("{SILENT}: send the request again, {id} is `cancelled`"),
                     out,
                 );
-                self.end(now, id, End::new(Reason::Cancelled, SILENT), out);
+                self.end(now, id, InvocationEnd::new(Reason::Cancelled, SILENT), out);
             }
         }
     }
@@ -307,8 +307,9 @@ impl Supervisor {
             .running
             .iter()
             .filter_map(|id| self.workers.get(id));
-        let mut warm = workers
-            .filter(|worker| worker.member().is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
+        let mut warm = workers.filter(|worker| {
+            worker.member().is_some() && matches!(worker.phase, WorkerPhase::Idle { .. } | WorkerPhase::Busy)
+        });
         warm.next().is_some()
     }
 }

@@ -4,11 +4,11 @@ use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
 use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
-use super::function::{FunctionKey, Presence, Serving, to_usize};
-use super::invocation::{Deadline, End, Invocation, Stage};
+use super::function::{FunctionKey, Presence, ServingRelease, to_usize};
+use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage};
 use super::rules::{Overlap, QueueRules, Rules};
 use super::timers::Timer;
-use super::verdict::Ending;
+use super::verdict::EndCause;
 use crate::outcome::{Reason, Skip, Trigger};
 use crate::record::{Accepted, Payload, may_become_dead_letter};
 use crate::triggers::cause::Cause;
@@ -43,7 +43,7 @@ pub(super) enum After {
 }
 
 /// A request that its function does not take, and why.
-pub(super) type Refused = Box<(Submit, Rejection)>;
+pub(super) type RefusedRequest = Box<(Submit, Rejection)>;
 
 impl Supervisor {
     pub(super) fn submit(&mut self, now: Now, mut submit: Submit, out: &mut Vec<Action>) {
@@ -100,7 +100,7 @@ impl Supervisor {
         now: Now,
         submit: Submit,
         out: &mut Vec<Action>,
-    ) -> Result<(FunctionKey, After), Refused> {
+    ) -> Result<(FunctionKey, After), RefusedRequest> {
         let (key, serving) = match self.admit(now, &submit) {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
@@ -176,7 +176,7 @@ impl Supervisor {
         }
         match (submit.wait, &invocation.stage) {
             (true, _) => invocation.waiters.push(reply),
-            (false, Stage::Storing { .. }) => invocation.acknowledge.push(reply),
+            (false, InvocationStage::Storing { .. }) => invocation.acknowledge.push(reply),
             (false, _) => out.push(Action::Reply(reply, Box::new(Answer::Queued(invocation.id)))),
         }
         true
@@ -184,7 +184,7 @@ impl Supervisor {
 
     /// Says whether one more invocation would find a place at once, apart from the node's budget. An invocation that is
     /// about to take a place counts as well, so that two requests in one instant overlap.
-    pub(super) fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
+    pub(super) fn has_place(&self, key: FunctionKey, serving: &ServingRelease) -> bool {
         let function = &self.functions[key];
         let entitled = function.work.busy + function.queue.waiting() + function.queue.storing();
         entitled < to_usize(serving.rules.places())
@@ -196,7 +196,7 @@ impl Supervisor {
         self.admit(now, submit).err()
     }
 
-    fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<Serving>), Rejection> {
+    fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<ServingRelease>), Rejection> {
         let skipped = |skip, retry_after| Err(Rejection::Skipped { skip, retry_after });
         let key = self.functions.find(&submit.function).ok_or(Rejection::NoSuchFunction)?;
         let function = &self.functions[key];
@@ -276,7 +276,7 @@ impl Supervisor {
     pub(super) fn accept(
         &mut self,
         now: Now,
-        (key, serving): (FunctionKey, &Serving),
+        (key, serving): (FunctionKey, &ServingRelease),
         (submit, load_key): (Submit, Option<Version>),
         out: &mut Vec<Action>,
     ) {
@@ -328,7 +328,7 @@ impl Supervisor {
             expires: submit.expires_ms.map(|at| on_mono(now, at)),
             priority: submit.priority,
             number: self.next_number(),
-            stage: Stage::Storing { not_before, end: None },
+            stage: InvocationStage::Storing { not_before, end: None },
             durable,
             order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
             payload,
@@ -371,7 +371,7 @@ impl Supervisor {
         match not_before {
             Some(until) if until > now.mono => {
                 let queue = &mut self.functions[invocation.function].queue;
-                queue.change(invocation, Stage::Delayed { until });
+                queue.change(invocation, InvocationStage::Delayed { until });
                 self.timers.arm(until, Timer::Begin(id));
             }
             _ => self.make_ready(now, id),
@@ -384,7 +384,7 @@ impl Supervisor {
             return;
         };
         let key = invocation.function;
-        self.functions[key].queue.change(invocation, Stage::Ready);
+        self.functions[key].queue.change(invocation, InvocationStage::Ready);
         self.line_up(now, key);
     }
 
@@ -393,7 +393,7 @@ impl Supervisor {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
-        let Stage::Storing { not_before, end } = &invocation.stage else {
+        let InvocationStage::Storing { not_before, end } = &invocation.stage else {
             // One that is not durable runs whether it was stored or not, and a second answer of the ledger is ignored.
             return;
         };
@@ -411,7 +411,7 @@ impl Supervisor {
     /// recorded.
     pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
         let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
-        if !matches!(stage, Some(Stage::Storing { .. })) {
+        if !matches!(stage, Some(InvocationStage::Storing { .. })) {
             return;
         }
         let Some(invocation) = self.remove_invocation(id) else {
@@ -446,7 +446,7 @@ impl Supervisor {
         let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
         if let Some((worker, run)) = oldest {
             let run = run.invocation;
-            return self.ask_to_end(now, (worker, run), Ending::Cancelled(WHY.into()), out);
+            return self.ask_to_end(now, (worker, run), EndCause::Cancelled(WHY.into()), out);
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
         if let Some(oldest) = function
@@ -464,12 +464,15 @@ impl Supervisor {
         self.invocations
             .get(&id)
             .is_some_and(|invocation| match &invocation.stage {
-                Stage::Ready | Stage::Claiming { .. } | Stage::Claimed | Stage::Storing { end: None, .. } => true,
-                Stage::Storing { end: Some(_), .. }
-                | Stage::Delayed { .. }
-                | Stage::Running { .. }
-                | Stage::BackingOff { .. }
-                | Stage::Lost => false,
+                InvocationStage::Ready
+                | InvocationStage::Claiming { .. }
+                | InvocationStage::Claimed
+                | InvocationStage::Storing { end: None, .. } => true,
+                InvocationStage::Storing { end: Some(_), .. }
+                | InvocationStage::Delayed { .. }
+                | InvocationStage::Running { .. }
+                | InvocationStage::BackingOff { .. }
+                | InvocationStage::Lost => false,
             })
     }
 
@@ -480,9 +483,11 @@ impl Supervisor {
             return;
         };
         let end = match &invocation.last {
-            _ if matches!(invocation.stage, Stage::Lost) => End::new(Reason::Interrupted, super::restore::LOST),
-            Some((reason, message)) => End::new(*reason, message.clone()),
-            None => End::new(Reason::Skipped(skip), why),
+            _ if matches!(invocation.stage, InvocationStage::Lost) => {
+                InvocationEnd::new(Reason::Interrupted, super::restore::LOST)
+            }
+            Some((reason, message)) => InvocationEnd::new(*reason, message.clone()),
+            None => InvocationEnd::new(Reason::Skipped(skip), why),
         };
         self.end(now, id, end, out);
     }

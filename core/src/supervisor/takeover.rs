@@ -11,16 +11,16 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::attempt_end::{Done, Ended};
+use super::attempt_end::{EndFacts, EndedAttempt};
 use super::event::{Now, Restored};
-use super::function::{FunctionKey, Presence, Serving};
+use super::function::{FunctionKey, Presence, ServingRelease};
 use super::handover::{AdoptedMember, CallRecord};
-use super::invocation::{Invocation, Stage};
+use super::invocation::{Invocation, InvocationStage};
 use super::rules::Rules;
-use super::run_record::{Origin, RunRecord};
+use super::run_record::{RunOrigin, RunRecord};
 use super::timers::Timer;
-use super::verdict::{CANCELLED_BEFORE, Ending};
-use super::worker::{Phase, Run, Worker, WorkerKind};
+use super::verdict::{CANCELLED_BEFORE, EndCause};
+use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::record::{Accepted, Payload};
 use crate::triggers::cause::Cause;
 use fnd_wire::frame::TermCause;
@@ -72,8 +72,8 @@ pub struct Adopted {
 /// An end that waits until fnd knows whether its function still exists.
 #[derive(Debug)]
 pub(super) struct EarlyEnd {
-    done: Done,
-    ended: Ended,
+    done: EndedAttempt,
+    ended: EndFacts,
 }
 
 impl Supervisor {
@@ -128,7 +128,7 @@ impl Supervisor {
 
     /// Adds an invocation that only an adoption record mentions. Its caller, who waited on a connection, is gone, and
     /// so is its payload.
-    fn insert_adopted(&mut self, now: Now, key: FunctionKey, origin: &Origin) {
+    fn insert_adopted(&mut self, now: Now, key: FunctionKey, origin: &RunOrigin) {
         let number = self.next_number();
         self.insert_invocation(Invocation {
             id: origin.run.invocation,
@@ -145,7 +145,7 @@ impl Supervisor {
             expires: None,
             priority: 0,
             number,
-            stage: Stage::Lost,
+            stage: InvocationStage::Lost,
             durable: false,
             key: None,
             order_key: None,
@@ -163,7 +163,7 @@ impl Supervisor {
     }
 
     /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker. Returns the attempt.
-    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &Origin) -> Run {
+    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &RunOrigin) -> Run {
         let run = origin.run;
         if !self.invocations.contains_key(&run.invocation) {
             self.insert_adopted(now, key, origin);
@@ -172,7 +172,7 @@ impl Supervisor {
             && invocation.attempts <= run.attempt
         {
             let queue = &mut self.functions[invocation.function].queue;
-            queue.change(invocation, Stage::Running { worker });
+            queue.change(invocation, InvocationStage::Running { worker });
             invocation.attempts = run.attempt;
             invocation.polls = run.poll;
             invocation.version = Some(origin.version);
@@ -242,12 +242,12 @@ impl Supervisor {
         } = adopted;
         let key = self.functions.find_or_add(&record.function);
         let ordered = record.run.ending.take();
-        let origin = Origin::new(&record.run, record.version, now, age);
+        let origin = RunOrigin::new(&record.run, record.version, now, age);
         let started = origin.started;
         let mut run = self.go_on(now, (id, key), &origin);
         self.adopt_parent(&record.run, &record.function, out);
         let deadline = origin.deadline(now).map(|deadline| deadline.at);
-        let mut phase = Phase::Busy;
+        let mut phase = WorkerPhase::Busy;
         if let Some((ago, cause)) = termed {
             let at = now.mono.saturating_sub(ago);
             let kill_at = at.saturating_add(record.rules.grace);
@@ -255,12 +255,12 @@ impl Supervisor {
                 (TermCause::Asked, Some(ordered)) => ordered,
                 (cause, _) => ending_of_term(cause, at, (run.timeout_at, deadline)),
             });
-            phase = Phase::Terminating { kill_at };
+            phase = WorkerPhase::Terminating { kill_at };
         }
         if ended {
-            phase = Phase::Over;
+            phase = WorkerPhase::Over;
         }
-        if phase != Phase::Busy {
+        if phase != WorkerPhase::Busy {
             run.timeout_at = None;
         }
         if let Some(at) = run.timeout_at {
@@ -279,7 +279,7 @@ impl Supervisor {
         };
         self.insert_adopted_worker(id, worker);
         // The earlier fnd was killed between the record and its SIGTERM.
-        if let Some(ordered) = ordered.filter(|_| phase == Phase::Busy) {
+        if let Some(ordered) = ordered.filter(|_| phase == WorkerPhase::Busy) {
             self.ask_to_end(now, (id, invocation), ordered, out);
         }
     }
@@ -313,7 +313,12 @@ impl Supervisor {
 
     /// Keeps the end of an adopted worker until the first scan has shown whether its function still exists, since that
     /// decides what follows. Returns an end that need not be kept.
-    pub(super) fn keep_early(&mut self, adopted: bool, done: Done, ended: Ended) -> Option<(Done, Ended)> {
+    pub(super) fn keep_early(
+        &mut self,
+        adopted: bool,
+        done: EndedAttempt,
+        ended: EndFacts,
+    ) -> Option<(EndedAttempt, EndFacts)> {
         let unknown = !matches!(self.functions[done.function].presence, Presence::Serving(_));
         if adopted && unknown && !self.scanned {
             self.early.push(EarlyEnd { done, ended });
@@ -333,8 +338,8 @@ impl Supervisor {
 }
 
 /// Returns the version that a worker of an earlier fnd runs.
-pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<Serving> {
-    Arc::new(Serving {
+pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
+    Arc::new(ServingRelease {
         id: FunctionId(id),
         version,
         load_key,
@@ -345,17 +350,21 @@ pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: C
 
 /// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
 /// has said the reason in the adoption record; only for an older fnd the instant decides.
-fn ending_of_term(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
+fn ending_of_term(
+    cause: TermCause,
+    at: Duration,
+    (timeout, deadline): (Option<Duration>, Option<Duration>),
+) -> EndCause {
     let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
     match cause {
-        TermCause::Stopped => Ending::Stopped,
+        TermCause::Stopped => EndCause::Stopped,
         // The spawner has one limit for both, the earlier one.
         TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
-            Ending::Timeout
+            EndCause::Timeout
         }
-        TermCause::TimeUp => Ending::Deadline,
-        TermCause::Asked if due(timeout) => Ending::Timeout,
-        TermCause::Asked if due(deadline) => Ending::Deadline,
-        TermCause::Asked => Ending::Cancelled(CANCELLED_BEFORE.into()),
+        TermCause::TimeUp => EndCause::Deadline,
+        TermCause::Asked if due(timeout) => EndCause::Timeout,
+        TermCause::Asked if due(deadline) => EndCause::Deadline,
+        TermCause::Asked => EndCause::Cancelled(CANCELLED_BEFORE.into()),
     }
 }

@@ -3,7 +3,7 @@
 use super::event::{Exited, TooLarge};
 use super::rules::{FunctionKind, Rules};
 use super::words;
-use super::worker::{Phase, Run, Worker};
+use super::worker::{Run, Worker, WorkerPhase};
 use crate::outcome::{Reason, Trigger};
 use crate::triggers::cause::Cause;
 use fnd_wire::frame::ExitStatus;
@@ -22,7 +22,7 @@ const STRAGGLERS: &str = "processes that it left in the background were killed w
 /// Why fnd ends an attempt. The adoption record of a worker that is being ended has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Ending {
+pub(super) enum EndCause {
     /// The attempt's timeout was reached.
     Timeout,
     /// The invocation's deadline was reached.
@@ -37,7 +37,7 @@ pub(super) enum Ending {
     NotReady(Option<String>),
 }
 
-impl Ending {
+impl EndCause {
     fn reason(&self) -> Reason {
         match self {
             Self::Timeout => Reason::Timeout,
@@ -94,7 +94,7 @@ pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct AttemptVerdict {
     pub(super) reason: Reason,
     pub(super) message: String,
     pub(super) exit_code: Option<u8>,
@@ -103,10 +103,13 @@ pub(super) struct Verdict {
 
 /// Returns whether fnd ended a worker, so that its exit says nothing.
 fn was_ended(worker: &Worker) -> bool {
-    matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. })
+    matches!(
+        worker.phase,
+        WorkerPhase::Terminating { .. } | WorkerPhase::Killed { .. }
+    )
 }
 
-impl Verdict {
+impl AttemptVerdict {
     /// Returns the verdict of an attempt without an exit of a process.
     pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
         let (reason, message) = match &run.ending {

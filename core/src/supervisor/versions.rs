@@ -3,10 +3,10 @@
 use super::FunctionState;
 use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
-use super::event::{Installed, Now, ReplyTo, Submit};
-use super::function::{FunctionKey, Presence, Serving, StartFailures};
-use super::invocation::Stage;
-use super::pool::Candidate;
+use super::event::{InstalledVersion, Now, ReplyTo, Submit};
+use super::function::{FunctionKey, Presence, ServingRelease, StartFailures};
+use super::invocation::InvocationStage;
+use super::pool::SpareCandidate;
 use super::timers::Timer;
 use crate::outcome::{Skip, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -22,16 +22,16 @@ const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Handles an installed version, which serves from now on. The version that serves already changes nothing.
-    pub(super) fn installed(&mut self, now: Now, installed: Installed, out: &mut Vec<Action>) {
+    pub(super) fn installed(&mut self, now: Now, installed: InstalledVersion, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent | Presence::Building);
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
-        let is_service = |serving: &Serving| serving.rules.kind.is_service();
+        let is_service = |serving: &ServingRelease| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
         let had_error = function.error.take().is_some();
         let name = installed.function.clone();
-        let serving = Arc::new(Serving::of(installed));
+        let serving = Arc::new(ServingRelease::of(installed));
         function.id = Some(serving.id);
         for invocation in function.work.take_unreleased() {
             let function = serving.id;
@@ -54,7 +54,7 @@ impl Supervisor {
                 // The same version was installed again: somebody touched its file, or asked for a reload.
                 self.try_again(key, true);
             } else {
-                function.candidate = Some(Box::new(Candidate::new(serving)));
+                function.candidate = Some(Box::new(SpareCandidate::new(serving)));
             }
             let function = &mut self.functions[key];
             if let Some(candidate) = &mut function.candidate {
@@ -275,12 +275,12 @@ impl Supervisor {
 
     fn is_running(&self, id: InvocationId) -> bool {
         let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
-        matches!(stage, Some(Stage::Running { .. }))
+        matches!(stage, Some(InvocationStage::Running { .. }))
     }
 
     /// Gives up waiting runs of a content that no longer serves: the run by itself belongs to its content, and the new
     /// content has its own.
-    fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
+    fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease, out: &mut Vec<Action>) {
         let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         let has_run = self.functions[key].loaded.contains(&serving.load_key);
         for id in live {
@@ -355,7 +355,7 @@ impl Supervisor {
     }
 
     /// Counts a worker that could not be started, and delays the next start if there were too many.
-    pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
+    pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease) {
         let function = &mut self.functions[key];
         // Failures of a version that has been replaced meanwhile do not count.
         if function

@@ -2,8 +2,8 @@
 
 use super::action::Rejection;
 use super::event::LastAttempt;
-use super::function::{Function, FunctionKey};
-use super::worker::{Phase, WorkerKind};
+use super::function::{FunctionKey, SupervisedFunction};
+use super::worker::{WorkerKind, WorkerPhase};
 use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
@@ -129,10 +129,13 @@ impl Supervisor {
         worker: Option<WorkerId>,
     ) -> impl Iterator<Item = (WorkerId, &FunctionName, &'static str)> {
         let word = |phase| match phase {
-            Phase::Starting | Phase::Loading { .. } => "starting",
-            Phase::Idle { .. } => "idle",
-            Phase::Busy => "busy",
-            Phase::Leaving { .. } | Phase::Terminating { .. } | Phase::Killed { .. } | Phase::Over => "ending",
+            WorkerPhase::Starting | WorkerPhase::Loading { .. } => "starting",
+            WorkerPhase::Idle { .. } => "idle",
+            WorkerPhase::Busy => "busy",
+            WorkerPhase::Leaving { .. }
+            | WorkerPhase::Terminating { .. }
+            | WorkerPhase::Killed { .. }
+            | WorkerPhase::Over => "ending",
         };
         let from = worker.map_or(Bound::Unbounded, Bound::Excluded);
         let workers = self.workers.range((from, Bound::Unbounded));
@@ -223,14 +226,14 @@ impl Supervisor {
         !self.phase.is_serving()
     }
 
-    fn up_since_ms(&self, function: &Function) -> Option<u64> {
+    fn up_since_ms(&self, function: &SupervisedFunction) -> Option<u64> {
         let workers = function.work.running.iter().filter_map(|id| self.workers.get(id));
         let ready = workers.filter(|worker| matches!(&worker.kind, WorkerKind::Service(readiness) if readiness.ready));
         ready.map(|worker| worker.started.unix_ms).min()
     }
 
     fn view(&self, key: FunctionKey) -> FunctionView<'_> {
-        let function: &Function = &self.functions[key];
+        let function: &SupervisedFunction = &self.functions[key];
         let serving = function.serving();
         let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
         FunctionView {
@@ -260,7 +263,7 @@ impl Supervisor {
     }
 }
 
-fn counts(function: &Function) -> Option<CanaryCounts> {
+fn counts(function: &SupervisedFunction) -> Option<CanaryCounts> {
     function.canary.as_ref().map(|canary| CanaryCounts {
         version: canary.serving.version,
         attempts: canary.attempts,

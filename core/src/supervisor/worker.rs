@@ -13,11 +13,11 @@
 use super::Supervisor;
 use super::action::{Action, Answer, Notice};
 use super::event::Now;
-use super::function::{FunctionKey, Serving};
-use super::pool::Member;
+use super::function::{FunctionKey, ServingRelease};
+use super::pool::HandlerWorker;
 use super::rules::FunctionKind;
 use super::timers::Timer;
-use super::verdict::Ending;
+use super::verdict::EndCause;
 use crate::outcome::Class;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub(super) const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
 pub(super) struct Worker {
     pub(super) function: FunctionKey,
     /// The version that was started, whatever is installed meanwhile.
-    pub(super) serving: Arc<Serving>,
+    pub(super) serving: Arc<ServingRelease>,
     pub(super) started: Now,
-    pub(super) phase: Phase,
+    pub(super) phase: WorkerPhase,
     /// Whether an earlier fnd started the worker.
     pub(super) adopted: bool,
     /// When the worker ended, if its end is reported later.
@@ -49,7 +49,7 @@ pub(super) enum WorkerKind {
     /// One attempt of a script.
     Script,
     /// Calls of a handler or requests to an HTTP program, as a member of the function's pool.
-    Member(Box<Member>),
+    Member(Box<HandlerWorker>),
     /// One run of a service.
     Service(Readiness),
 }
@@ -91,14 +91,14 @@ pub(super) struct Run {
     /// while others go on.
     pub(super) timeout_at: Option<Duration>,
     /// Why fnd ends the attempt; absent if it does not.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<EndCause>,
     /// For a call: its number, and whether an invocation waited for its worker to start.
     pub(super) call: Option<(u64, bool)>,
 }
 
 /// State of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum WorkerPhase {
     /// The spawner was asked to start it.
     Starting,
     /// The process exists; its code is not loaded.
@@ -117,7 +117,7 @@ pub(super) enum Phase {
     Over,
 }
 
-impl Phase {
+impl WorkerPhase {
     /// Returns when the phase's time is over; absent for a phase without a timer.
     pub(super) fn timer(self) -> Option<Duration> {
         match self {
@@ -142,7 +142,7 @@ impl Worker {
     }
 
     /// Returns the state of a pool's member; absent for other workers.
-    pub(super) fn member(&self) -> Option<&Member> {
+    pub(super) fn member(&self) -> Option<&HandlerWorker> {
         match &self.kind {
             WorkerKind::Member(member) => Some(member),
             WorkerKind::Script | WorkerKind::Service(_) => None,
@@ -150,7 +150,7 @@ impl Worker {
     }
 
     /// Returns the state of a pool's member; absent for other workers.
-    pub(super) fn member_mut(&mut self) -> Option<&mut Member> {
+    pub(super) fn member_mut(&mut self) -> Option<&mut HandlerWorker> {
         match &mut self.kind {
             WorkerKind::Member(member) => Some(member),
             WorkerKind::Script | WorkerKind::Service(_) => None,
@@ -164,7 +164,7 @@ impl Supervisor {
         // The spawner was lost meanwhile.
         let Some(worker) = self.workers.get(&id) else { return };
         // The start was reported before.
-        if worker.phase != Phase::Starting {
+        if worker.phase != WorkerPhase::Starting {
             return;
         }
         let (key, is_member) = (worker.function, worker.member().is_some());
@@ -177,7 +177,7 @@ impl Supervisor {
         } else if is_member {
             self.member_spawned(now, id, out);
         } else {
-            self.enter(id, Phase::Busy);
+            self.enter(id, WorkerPhase::Busy);
         }
         match self.workers.get(&id).map(|worker| &worker.kind) {
             Some(WorkerKind::Script) => self.spawn_worked(now, key, out),
@@ -188,7 +188,7 @@ impl Supervisor {
     }
 
     /// Changes a worker's phase and arms its timer.
-    pub(super) fn enter(&mut self, id: WorkerId, phase: Phase) {
+    pub(super) fn enter(&mut self, id: WorkerId, phase: WorkerPhase) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -206,10 +206,14 @@ impl Supervisor {
         &mut self,
         now: Now,
         (id, invocation): (WorkerId, InvocationId),
-        ending: Ending,
+        ending: EndCause,
         out: &mut Vec<Action>,
     ) {
-        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.phase != Phase::Over) else {
+        let Some(worker) = self
+            .workers
+            .get_mut(&id)
+            .filter(|worker| worker.phase != WorkerPhase::Over)
+        else {
             return;
         };
         let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
@@ -217,7 +221,7 @@ impl Supervisor {
         };
         let first = run.ending.is_none();
         // The first reason stays, unless somebody cancels the whole invocation.
-        if first || matches!(ending, Ending::Cancelled(_)) {
+        if first || matches!(ending, EndCause::Cancelled(_)) {
             run.ending = Some(ending);
         }
         // Later the timer is that of the grace.
@@ -225,8 +229,8 @@ impl Supervisor {
             self.timers.disarm(at, Timer::Attempt(id, invocation));
         }
         // A worker that starts gets its SIGTERM once it is started, one that is ending has it. An idle one has no attempt.
-        if first && matches!(worker.phase, Phase::Busy | Phase::Leaving { .. }) {
-            let others_go_on = worker.phase == Phase::Busy && worker.runs.iter().any(|run| run.ending.is_none());
+        if first && matches!(worker.phase, WorkerPhase::Busy | WorkerPhase::Leaving { .. }) {
+            let others_go_on = worker.phase == WorkerPhase::Busy && worker.runs.iter().any(|run| run.ending.is_none());
             if others_go_on {
                 self.end_one_call(now, (id, invocation), out);
             } else {
@@ -240,7 +244,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get(&id) else { return };
         let kill_at = now.mono.saturating_add(worker.serving.rules.grace);
         out.push(Action::Term(id));
-        self.enter(id, Phase::Terminating { kill_at });
+        self.enter(id, WorkerPhase::Terminating { kill_at });
         self.out_of_service(id);
     }
 
@@ -248,7 +252,7 @@ impl Supervisor {
     pub(super) fn kill(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         out.push(Action::Kill(id));
         let report_at = Some(now.mono.saturating_add(UNKILLABLE_AFTER));
-        self.enter(id, Phase::Killed { report_at });
+        self.enter(id, WorkerPhase::Killed { report_at });
         self.out_of_service(id);
     }
 
@@ -259,14 +263,14 @@ impl Supervisor {
         if run.ending.is_some() {
             return self.call_overdue(now, (id, invocation), out);
         }
-        let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
+        let message = EndCause::Timeout.words(&worker.serving.rules, run.timeout);
         let retry = &worker.serving.rules.retry;
         let is_retried = retry.on.contains(&Class::Timeout)
             && self
                 .invocations
                 .get(&invocation)
                 .is_some_and(|invocation| invocation.retries() < retry.retries);
-        self.ask_to_end(now, (id, invocation), Ending::Timeout, out);
+        self.ask_to_end(now, (id, invocation), EndCause::Timeout, out);
         // Else its callers wait for the retry, as after any other failure.
         if !is_retried {
             self.reply_timed_out(invocation, &message, out);
@@ -278,17 +282,17 @@ impl Supervisor {
     pub(super) fn worker_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         match worker.phase {
-            Phase::Loading { .. } => self.not_ready(now, id, out),
-            Phase::Idle { .. } => self.idle_due(now, id, out),
-            Phase::Leaving { .. } => self.terminate(now, id, out),
-            Phase::Terminating { .. } => self.kill(now, id, out),
-            Phase::Killed { .. } => {
+            WorkerPhase::Loading { .. } => self.not_ready(now, id, out),
+            WorkerPhase::Idle { .. } => self.idle_due(now, id, out),
+            WorkerPhase::Leaving { .. } => self.terminate(now, id, out),
+            WorkerPhase::Terminating { .. } => self.kill(now, id, out),
+            WorkerPhase::Killed { .. } => {
                 let function = self.functions[worker.function].name.clone();
                 out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
-                self.enter(id, Phase::Killed { report_at: None });
+                self.enter(id, WorkerPhase::Killed { report_at: None });
             }
             // These phases have no timer.
-            Phase::Starting | Phase::Busy | Phase::Over => {}
+            WorkerPhase::Starting | WorkerPhase::Busy | WorkerPhase::Over => {}
         }
     }
 

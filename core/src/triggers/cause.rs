@@ -1,7 +1,7 @@
 //! What made a trigger run a function, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
-use super::alerts::Word;
+use super::alerts::AlertCondition;
 use super::event::Attributes;
 use crate::instant;
 use base64::Engine as _;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// A slot of a schedule.
-    Schedule(Slots),
+    Schedule(CauseSlots),
     /// An event that the function subscribes to.
     Event(EventCause),
     /// Files of a directory that the function watches.
@@ -106,7 +106,7 @@ pub struct CallCause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AlertCause {
     /// The word of the change.
-    pub alert: Word,
+    pub alert: AlertCondition,
     /// The function that has changed; absent: the node.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
@@ -115,7 +115,8 @@ pub struct AlertCause {
 
 /// The slots of a schedule that one invocation stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Slots {
+#[schemars(rename = "Slots")]
+pub struct CauseSlots {
     /// The latest of the slots.
     #[schemars(extend("format" = "date-time"))]
     pub scheduled_at: String,
@@ -127,7 +128,7 @@ pub struct Slots {
     pub first: Option<String>,
 }
 
-impl Slots {
+impl CauseSlots {
     /// Returns `slots` slots from `first_ms` to `last_ms`, both in Unix milliseconds.
     #[must_use]
     pub fn new(first_ms: u64, last_ms: u64, slots: u64) -> Self {

@@ -16,7 +16,7 @@ pub const MAX_BYTES: usize = RECORD * MAX_REPLAYS * 4;
 
 /// A change of what is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
+pub enum ReplayRecord {
     /// A request was admitted.
     Admitted(ReplayKey),
     /// An admitted request was refused after all.
@@ -27,7 +27,7 @@ pub enum Record {
 
 /// The content of a file.
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct ReplayFileContent {
     /// What is remembered.
     pub replays: Replays,
     /// Records that were skipped, and 1 for a torn end or a foreign beginning.
@@ -38,7 +38,7 @@ pub struct Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newer;
 
-impl Record {
+impl ReplayRecord {
     /// Returns the bytes of the record: checksum, kind, end and digest.
     #[must_use]
     pub fn bytes(&self) -> [u8; RECORD] {
@@ -78,9 +78,9 @@ impl Record {
 #[must_use]
 pub fn write(replays: &Replays) -> Vec<u8> {
     let mut bytes = HEADER.to_vec();
-    bytes.extend(Record::Dropped(replays.dropped_s()).bytes());
+    bytes.extend(ReplayRecord::Dropped(replays.dropped_s()).bytes());
     for key in replays.keys() {
-        bytes.extend(Record::Admitted(key).bytes());
+        bytes.extend(ReplayRecord::Admitted(key).bytes());
     }
     bytes
 }
@@ -89,8 +89,8 @@ pub fn write(replays: &Replays) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Newer`].
-pub fn read(bytes: &[u8]) -> Result<Content, Newer> {
-    let mut content = Content::default();
+pub fn read(bytes: &[u8]) -> Result<ReplayFileContent, Newer> {
+    let mut content = ReplayFileContent::default();
     let (records, torn) = bytes.as_chunks::<RECORD>();
     content.skipped += usize::from(!torn.is_empty());
     let Some((header, records)) = records.split_first() else {
@@ -104,11 +104,11 @@ pub fn read(bytes: &[u8]) -> Result<Content, Newer> {
         content.skipped += 1;
     }
     for record in records {
-        match Record::read(record) {
-            Some(Record::Admitted(key)) if content.replays.len() < MAX_REPLAYS => content.replays.restore(key),
-            Some(Record::Forgotten(key)) => content.replays.forget(&key.digest),
-            Some(Record::Dropped(until_s)) => content.replays.restore_dropped(until_s),
-            Some(Record::Admitted(_)) | None => content.skipped += 1,
+        match ReplayRecord::read(record) {
+            Some(ReplayRecord::Admitted(key)) if content.replays.len() < MAX_REPLAYS => content.replays.restore(key),
+            Some(ReplayRecord::Forgotten(key)) => content.replays.forget(&key.digest),
+            Some(ReplayRecord::Dropped(until_s)) => content.replays.restore_dropped(until_s),
+            Some(ReplayRecord::Admitted(_)) | None => content.skipped += 1,
         }
     }
     Ok(content)
@@ -153,9 +153,9 @@ mod tests {
         let mut bytes = file();
         assert_eq!(remembered(&bytes), (vec![key(1), key(2), key(3)], 900, 0));
         for record in [
-            Record::Admitted(key(4)),
-            Record::Forgotten(key(2)),
-            Record::Dropped(950),
+            ReplayRecord::Admitted(key(4)),
+            ReplayRecord::Forgotten(key(2)),
+            ReplayRecord::Dropped(950),
         ] {
             bytes.extend(record.bytes());
         }

@@ -6,8 +6,8 @@ use super::text::distance;
 use super::{Context, Parameters, function_path};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, parse};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone, parse};
 use fnd_core::api::{AuditEntry, AuditList};
 use jiff::Timestamp;
 
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     if let Some(function) = &args.function {
         function_path(function)?;
@@ -101,13 +101,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the table. Its first column is what `-o name` prints.
-fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> Table {
+fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> TextTable {
     let wide = out.format == Format::Wide;
     let mut header = vec!["VERB", "FUNCTION", "USER", "WHEN", "RESULT", "N"];
     if wide {
         header.extend(["TIME", "RUN", "UID", "PID", "PROGRAM", "TOOK"]);
     }
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     for entry in entries {
         let result = match (entry.status, &entry.code) {
             (Some(status), Some(code)) => format!("{status} {code}"),

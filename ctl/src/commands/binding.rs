@@ -3,9 +3,9 @@
 
 use super::Context;
 use super::secret::{users, values};
-use crate::exit::{Exit, Failure};
-use crate::local::Places;
-use crate::output::{Output, Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
+use crate::output::{Output, TextTable, Tone};
 use clap::Subcommand;
 use fnd_wire::trust::is_secret;
 use serde::{Deserialize, Serialize};
@@ -34,11 +34,11 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<BindingVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BindingVerb {
     /// List service bindings, and the functions that use them; never values.
     #[command(alias = "ls")]
     List,
@@ -65,11 +65,11 @@ enum What {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct BindingList {
-    bindings: Vec<Listed>,
+    bindings: Vec<ListedBinding>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Listed {
+struct ListedBinding {
     name: String,
     /// Absent: a function names the binding, but there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ struct Listed {
 
 /// What was stored or removed, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Changed {
+struct ChangedBinding {
     name: String,
     directory: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,25 +92,25 @@ struct Changed {
 ///
 /// # Errors
 /// The binding can't be stored, or there is one already.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let config = match args.config {
         Some(config) => std::path::absolute(&config).unwrap_or(config),
-        None => Places::of(context.user)?.config,
+        None => LocalPlaces::of(context.user)?.config,
     };
     let all = config.with_file_name("bindings");
-    match args.what.unwrap_or(What::List) {
-        What::List => list(context, &all).await,
-        What::New { name, entries, force } => {
+    match args.what.unwrap_or(BindingVerb::List) {
+        BindingVerb::List => list(context, &all).await,
+        BindingVerb::New { name, entries, force } => {
             let dir = checked(&all, &name)?;
             let entries = entries.iter().map(|entry| read(entry)).collect::<Result<Vec<_>, _>>()?;
             store(&all, &dir, &entries, force)?;
             report(context, &name, &dir, "is stored").await
         }
-        What::Rm { name } => {
+        BindingVerb::Rm { name } => {
             let dir = checked(&all, &name)?;
             fs::remove_dir_all(&dir).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
-                    Failure::new(Exit::NoSuchThing, format!("there is no service binding `{name}`"))
+                    CommandFailure::new(Exit::NoSuchThing, format!("there is no service binding `{name}`"))
                 }
                 _ => failed(&error, "remove", &dir),
             })?;
@@ -119,44 +119,46 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
 }
 
-fn checked(all: &Path, name: &str) -> Result<PathBuf, Failure> {
+fn checked(all: &Path, name: &str) -> Result<PathBuf, CommandFailure> {
     if is_secret(name) {
         return Ok(all.join(name));
     }
     let help = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin with a dot";
-    Err(Failure::usage(format!("a service binding can't have the name `{name}`")).help(help))
+    Err(CommandFailure::usage(format!("a service binding can't have the name `{name}`")).help(help))
 }
 
 /// Reads an entry from an argument, or from where the argument says.
-fn read(entry: &str) -> Result<(String, Vec<u8>), Failure> {
+fn read(entry: &str) -> Result<(String, Vec<u8>), CommandFailure> {
     let Some((key, value)) = entry.split_once('=').filter(|(key, _)| is_secret(key)) else {
         let help = "an entry is KEY=VALUE, KEY=@FILE or KEY=-";
-        return Err(Failure::usage(format!("`{entry}` is not an entry")).help(help));
+        return Err(CommandFailure::usage(format!("`{entry}` is not an entry")).help(help));
     };
     let value = match value {
         "-" => values::given(None)?.to_vec(),
         _ if value.starts_with('@') => values::given(Some(Path::new(&value[1..])))?.to_vec(),
-        "" => return Err(Failure::usage(format!("the entry `{key}` has no value"))),
+        "" => return Err(CommandFailure::usage(format!("the entry `{key}` has no value"))),
         _ if PLAIN.contains(&key) => value.as_bytes().to_vec(),
         _ => {
             let message = format!("`{key}` may be a secret, and every user of the machine can see arguments");
             let help = format!("write `{key}=-` and pass the value on standard input, or `{key}=@FILE`");
-            return Err(Failure::usage(message).help(help));
+            return Err(CommandFailure::usage(message).help(help));
         }
     };
     Ok((key.to_owned(), value))
 }
 
 /// Stores entries: a new binding is complete or not there, and so is each entry.
-fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> Result<(), Failure> {
+fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> Result<(), CommandFailure> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     if dir.exists() && !force {
         let message = format!("there is a service binding `{name}` already");
-        return Err(Failure::usage(message).help("--force changes the entries that you name, and keeps the others"));
+        return Err(
+            CommandFailure::usage(message).help("--force changes the entries that you name, and keeps the others")
+        );
     }
     if !dir.join("type").exists() && entries.iter().all(|(key, _)| key != "type") {
         let help = "name the kind of service, such as type=postgresql";
-        return Err(Failure::usage("every service binding has an entry `type`").help(help));
+        return Err(CommandFailure::usage("every service binding has an entry `type`").help(help));
     }
     let write = |dir: &Path| {
         for (key, value) in entries {
@@ -190,20 +192,20 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
 }
 
 /// Has fnd read the bindings again, and prints what happened.
-async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result<Exit, Failure> {
+async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result<Exit, CommandFailure> {
     // fnd may not run; it reads the binding when it starts.
     let reloaded = context.client.post("/v1/reload").await;
     let users = match &reloaded {
         Ok(_) => users::of_all(context, users::bindings).await.ok(),
         Err(_) => None,
     };
-    let changed = Changed {
+    let changed = ChangedBinding {
         name: name.to_owned(),
         directory: dir.display().to_string(),
         used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
     };
     let body = serde_json::to_vec(&changed).unwrap_or_default(); // its keys are text
-    context.out.document(&body, |changed: &Changed, out: &Output| {
+    context.out.document(&body, |changed: &ChangedBinding, out: &Output| {
         out.remark(&format!("`{}` {what}", changed.directory))?;
         out.remark(&match (&changed.used_by, &reloaded) {
             (None, Err(failure)) => format!("fnd was not asked to read it: {}", failure.message),
@@ -215,9 +217,9 @@ async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result
     Ok(Exit::Fine)
 }
 
-async fn list(context: &Context, all: &Path) -> Result<Exit, Failure> {
+async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
     let users = users::of_all(context, users::bindings).await.ok();
-    let mut found: BTreeMap<String, Listed> = BTreeMap::new();
+    let mut found: BTreeMap<String, ListedBinding> = BTreeMap::new();
     let used_by = |name: &str| users.as_ref().map(|users| users.get(name).cloned().unwrap_or_default());
     let there = match fs::read_dir(all) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -229,7 +231,7 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, Failure> {
             .ok()
             .map(|kind| kind.trim().to_owned());
         let entries = fs::read_dir(&dir).map(names).unwrap_or_default();
-        let listed = Listed {
+        let listed = ListedBinding {
             name: name.clone(),
             r#type: kind,
             entries,
@@ -242,7 +244,7 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, Failure> {
     };
     let body = serde_json::to_vec(&list).unwrap_or_default(); // its keys are text
     context.out.document(&body, |list: &BindingList, out: &Output| {
-        let mut table = Table::new(&["BINDING", "TYPE", "ENTRIES", "USED BY"]);
+        let mut table = TextTable::new(&["BINDING", "TYPE", "ENTRIES", "USED BY"]);
         for binding in &list.bindings {
             let tone = if binding.r#type.is_some() {
                 Tone::Plain
@@ -274,11 +276,13 @@ fn names(entries: fs::ReadDir) -> Vec<String> {
     found
 }
 
-fn failed(error: &io::Error, what: &str, path: &Path) -> Failure {
+fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
     let message = format!("failed to {what} `{}`: {error}", path.display());
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message).help("run it as root, with sudo"),
-        _ => Failure::new(Exit::FunctionFailed, message),
+        io::ErrorKind::PermissionDenied => {
+            CommandFailure::new(Exit::NotAllowed, message).help("run it as root, with sudo")
+        }
+        _ => CommandFailure::new(Exit::FunctionFailed, message),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Context, Parameters, function_path};
 use crate::candidates;
 use crate::client::Reply;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, LogLine};
 use jiff::Timestamp;
 
@@ -40,7 +40,7 @@ async fn watch(context: &Context) {
 ///
 /// # Errors
 /// They cannot be installed, there is no such function, or the daemon cannot be reached.
-pub(super) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, Failure> {
+pub(super) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, CommandFailure> {
     let clean = if clean { "?clean=1" } else { "" };
     let path = format!("{}/build{clean}", function_path(function)?);
     watched(context, context.client.post(&path)).await
@@ -60,7 +60,7 @@ pub(super) async fn watched<T>(context: &Context, answer: impl Future<Output = T
 ///
 /// # Errors
 /// Its dependencies cannot be installed, there is no such function, or the daemon cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let reply = built(context, &args.function, args.clean).await?;
     context.out.document(&reply.body, |detail: &FunctionDetail, out| {
         let function = &detail.status.function;

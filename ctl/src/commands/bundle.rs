@@ -6,7 +6,7 @@
 use super::Context;
 use super::backup::failed;
 use super::doctor::{self, program};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::json::visit_members;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// An archive that was made.
 #[derive(Debug, Serialize, Deserialize)]
-struct Made {
+struct MadeBundle {
     /// The archive.
     file: String,
     /// The files in it.
@@ -49,7 +49,7 @@ struct Made {
 ///
 /// # Errors
 /// The file exists already, or cannot be written. A part that cannot be read is left out and reported.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = args.file.unwrap_or_else(|| {
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         PathBuf::from(format!("fnd-bundle-{now}.tar"))
@@ -68,13 +68,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let written = archive.into_inner().and_then(|file| file.sync_all());
     written.map_err(|error| failed("write", &path, &error))?;
-    let made = Made {
+    let made = MadeBundle {
         file: path.display().to_string(),
         files: parts.into_iter().map(|(name, _)| name).collect(),
         left_out,
     };
     let body = serde_json::to_vec(&made).unwrap_or_default(); // texts
-    context.out.document(&body, |made: &Made, out| {
+    context.out.document(&body, |made: &MadeBundle, out| {
         made.left_out
             .iter()
             .for_each(|what| out.aside(&format!("left out: {what}")));
@@ -136,7 +136,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
 }
 
 /// Returns an answer, line by line, with the secret members hidden.
-async fn all(lines: &mut crate::client::Pieces) -> Result<Vec<u8>, String> {
+async fn all(lines: &mut crate::client::BodyPieces) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(line) = lines.line().await.map_err(|failure| failure.message)? {
         match serde_json::from_slice::<Value>(&line) {

@@ -4,7 +4,7 @@ use super::text::distance;
 use super::{Context, function_path, releases};
 use crate::candidates;
 use crate::client::request;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use fnd_core::api::{CanaryView, ReleaseChanged};
 use fnd_core::release::{ReleaseState, short};
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// There is no canary, none can be, or the daemon cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let Args { function, .. } = &args;
     let path = function_path(function)?;
     let reply = if let Some(percent) = args.percent {
@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn show(context: &Context, function: &str) -> Result<Exit, Failure> {
+async fn show(context: &Context, function: &str) -> Result<Exit, CommandFailure> {
     let list = releases::of(context, function).await?;
     let body = serde_json::to_vec(&list.canary).unwrap_or_default(); // texts and numbers only
     context
@@ -85,7 +85,7 @@ async fn show(context: &Context, function: &str) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn print(function: &str, canary: &CanaryView, out: &Output) -> Result<(), Failure> {
+fn print(function: &str, canary: &CanaryView, out: &Output) -> Result<(), CommandFailure> {
     let now = Timestamp::now();
     let (name, percent) = (short(canary.version), canary.percent);
     let since = match &canary.since {

@@ -1,13 +1,13 @@
 //! `fndctl cancel ID`: requests the end of runs.
 
-use super::filter::{Filter, Wanted};
+use super::filter::{Filter, RunFilter};
 use super::names::expand;
 use super::runs::{find, newest};
 use super::{Context, function_path, invocation_path};
 use crate::candidates;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{Changed, InvocationList};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,12 @@ pub(crate) struct Args {
 }
 
 /// The states of runs that have not ended. Waiting runs come first: else one starts when a running one ends.
-const UNFINISHED: [State; 4] = [State::Queued, State::Waiting, State::Polling, State::Running];
+const UNFINISHED: [RunState; 4] = [
+    RunState::Queued,
+    RunState::Waiting,
+    RunState::Polling,
+    RunState::Running,
+];
 
 /// A run whose end was requested, in the form of `-o json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,7 +52,7 @@ struct Cancelled {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let ids = ids(context, &args).await?;
     if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
         let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
@@ -78,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the whole ids of the runs that the command line names.
-async fn ids(context: &Context, args: &Args) -> Result<Vec<String>, Failure> {
+async fn ids(context: &Context, args: &Args) -> Result<Vec<String>, CommandFailure> {
     if let Some(function) = &args.last {
         return Ok(vec![newest(context, function.as_deref()).await?]);
     }
@@ -90,7 +95,7 @@ async fn ids(context: &Context, args: &Args) -> Result<Vec<String>, Failure> {
 }
 
 /// Returns the ids of all runs of functions that have not ended.
-async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, Failure> {
+async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, CommandFailure> {
     let now = Timestamp::now();
     let mut ids = Vec::new();
     for function in expand(context, typed).await? {
@@ -102,7 +107,7 @@ async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, 
                 limit: Some(u32::MAX),
                 ..Filter::default()
             };
-            let runs = Wanted::new(&filter, now)?
+            let runs = RunFilter::new(&filter, now)?
                 .all(context, "/v1/invocations", |page: InvocationList| {
                     (page.invocations, page.next)
                 })

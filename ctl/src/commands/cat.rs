@@ -1,11 +1,11 @@
 //! `fndctl cat F`: the code and the manifest of a function, with their paths.
 
 use super::Context;
-use super::source::{Source, refused};
+use super::source::{FunctionSource, refused};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use fnd_manifest::check::{Disk, Files as _};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::regular_file;
 use fnd_wire::archive;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// There is no such function, or its files cannot be read.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let source = Source::of(context, &args.function, "cat").await?;
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    let source = FunctionSource::of(context, &args.function, "cat").await?;
     let asked = ("cat", args.function.as_str());
     let paths = source
         .files()
@@ -107,7 +107,7 @@ fn listed(path: &Path, format: archive::Format) -> String {
     }
 }
 
-fn show(context: &Context, bytes: &[u8]) -> Result<(), Failure> {
+fn show(context: &Context, bytes: &[u8]) -> Result<(), CommandFailure> {
     if std::str::from_utf8(bytes).is_err() {
         let size = super::text::size(u64::try_from(bytes.len()).ok());
         return context.out.line(&format!("(no text: {size})"));

@@ -1,7 +1,7 @@
 //! `fndctl completion SHELL`: the script that completes verbs, options, functions and runs. It calls fndctl for them.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use clap_complete::Shell;
 
 /// Options.
@@ -19,9 +19,9 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let script = crate::completion(&args.shell.to_string());
-    let script = script.map_err(|error| Failure::usage(format!("no completion for {}: {error}", args.shell)))?;
+    let script = script.map_err(|error| CommandFailure::usage(format!("no completion for {}: {error}", args.shell)))?;
     context.out.raw(&script)?;
     Ok(Exit::Fine)
 }

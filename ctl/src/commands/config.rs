@@ -1,7 +1,7 @@
 //! `fndctl config`: the effective configuration, one key on each line.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::escape;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) struct Args {}
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/config").await?;
     context.out.document(&reply.body, |config: &Value, out| {
         flat(config).iter().try_for_each(|line| out.line(&escape(line, false)))

@@ -1,14 +1,14 @@
 //! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
 
-use super::filter::{Filter, Wanted};
+use super::filter::{Filter, RunFilter};
 use super::runs::{end_of_id, only, short};
 use super::text::{distance, size};
 use super::{Context, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
 use crate::client::request;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, escape};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone, escape};
 use clap::Subcommand;
 use fnd_core::api::{Changed, DeadLetter, DeadLetterList, InvocationView, LogLine, LogList, Queued};
 use fnd_wire::ids::InvocationId;
@@ -33,11 +33,11 @@ use std::time::Duration;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<DeadLetterVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum DeadLetterVerb {
     /// List dead letters, newest first.
     #[command(alias = "ls")]
     List(Filter),
@@ -82,7 +82,10 @@ struct Which {
 impl Args {
     /// Returns whether nothing is changed.
     pub(crate) fn only_reads(&self) -> bool {
-        matches!(self.what, None | Some(What::List(_) | What::Show(_)))
+        matches!(
+            self.what,
+            None | Some(DeadLetterVerb::List(_) | DeadLetterVerb::Show(_))
+        )
     }
 }
 
@@ -95,17 +98,17 @@ const PATIENCE: u32 = 60;
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    match args.what.unwrap_or(What::List(Filter::default())) {
-        What::List(filter) => list(context, &filter).await,
-        What::Show(one) => show(context, &one).await,
-        What::Redrive(which) => redrive(context, which).await,
-        What::Drop(which) => discard(context, which).await,
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    match args.what.unwrap_or(DeadLetterVerb::List(Filter::default())) {
+        DeadLetterVerb::List(filter) => list(context, &filter).await,
+        DeadLetterVerb::Show(one) => show(context, &one).await,
+        DeadLetterVerb::Redrive(which) => redrive(context, which).await,
+        DeadLetterVerb::Drop(which) => discard(context, which).await,
     }
 }
 
-async fn find(context: &Context, filter: &Filter, now: Timestamp) -> Result<DeadLetterList, Failure> {
-    let mut wanted = Wanted::new(filter, now)?;
+async fn find(context: &Context, filter: &Filter, now: Timestamp) -> Result<DeadLetterList, CommandFailure> {
+    let mut wanted = RunFilter::new(filter, now)?;
     let found = wanted.all(context, "/v1/dead-letters", |page: DeadLetterList| {
         (page.dead_letters, page.next)
     });
@@ -115,7 +118,7 @@ async fn find(context: &Context, filter: &Filter, now: Timestamp) -> Result<Dead
     })
 }
 
-async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
+async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let found = find(context, filter, now).await?;
     let body = serde_json::to_vec(&found).unwrap_or_default(); // as it was read
@@ -124,7 +127,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
         if out.format == Format::Wide {
             header.extend(["TRIGGER", "MESSAGE"]);
         }
-        let mut table = Table::new(&header);
+        let mut table = TextTable::new(&header);
         for letter in &list.dead_letters {
             let run = &letter.invocation;
             let mut cells = vec![
@@ -172,14 +175,14 @@ fn payload(letter: &DeadLetter, most: usize) -> String {
 
 /// A dead letter with its last output, in the form of `-o json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Shown {
+struct ShownDeadLetter {
     #[serde(flatten)]
     letter: DeadLetter,
     /// The last lines.
     output: Vec<LogLine>,
 }
 
-async fn show(context: &Context, typed: &One) -> Result<Exit, Failure> {
+async fn show(context: &Context, typed: &One) -> Result<Exit, CommandFailure> {
     let id = match (&typed.id, &typed.last) {
         (Some(id), _) => match InvocationId::parse(id) {
             Some(id) => id.to_string(),
@@ -189,11 +192,11 @@ async fn show(context: &Context, typed: &One) -> Result<Exit, Failure> {
     };
     let run = invocation_path(&id);
     let reply = context.client.get(&letter_path(&id)).await?;
-    let unreadable = |error| Failure::usage(format!("failed to read fnd's answer: {error}"));
+    let unreadable = |error| CommandFailure::usage(format!("failed to read fnd's answer: {error}"));
     let letter: DeadLetter = serde_json::from_slice(&reply.body).map_err(unreadable)?;
     let reply = context.client.get(&format!("{run}/logs?limit={LINES}")).await?;
     let output: LogList = serde_json::from_slice(&reply.body).map_err(unreadable)?;
-    let shown = Shown {
+    let shown = ShownDeadLetter {
         letter,
         output: output.lines,
     };
@@ -202,7 +205,7 @@ async fn show(context: &Context, typed: &One) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn one(shown: &Shown, out: &Output) -> Result<(), Failure> {
+fn one(shown: &ShownDeadLetter, out: &Output) -> Result<(), CommandFailure> {
     let run = &shown.letter.invocation;
     let reason = run.reason.map_or("-".to_owned(), |reason| reason.to_string());
     for (name, value) in [
@@ -240,7 +243,7 @@ fn letter_path(id: &str) -> String {
 }
 
 /// Returns all dead letters, newest first.
-async fn all(context: &Context) -> Result<Vec<DeadLetter>, Failure> {
+async fn all(context: &Context) -> Result<Vec<DeadLetter>, CommandFailure> {
     let everything = Filter {
         limit: Some(u32::MAX),
         ..Filter::default()
@@ -249,13 +252,13 @@ async fn all(context: &Context) -> Result<Vec<DeadLetter>, Failure> {
 }
 
 /// Returns the whole id of the only dead letter whose id ends as typed.
-fn choose(typed: &str, letters: &[DeadLetter]) -> Result<String, Failure> {
+fn choose(typed: &str, letters: &[DeadLetter]) -> Result<String, CommandFailure> {
     let runs: Vec<&InvocationView> = letters.iter().map(|letter| &letter.invocation).collect();
     only(&end_of_id(typed)?, &runs, "the dead letters", Timestamp::now())
 }
 
 /// Returns the id of the newest dead letter: of all, or of a function.
-async fn newest(context: &Context, function: Option<&str>) -> Result<String, Failure> {
+async fn newest(context: &Context, function: Option<&str>) -> Result<String, CommandFailure> {
     let newest = Filter {
         function: function.map(str::to_owned),
         limit: Some(1),
@@ -270,13 +273,13 @@ async fn newest(context: &Context, function: Option<&str>) -> Result<String, Fai
                 Some(function) => format!("there is no dead letter of a function `{function}`"),
                 None => "there are no dead letters".to_owned(),
             };
-            Failure::new(Exit::NoSuchThing, message)
+            CommandFailure::new(Exit::NoSuchThing, message)
         })
 }
 
 /// Returns the ids of the selected dead letters. The command line may have an id, or the end of one, in the place of the
 /// function: a dead letter's function is meant first.
-async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
+async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFailure> {
     if let Some(last) = &which.last {
         return Ok(vec![newest(context, last.as_deref()).await?]);
     }
@@ -310,7 +313,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
         } else {
             "an id, a function or another filter, or `--all`"
         };
-        return Err(Failure::usage(format!("which dead letters? expected {what}")));
+        return Err(CommandFailure::usage(format!("which dead letters? expected {what}")));
     }
     let everything = Filter {
         limit: Some(filter.limit.unwrap_or(u32::MAX)),
@@ -339,7 +342,7 @@ struct Redriven {
     redriven_as: String,
 }
 
-async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
+async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
     let ids = ids(context, &which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
@@ -392,15 +395,16 @@ fn redriven(out: &Output, one: &Redriven) -> String {
 
 /// Redrives one dead letter. If there are more dead letters than the queue of the function has room for, this waits for
 /// room.
-async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
+async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailure> {
     let path = format!("{}/redrive", letter_path(id));
     let mut waited = 0;
     loop {
         match context.client.post(&path).await {
             Ok(reply) => {
                 let queued: Result<Queued, _> = serde_json::from_slice(&reply.body);
-                let queued = queued
-                    .map_err(|error| Failure::usage(format!("failed to read the id in fnd's answer: {error}")))?;
+                let queued = queued.map_err(|error| {
+                    CommandFailure::usage(format!("failed to read the id in fnd's answer: {error}"))
+                })?;
                 return Ok(queued.id.to_string());
             }
             Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {
@@ -414,7 +418,7 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
     }
 }
 
-async fn discard(context: &Context, which: Which) -> Result<Exit, Failure> {
+async fn discard(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
     let ids = ids(context, &which).await?;
     let mut done = Vec::new();
     for id in ids {

@@ -3,7 +3,7 @@
 use super::{Context, function_path, releases};
 use crate::candidates;
 use crate::client::encode;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::release::{ReleaseState, short};
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,12 @@ pub(crate) struct Args {
 struct Difference {
     from: String,
     to: String,
-    files: Vec<Changed>,
+    files: Vec<ChangedFile>,
 }
 
 /// A file that differs.
 #[derive(Debug, Serialize, Deserialize)]
-struct Changed {
+struct ChangedFile {
     path: String,
     /// `added`, `removed`, `changed` or `mode`.
     change: String,
@@ -56,7 +56,7 @@ struct Changed {
 ///
 /// # Errors
 /// There is no such release, or the daemon cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = function_path(&args.function)?;
     let (from, to) = match (args.from, args.to) {
         (Some(from), Some(to)) => (from, to),
@@ -90,8 +90,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the release to compare from, and the one that serves.
-fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<(String, String), Failure> {
-    let missing = |what: &str| Failure::new(Exit::NoSuchThing, format!("`{function}` has no {what}"));
+fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<(String, String), CommandFailure> {
+    let missing = |what: &str| CommandFailure::new(Exit::NoSuchThing, format!("`{function}` has no {what}"));
     let mut releases = list
         .versions
         .iter()
@@ -103,7 +103,7 @@ fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<
     Ok((before, serving.version.hex()))
 }
 
-async fn read(context: &Context, path: &str, release: &str) -> Result<ReleaseFiles, Failure> {
+async fn read(context: &Context, path: &str, release: &str) -> Result<ReleaseFiles, CommandFailure> {
     let reply = context
         .client
         .get(&format!("{path}/versions/{}/files", encode(release)))
@@ -112,7 +112,7 @@ async fn read(context: &Context, path: &str, release: &str) -> Result<ReleaseFil
 }
 
 /// Returns the files that differ, by path.
-fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<Changed> {
+fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<ChangedFile> {
     let mut pairs: BTreeMap<&str, [Option<&ReleaseFile>; 2]> = BTreeMap::new();
     for (side, files) in [&from.files, &to.files].into_iter().enumerate() {
         for file in files {
@@ -128,7 +128,7 @@ fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<Changed> {
         .collect()
 }
 
-fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> Option<Changed> {
+fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> Option<ChangedFile> {
     let change = match pair {
         [Some(old), Some(new)] if old.sha256 != new.sha256 => "changed",
         [Some(old), Some(new)] if old.executable != new.executable => "mode",
@@ -164,7 +164,7 @@ fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> 
             .header(&label(old, from), &label(new, to))
             .to_string()
     });
-    Some(Changed {
+    Some(ChangedFile {
         path: path.to_owned(),
         change: change.to_owned(),
         diff,

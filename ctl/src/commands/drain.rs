@@ -4,7 +4,7 @@ use super::Context;
 use super::text::span;
 use super::working::while_working;
 use crate::client::{Reply, request};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::parse;
 use fnd_core::api::{Changed, NodeStatus};
 use fnd_wire::units::{counted, print_duration};
@@ -38,7 +38,7 @@ const NAMED: usize = 5;
 ///
 /// # Errors
 /// The wait is over before the drain, somebody cancels it, the daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.cancel {
         let cancel = request(Method::DELETE, "/v1/drain", &[], Bytes::new())?;
         print(context, &context.client.send(cancel).await?)?;
@@ -50,13 +50,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     print(context, &reply)?;
     let changed: Changed = parse(&reply.body)?;
     if changed.state == "running" {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::FunctionFailed,
             "somebody cancelled the drain: fnd accepts and starts work again",
         ));
     }
     if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::Timeout,
             "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new",
         )
@@ -65,14 +65,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-fn print(context: &Context, reply: &Reply) -> Result<(), Failure> {
+fn print(context: &Context, reply: &Reply) -> Result<(), CommandFailure> {
     context
         .out
         .document(&reply.body, |changed: &Changed, out| out.remark(&changed.state))
 }
 
 /// Starts the drain and waits for its end; returns the last answer.
-async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, Failure> {
+async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, CommandFailure> {
     let mut remaining = asked.unwrap_or(super::result::LONGEST);
     loop {
         let step = remaining.min(STEP);
@@ -86,7 +86,7 @@ async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, Failu
 }
 
 /// Returns what still runs.
-async fn remaining(context: &Context) -> Result<String, Failure> {
+async fn remaining(context: &Context) -> Result<String, CommandFailure> {
     let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;
     let running = node.functions.iter().filter(|function| function.running > 0);
     let names: Vec<&str> = running.map(|function| function.function.as_str()).collect();

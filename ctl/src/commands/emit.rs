@@ -1,10 +1,10 @@
 //! `fndctl emit TYPE`: sends an event to the functions that subscribe to it.
 
 use super::Context;
-use super::payload::Payload;
+use super::payload::PayloadArgument;
 use crate::client::request;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use fnd_core::api::EventAccepted;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     kind: String,
 
     #[command(flatten)]
-    payload: Payload,
+    payload: PayloadArgument,
 
     /// Where the event comes from.
     #[arg(long, value_name = "URI", default_value = SOURCE)]
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The event is malformed, no subscriber takes it, or the daemon cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let id = match &args.id {
         Some(id) => id.clone(),
         None => fresh_id()?,
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     for attribute in &args.attributes {
         let (name, value) = attribute
             .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE")))?;
+            .ok_or_else(|| CommandFailure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE")))?;
         attributes.push((name.to_owned(), value.to_owned()));
     }
     let encoded = attributes.into_iter().map(|(name, value)| {
@@ -111,7 +111,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             ));
             return Ok(());
         }
-        let mut table = Table::new(&["ID", "FUNCTION"]);
+        let mut table = TextTable::new(&["ID", "FUNCTION"]);
         for taken in &delivered.invocations {
             table.row(Tone::Plain, [taken.id.to_string(), taken.function.to_string()]);
         }
@@ -121,10 +121,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns an id that no other event has.
-fn fresh_id() -> Result<String, Failure> {
+fn fresh_id() -> Result<String, CommandFailure> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())
-        .map_err(|errno| Failure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
+        .map_err(|errno| CommandFailure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
     Ok(bytes.iter().fold(String::new(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}"); // writing to a text cannot fail
         id

@@ -3,7 +3,7 @@
 use super::names::expand;
 use super::{Context, function_path};
 use crate::candidates;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Changed;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// A function that was changed, in the form of `-o json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Done {
+struct ChangedState {
     function: String,
     state: String,
 }
@@ -27,7 +27,7 @@ struct Done {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exit, CommandFailure> {
     let mut done = Vec::new();
     for function in expand(context, &args.functions).await? {
         let path = format!("{}/{verb}", function_path(&function)?);
@@ -41,10 +41,10 @@ pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exi
         }
         let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
         let state = changed.map(|changed| changed.state).unwrap_or_default();
-        done.push(Done { function, state });
+        done.push(ChangedState { function, state });
     }
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.document(&body, |done: &Vec<Done>, out| {
+    context.out.document(&body, |done: &Vec<ChangedState>, out| {
         done.iter()
             .try_for_each(|one| out.remark(&format!("{}: {}", one.function, one.state)))
     })?;

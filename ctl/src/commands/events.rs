@@ -3,7 +3,7 @@
 use super::{Context, Parameters, function_path};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::outcome::Reason;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut parameters = Parameters::default();
     if let Some(function) = &args.function {
         function_path(function)?;
@@ -55,12 +55,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if let Some(kind) = args.kinds.iter().find(|kind| Kind::parse(kind).is_none()) {
         let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
         let message = format!("`{kind}` is not a kind of event: expected some of {}", known.join(", "));
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     if let Some(since) = args.since.as_deref().filter(|since| *since != "now" && *since != "0")
         && Seq::parse(since).is_none()
     {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`--since {since}`: expected the `seq` of an event as `-o json` shows it, or `now`"
         )));
     }
@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
+fn show(context: &Context, line: &[u8]) -> Result<(), CommandFailure> {
     let out = &context.out;
     match out.format {
         Format::Json => out.json(line),
@@ -87,7 +87,7 @@ fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
         }
         Format::Table | Format::Wide | Format::Name | Format::Raw => {
             let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
-                Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
+                CommandFailure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                     .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
             })?;
             out.wrapped(&escape(&text(out, &event), false), INDENT)?;

@@ -1,8 +1,8 @@
 //! Runs the program `fnd` to examine a ledger, since only it knows the schema. Under root it runs as the owner of the
 //! state, since root reads no database that another user can write.
 
-use crate::exit::{Exit, Failure};
-use fnd_core::examined::Examined;
+use crate::exit::{CommandFailure, Exit};
+use fnd_core::verify_report::Examined;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 /// The ledger that `fnd` examines.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct ExaminedSubject<'a> {
     /// A state directory, or a database file.
     pub(super) path: &'a Path,
     /// A file or directory: under root, `fnd` runs as its owner.
@@ -25,7 +25,7 @@ pub(super) struct Subject<'a> {
 ///
 /// # Errors
 /// `fnd` cannot be started, fails, or gives an unexpected answer.
-pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
+pub(super) fn examine(subject: &ExaminedSubject<'_>) -> Result<Examined, CommandFailure> {
     let program = crate::local::fnd()?;
     let mut arguments: Vec<OsString> = vec!["--examine".into(), subject.path.into()];
     arguments.extend(["--run-dir".into(), subject.run.into()]);
@@ -46,7 +46,7 @@ pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
         // This also drops supplementary groups.
         command.uid(about.uid()).gid(about.gid());
     }
-    let failed = |why: String| Failure::new(Exit::FunctionFailed, format!("`{}` {why}", program.display()));
+    let failed = |why: String| CommandFailure::new(Exit::FunctionFailed, format!("`{}` {why}", program.display()));
     let output = command
         .output()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;

@@ -1,7 +1,7 @@
 //! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon: core and manifest have the texts.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::problem::Code;
 use fnd_core::explain::{REASONS, reason};
 use fnd_core::outcome::Reason;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The word is not known.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let Some(what) = &args.what else {
         list(context)?;
         return Ok(Exit::Fine);
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
             Some(near) => format!("did you mean `{near}`? `fndctl explain` without a word lists all words"),
             None => "`fndctl explain` without a word lists all words".to_owned(),
         };
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::NoSuchThing,
             format!("there is no reason, error code or key named `{what}`"),
         )
@@ -67,7 +67,7 @@ fn explanations(what: &str) -> Vec<String> {
     found
 }
 
-fn list(context: &Context) -> Result<(), Failure> {
+fn list(context: &Context) -> Result<(), CommandFailure> {
     let codes: Vec<&str> = Code::all().map(Code::as_str).collect();
     let diagnostics: Vec<&str> = explain::DIAGNOSTICS.iter().map(|(code, _)| *code).collect();
     let keys = |file: &str| {

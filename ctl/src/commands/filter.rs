@@ -2,7 +2,7 @@
 
 use super::{Context, Parameters, function_path};
 use crate::candidates;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -55,7 +55,7 @@ pub(super) const PAGE: u32 = 1000;
 
 /// A query that is sent page by page.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct RunFilter {
     parameters: String,
     /// How many more elements are wanted.
     remaining: u32,
@@ -63,12 +63,12 @@ pub(super) struct Wanted {
     pub(super) next: Option<String>,
 }
 
-impl Wanted {
+impl RunFilter {
     /// Returns the query of a filter.
     ///
     /// # Errors
     /// A name or an instant is not valid.
-    pub(super) fn new(filter: &Filter, now: Timestamp) -> Result<Self, Failure> {
+    pub(super) fn new(filter: &Filter, now: Timestamp) -> Result<Self, CommandFailure> {
         if let Some(function) = &filter.function {
             function_path(function)?;
         }
@@ -105,7 +105,7 @@ impl Wanted {
         context: &Context,
         path: &str,
         parts: impl Fn(P) -> (Vec<T>, Option<String>),
-    ) -> Result<Vec<T>, Failure>
+    ) -> Result<Vec<T>, CommandFailure>
     where
         P: DeserializeOwned,
     {
@@ -116,7 +116,7 @@ impl Wanted {
             parameters.add("after", self.next.as_deref());
             let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
             let page = serde_json::from_slice(&reply.body);
-            let page = page.map_err(|error| Failure::usage(format!("failed to read fnd's list: {error}")))?;
+            let page = page.map_err(|error| CommandFailure::usage(format!("failed to read fnd's list: {error}")))?;
             let (found, next) = parts(page);
             self.remaining = self
                 .remaining

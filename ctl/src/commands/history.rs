@@ -1,16 +1,16 @@
 //! `fndctl history`: runs, newest first; with `--id` one run with its attempts.
 
-use super::filter::{Filter, Wanted};
+use super::filter::{Filter, RunFilter};
 use super::runs::{find, newest, short};
 use super::text::{between, distance, duration, size};
 use super::{Context, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, escape};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone, escape};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
     /// Put the listed runs in this order.
     #[arg(long, value_name = "KEY", value_enum, conflicts_with_all = ["id", "last"])]
-    sort: Option<Key>,
+    sort: Option<RunOrder>,
 
     /// Show this run with its attempts.
     #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::runs())]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 /// Orders of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Key {
+enum RunOrder {
     /// By the name of the function.
     Name,
     /// By the time they were accepted, newest first.
@@ -63,7 +63,7 @@ enum Key {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let run = match (&args.id, &args.last) {
         (Some(id), _) => Some(find(context, id).await?),
@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             .document(&reply.body, |view: &InvocationView, out| one(out, view, now))?;
         return Ok(Exit::Fine);
     }
-    let mut wanted = Wanted::new(&args.filter, now)?;
+    let mut wanted = RunFilter::new(&args.filter, now)?;
     let mut list = InvocationList {
         invocations: wanted
             .all(context, "/v1/invocations", |page: InvocationList| {
@@ -101,29 +101,29 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Sorts runs; equal ones stay as they are listed, newest first.
-fn sort(runs: &mut [InvocationView], key: Key) {
+fn sort(runs: &mut [InvocationView], key: RunOrder) {
     let instant = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
     match key {
-        Key::Name => runs.sort_by(|a, b| a.function.cmp(&b.function)),
-        Key::Accepted => runs.sort_by(|a, b| b.accepted_at.cmp(&a.accepted_at)),
-        Key::Duration => {
+        RunOrder::Name => runs.sort_by(|a, b| a.function.cmp(&b.function)),
+        RunOrder::Accepted => runs.sort_by(|a, b| b.accepted_at.cmp(&a.accepted_at)),
+        RunOrder::Duration => {
             let lasted = |run: &InvocationView| Some(instant(&run.ended_at)?.duration_since(instant(&run.started_at)?));
             runs.sort_by_key(|run| Reverse(lasted(run)));
         }
-        Key::Attempts => runs.sort_by_key(|run| Reverse(run.attempts)),
-        Key::State => runs.sort_by_key(|run| run.state.as_str()),
+        RunOrder::Attempts => runs.sort_by_key(|run| Reverse(run.attempts)),
+        RunOrder::State => runs.sort_by_key(|run| run.state.as_str()),
     }
 }
 
 /// Returns the table of invocations. The ends of their ids are enough for people.
-fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> Table {
+fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> TextTable {
     let wide = out.format == Format::Wide;
     let instant = |text: &Option<String>| text.as_deref().map(|text| out.instant(text)).unwrap_or_default();
     let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED", "DURATION"];
     if wide {
         header.extend(["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"]);
     }
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     for view in invocations {
         let mut cells = vec![
             if out.format == Format::Table {
@@ -153,11 +153,13 @@ fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> Table 
     table
 }
 
-fn tone(state: State) -> Tone {
+fn tone(state: RunState) -> Tone {
     match state {
-        State::Failed | State::Interrupted => Tone::Bad,
-        State::Cancelled | State::Skipped => Tone::Dim,
-        State::Queued | State::Running | State::Waiting | State::Polling | State::Succeeded => Tone::Plain,
+        RunState::Failed | RunState::Interrupted => Tone::Bad,
+        RunState::Cancelled | RunState::Skipped => Tone::Dim,
+        RunState::Queued | RunState::Running | RunState::Waiting | RunState::Polling | RunState::Succeeded => {
+            Tone::Plain
+        }
     }
 }
 
@@ -203,7 +205,7 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
 }
 
 /// Prints all about a run.
-fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
+fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), CommandFailure> {
     let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
     let exhausted = view
         .exhausted
@@ -269,7 +271,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
     if out.format == Format::Wide {
         header.extend(["POLL", "WORKER", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
     }
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     for attempt in &view.attempt_records {
         let mut cells = vec![
             attempt.attempt.to_string(),

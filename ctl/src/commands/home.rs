@@ -5,9 +5,9 @@
 
 use super::Context;
 use crate::candidates;
-use crate::exit::{Exit, Failure};
-use crate::local::Places;
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
+use crate::output::{TextTable, Tone};
 use fnd_core::api::FunctionDetail;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::counted;
@@ -44,7 +44,7 @@ const DEPTH_MAX: u32 = 200;
 
 /// A home of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Home {
+struct ShownHome {
     /// The user that owns it.
     uid: u32,
     /// The owner of the files that had it: `root`, `uploads`, or uids; null: an earlier fnd did not write it down.
@@ -61,7 +61,7 @@ struct Homes {
     /// The function.
     function: String,
     /// All of them, the first one first.
-    homes: Vec<Home>,
+    homes: Vec<ShownHome>,
     /// How many entries of a home were handed over; null if none was to be.
     taken: Option<usize>,
     /// What was not handed over completely, each with the reason.
@@ -72,8 +72,8 @@ struct Homes {
 ///
 /// # Errors
 /// The table of users cannot be read, the function has no such home, or a file is in the way.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let name = FunctionName::new(&args.function).map_err(|error| Failure::usage(error.to_string()))?;
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    let name = FunctionName::new(&args.function).map_err(|error| CommandFailure::usage(error.to_string()))?;
     let now = match context.client.get(&super::function_path(name.as_str())?).await {
         Ok(reply) => serde_json::from_slice::<FunctionDetail>(&reply.body)
             .ok()
@@ -82,14 +82,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     };
     let state = match super::verify::state_directory(context).await {
         Some(state) => state,
-        None => Places::of(context.user)?.state,
+        None => LocalPlaces::of(context.user)?.state,
     };
     let table = state.join("spawner/uids");
     let text = std::fs::read(&table).map_err(|error| {
         let message = format!("failed to read `{}`: {error}", table.display());
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message).help("run it with sudo"),
-            _ => Failure::new(Exit::FunctionFailed, message),
+            std::io::ErrorKind::PermissionDenied => {
+                CommandFailure::new(Exit::NotAllowed, message).help("run it with sudo")
+            }
+            _ => CommandFailure::new(Exit::FunctionFailed, message),
         }
     })?;
     let mut all = Homes {
@@ -99,19 +101,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         left: Vec::new(),
     };
     if all.homes.is_empty() {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::NoSuchThing,
             format!("no function `{name}` has ever had a home"),
         ));
     }
     if let Some(uid) = args.take {
         let (from, to) = chosen(&all.homes, uid, &name)?;
-        let (taken, left) = take(from, to).map_err(|message| Failure::new(Exit::FunctionFailed, message))?;
+        let (taken, left) = take(from, to).map_err(|message| CommandFailure::new(Exit::FunctionFailed, message))?;
         (all.taken, all.left) = (Some(taken), left);
     }
-    let body = serde_json::to_vec(&all).map_err(|error| Failure::new(Exit::FunctionFailed, error.to_string()))?;
+    let body =
+        serde_json::to_vec(&all).map_err(|error| CommandFailure::new(Exit::FunctionFailed, error.to_string()))?;
     context.out.document(&body, |all: &Homes, out| {
-        let mut shown = Table::new(&["USER", "OWNER OF ITS FILES", "IN USE", "HOME"]);
+        let mut shown = TextTable::new(&["USER", "OWNER OF ITS FILES", "IN USE", "HOME"]);
         for home in &all.homes {
             let in_use = home.in_use.map_or("-", |in_use| if in_use { "yes" } else { "no" });
             let owner = home.owner.clone().unwrap_or_else(|| "not known".to_owned());
@@ -134,25 +137,29 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Finds the home to be handed over, and the one that the function has now.
-fn chosen<'a>(homes: &'a [Home], uid: u32, name: &FunctionName) -> Result<(&'a Home, &'a Home), Failure> {
+fn chosen<'a>(
+    homes: &'a [ShownHome],
+    uid: u32,
+    name: &FunctionName,
+) -> Result<(&'a ShownHome, &'a ShownHome), CommandFailure> {
     let of = |uid: u32| homes.iter().find(|home| home.uid == uid);
     let Some(from) = of(uid) else {
         let message = format!("`{name}` has never had the user {uid}");
-        return Err(Failure::new(Exit::NoSuchThing, message).help(format!("run `fndctl home {name}`")));
+        return Err(CommandFailure::new(Exit::NoSuchThing, message).help(format!("run `fndctl home {name}`")));
     };
     match homes.iter().find(|home| home.in_use == Some(true)) {
-        Some(to) if to.uid == uid => Err(Failure::usage(format!("`{name}` has that home already"))),
+        Some(to) if to.uid == uid => Err(CommandFailure::usage(format!("`{name}` has that home already"))),
         Some(to) => Ok((from, to)),
         None => {
             let message = format!("fnd does not say which user `{name}` has now");
-            Err(Failure::new(Exit::NotReachable, message).help("start fnd, and let the function become ready"))
+            Err(CommandFailure::new(Exit::NotReachable, message).help("start fnd, and let the function become ready"))
         }
     }
 }
 
 /// Returns the homes of a function that the table of users has.
-fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Vec<Home> {
-    let mut homes: Vec<Home> = Vec::new();
+fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Vec<ShownHome> {
+    let mut homes: Vec<ShownHome> = Vec::new();
     for line in table.lines() {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.starts_with('#')).collect();
         let (uid, owner) = match words.as_slice() {
@@ -171,7 +178,7 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
         let file_form = name.file_form();
         let apart = owner.is_some_and(|owner| owner.starts_with('~'));
         let directory = if apart { format!("{file_form}~{uid}") } else { file_form };
-        homes.push(Home {
+        homes.push(ShownHome {
             uid,
             owner: owner.map(|owner| owner.trim_start_matches(['@', '~']).to_owned()),
             path: state.join("home").join(directory),
@@ -186,7 +193,7 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
 ///
 /// # Errors
 /// Nothing was moved, for this reason.
-fn take(from: &Home, to: &Home) -> Result<(usize, Vec<String>), String> {
+fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String> {
     let failed = |what: &str, path: &Path, errno: Errno| format!("failed to {what} `{}`: {errno}", path.display());
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let source = openat(CWD, &from.path, flags, Mode::empty()).map_err(|errno| failed("open", &from.path, errno))?;
@@ -285,14 +292,14 @@ mod tests {
 
     const TABLE: &str = "70000 f\n70001 g #0\n= 70000 f @1000 #1\n70002 f ~root #2\n- #3\n70003 ops/f @uploads #4\n";
 
-    fn of(name: &str, state: &Path) -> Vec<Home> {
+    fn of(name: &str, state: &Path) -> Vec<ShownHome> {
         homes(TABLE, &FunctionName::new(name).unwrap(), state, Some(70_002))
     }
 
     #[test]
     fn the_table_says_whose_homes_there_are() {
         let shown = |name: &str| -> Vec<_> {
-            let home = |home: Home| {
+            let home = |home: ShownHome| {
                 (
                     home.uid,
                     home.owner.unwrap_or_default(),
@@ -324,7 +331,7 @@ mod tests {
             return;
         }
         let state = tempfile::tempdir().unwrap();
-        let [from, to] = <[Home; 2]>::try_from(of("f", state.path())).unwrap();
+        let [from, to] = <[ShownHome; 2]>::try_from(of("f", state.path())).unwrap();
         let own = |path: &Path, uid: u32| lchown(path, Some(uid), Some(uid)).unwrap();
         fs::create_dir_all(from.path.join("deep/er")).unwrap();
         let strangers = state.path().join("strangers");

@@ -1,10 +1,10 @@
 //! `fndctl runtimes install|remove|list`: installs interpreters; needs no daemon.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
-use crate::interpreters::{Downloads, Installed, Known, Registry, ids, known, unpack, version};
-use crate::local::Places;
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::interpreters::{Downloads, InstalledFiles, KnownInterpreter, Registry, ids, known, unpack, version};
+use crate::local::LocalPlaces;
+use crate::output::{TextTable, Tone};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const SHOWN: usize = 10;
 
 /// Installs, removes and lists interpreters.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum InterpretersVerb {
     /// Install an interpreter: the official build of a package registry, after its checksum was compared.
     Install(Install),
     /// Remove one version of an interpreter, or all.
@@ -28,7 +28,7 @@ pub(crate) enum Verb {
 
 /// The place of the interpreters.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct InterpretersPlace {
     /// Directory of the interpreters [default: /opt/fnd/interpreters, with --user $XDG_DATA_HOME/fnd/interpreters].
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct Install {
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: InterpretersPlace,
 }
 
 /// Options.
@@ -67,7 +67,7 @@ pub(crate) struct Remove {
     /// The version [default: all].
     version: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: InterpretersPlace,
 }
 
 /// Options.
@@ -84,7 +84,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "URL", requires = "available")]
     registry: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: InterpretersPlace,
 }
 
 /// The interpreters of a list.
@@ -108,11 +108,11 @@ struct Interpreter {
 ///
 /// # Errors
 /// The registry, the disk, or the command line.
-pub(crate) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Install(args) => {
+        InterpretersVerb::Install(args) => {
             let known = known(&args.id)?;
-            let installed = Installed::new(&top(context, &args.place)?, known);
+            let installed = InstalledFiles::new(&top(context, &args.place)?, known);
             let version = install(context, &args, known, &installed)?;
             configure(context, known, &installed, &args.place)?;
             let shown = installed.program().display().to_string();
@@ -124,9 +124,9 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 &format!("{} {version} is installed: {shown}", known.id),
             )?;
         }
-        Verb::Remove(args) => {
+        InterpretersVerb::Remove(args) => {
             let known = known(&args.id)?;
-            let installed = Installed::new(&top(context, &args.place)?, known);
+            let installed = InstalledFiles::new(&top(context, &args.place)?, known);
             let removed = installed.remove(args.version.as_deref())?;
             configure(context, known, &installed, &args.place)?;
             for version in removed {
@@ -139,7 +139,7 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
                 )?;
             }
         }
-        Verb::List(args) => return list(context, &args),
+        InterpretersVerb::List(args) => return list(context, &args),
     }
     // An fnd that runs reads its files again, so that functions that were refused for want of an interpreter are installed.
     if let Err(failure) = context.client.post("/v1/reload").await {
@@ -156,15 +156,22 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-fn top(context: &Context, place: &Place) -> Result<PathBuf, Failure> {
+fn top(context: &Context, place: &InterpretersPlace) -> Result<PathBuf, CommandFailure> {
     match &place.into {
-        Some(directory) => std::path::absolute(directory).map_err(|error| Failure::usage(format!("--into: {error}"))),
-        None if context.user => Ok(Places::of(true)?.interpreters()),
+        Some(directory) => {
+            std::path::absolute(directory).map_err(|error| CommandFailure::usage(format!("--into: {error}")))
+        }
+        None if context.user => Ok(LocalPlaces::of(true)?.interpreters()),
         None => Ok(SYSTEM.into()),
     }
 }
 
-fn install(context: &Context, args: &Install, known: &'static Known, installed: &Installed) -> Result<String, Failure> {
+fn install(
+    context: &Context,
+    args: &Install,
+    known: &'static KnownInterpreter,
+    installed: &InstalledFiles,
+) -> Result<String, CommandFailure> {
     let downloads = || {
         let registry = Registry::of_machine(known, args.registry.as_deref());
         Downloads::new(registry, known)
@@ -185,7 +192,7 @@ fn install(context: &Context, args: &Install, known: &'static Known, installed: 
         };
         let package = fresh.join("package").with_extension(known.kind.suffix());
         let mut file = File::create_new(&package).map_err(|error| {
-            Failure::new(
+            CommandFailure::new(
                 Exit::FunctionFailed,
                 format!("failed to make `{}`: {error}", package.display()),
             )
@@ -209,7 +216,7 @@ fn install(context: &Context, args: &Install, known: &'static Known, installed: 
                 release.version,
                 version.escape_debug()
             );
-            return Err(Failure::new(Exit::FunctionFailed, message));
+            return Err(CommandFailure::new(Exit::FunctionFailed, message));
         }
         drop(fs::remove_file(package)); // if it stays, it only takes room
         Ok(version)
@@ -224,11 +231,16 @@ fn install(context: &Context, args: &Install, known: &'static Known, installed: 
 
 /// Names an interpreter of a person's own fnd in a file of its own in `conf.d`, or removes that file with the interpreter.
 /// The descriptions of the shipped runtimes know the directory of an installed system only.
-fn configure(context: &Context, known: &Known, installed: &Installed, place: &Place) -> Result<(), Failure> {
+fn configure(
+    context: &Context,
+    known: &KnownInterpreter,
+    installed: &InstalledFiles,
+    place: &InterpretersPlace,
+) -> Result<(), CommandFailure> {
     if !context.user || !known.has_runtime || place.into.is_some() {
         return Ok(());
     }
-    let directory = Places::of(true)?.config.with_file_name("conf.d");
+    let directory = LocalPlaces::of(true)?.config.with_file_name("conf.d");
     let path = directory.join(format!("interpreter-{}.toml", known.id));
     let program = serde_json::Value::from(installed.program().display().to_string());
     let text = format!(
@@ -247,14 +259,14 @@ fn configure(context: &Context, known: &Known, installed: &Installed, place: &Pl
         })
     };
     done.map_err(|error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::FunctionFailed,
             format!("failed to change `{}`: {error}", path.display()),
         )
     })
 }
 
-fn one(known: &Known, installed: &Installed, version: &str) -> Interpreter {
+fn one(known: &KnownInterpreter, installed: &InstalledFiles, version: &str) -> Interpreter {
     Interpreter {
         id: known.id.to_owned(),
         version: version.to_owned(),
@@ -264,12 +276,18 @@ fn one(known: &Known, installed: &Installed, version: &str) -> Interpreter {
     }
 }
 
-fn print(context: &Context, known: &Known, installed: &Installed, version: &str, line: &str) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    known: &KnownInterpreter,
+    installed: &InstalledFiles,
+    version: &str,
+    line: &str,
+) -> Result<(), CommandFailure> {
     let body = serde_json::to_vec(&one(known, installed, version)).unwrap_or_default();
     context.out.document(&body, |_: &Interpreter, out| out.line(line))
 }
 
-fn list(context: &Context, args: &List) -> Result<Exit, Failure> {
+fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
     let top = top(context, &args.place)?;
     let mut interpreters = Vec::new();
     for id in ids()
@@ -277,7 +295,7 @@ fn list(context: &Context, args: &List) -> Result<Exit, Failure> {
         .filter(|id| args.id.as_deref().is_none_or(|wanted| wanted == *id))
     {
         let known = known(id)?;
-        let installed = Installed::new(&top, known);
+        let installed = InstalledFiles::new(&top, known);
         let mut versions = installed.versions();
         if args.available {
             let registry = Registry::of_machine(known, args.registry.as_deref());
@@ -291,7 +309,7 @@ fn list(context: &Context, args: &List) -> Result<Exit, Failure> {
     }
     let body = serde_json::to_vec(&Interpreters { interpreters }).unwrap_or_default();
     context.out.document(&body, |list: &Interpreters, out| {
-        let mut table = Table::new(&["INTERPRETER", "VERSION", "STATE", "PATH"]);
+        let mut table = TextTable::new(&["INTERPRETER", "VERSION", "STATE", "PATH"]);
         for found in &list.interpreters {
             let state = match (found.installed, found.current) {
                 (_, true) => "used",

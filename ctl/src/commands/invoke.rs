@@ -1,14 +1,14 @@
 //! `fndctl invoke F`: runs it and prints its result, or queues it.
 
-use super::payload::Payload;
+use super::payload::PayloadArgument;
 use super::text::span;
 use super::waiting::reporting;
 use super::{Context, function_path};
 use crate::candidates;
 use crate::cli::Format;
 use crate::client::{Outgoing, request};
-use crate::exit::{Exit, Failure};
-use crate::habits::payload_without_option;
+use crate::exit::{CommandFailure, Exit};
+use crate::suggestions::payload_without_option;
 use fnd_core::api::{LogLine, LogStream, Queued};
 use hyper::Method;
 use hyper::body::Bytes;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) words: Vec<String>,
 
     #[command(flatten)]
-    payload: Payload,
+    payload: PayloadArgument,
 
     /// Send a header with the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if !args.words.is_empty() {
         return Err(payload_without_option(&args.words));
     }
@@ -96,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
         if state.is_some_and(|state| state != "succeeded") {
             let message = format!("the function failed: it answered {}", reply.status);
-            return Err(Failure::new(Exit::FunctionFailed, message));
+            return Err(CommandFailure::new(Exit::FunctionFailed, message));
         }
         super::result::print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
@@ -119,7 +119,7 @@ pub(super) async fn follow(
     context: &Context,
     request: Outgoing,
     reworded: impl Fn(&str) -> String,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let reply = context.client.send(request).await?;
     let id = queued(&reply.body)?;
     let mut shown = context.out.is_one_place().then(String::new);
@@ -141,10 +141,10 @@ pub(super) async fn follow(
     super::result::print(context, &path, super::result::LONGEST, shown.as_deref()).await
 }
 
-fn queued(body: &[u8]) -> Result<String, Failure> {
+fn queued(body: &[u8]) -> Result<String, CommandFailure> {
     let queued: Result<Queued, _> = serde_json::from_slice(body);
     let queued = queued.map_err(|error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::NotReachable,
             format!("failed to read the id in fnd's answer: {error}"),
         )
@@ -153,12 +153,13 @@ fn queued(body: &[u8]) -> Result<String, Failure> {
 }
 
 /// Returns the headers and the body of the request.
-fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
+fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, String)>, Bytes), CommandFailure> {
     // A person who calls by hand has perhaps just saved the file.
     let mut headers = vec![("Fnd-Saved".to_owned(), "1".to_owned())];
     for header in &args.headers {
         let parts = header.split_once(':').filter(|(name, _)| !name.trim().is_empty());
-        let (name, value) = parts.ok_or_else(|| Failure::usage(format!("`-H {header}`: expected NAME:VALUE")))?;
+        let (name, value) =
+            parts.ok_or_else(|| CommandFailure::usage(format!("`-H {header}`: expected NAME:VALUE")))?;
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     if let Some(timeout) = &args.timeout {
@@ -170,12 +171,12 @@ fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, Stri
     }
     if let Some(at) = &args.at {
         let at = at.parse::<Timestamp>();
-        let at = at.map_err(|_| Failure::usage("--at: expected an instant such as `2026-11-21T08:00:00Z`"))?;
+        let at = at.map_err(|_| CommandFailure::usage("--at: expected an instant such as `2026-11-21T08:00:00Z`"))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
     if let Some(after) = &args.in_ {
         let at = Timestamp::now().checked_add(span(after)?);
-        let at = at.map_err(|_| Failure::usage(format!("--in {after}: too far in the future")))?;
+        let at = at.map_err(|_| CommandFailure::usage(format!("--in {after}: too far in the future")))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
     let named = headers

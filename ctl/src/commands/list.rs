@@ -3,8 +3,8 @@
 use super::selection::{Selection, refuse_changes_of_some};
 use super::{Context, Parameters};
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone, parse};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone, parse};
 use fnd_core::api::FunctionList;
 
 /// Options.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut parameters = Parameters::default();
     args.selection.add_labels(&mut parameters);
     let path = format!("/v1/functions{}", parameters.0);
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn show(context: &Context, args: &Args, path: &str) -> Result<(), Failure> {
+async fn show(context: &Context, args: &Args, path: &str) -> Result<(), CommandFailure> {
     let mut body = context.client.get(path).await?.body;
     if args.selection.changes() {
         let mut list: FunctionList = parse(&body)?;
@@ -54,7 +54,7 @@ async fn show(context: &Context, args: &Args, path: &str) -> Result<(), Failure>
         if out.format == Format::Wide {
             header.extend(["VERSION", "ERROR"]);
         }
-        let mut table = Table::new(&header);
+        let mut table = TextTable::new(&header);
         for function in &list.functions {
             let labels: Vec<String> = function
                 .labels

@@ -1,7 +1,7 @@
 //! `fndctl log-level`: the filter of fnd's own messages.
 
 use super::{Context, Parameters};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLevel;
 
 /// Options.
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let reply = if args.level.is_some() {
         let mut parameters = Parameters::default();
         parameters.add("level", args.level.as_deref());

@@ -4,7 +4,7 @@ use super::runs::{find, newest};
 use super::{Context, Parameters, function_path, invocation_path};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, parse};
 use fnd_core::api::{FunctionDetail, InvocationView, LogLine, LogList, LogStream, ReleaseList};
 use jiff::Timestamp;
@@ -65,7 +65,7 @@ impl Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
     let run = match (&args.id, &args.last, &args.build) {
@@ -119,7 +119,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             Format::Table | Format::Wide | Format::Name | Format::Raw => {
                 let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
                 let line = parsed.map_err(|error| {
-                    Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
+                    CommandFailure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                 })?;
                 context.out.line(&text(&context.out, named, &line))?;
             }
@@ -129,19 +129,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the run of fnd's own function that built a function, or a release of it.
-async fn build_of(context: &Context, function: &str, release: Option<&str>) -> Result<String, Failure> {
+async fn build_of(context: &Context, function: &str, release: Option<&str>) -> Result<String, CommandFailure> {
     let path = function_path(function)?;
     let Some(release) = release else {
         let detail: FunctionDetail = parse(&context.client.get(&path).await?.body)?;
         let message = format!("nothing was built for `{function}` since fnd started");
         return detail.more.build.map(|id| id.to_string()).ok_or_else(|| {
-            Failure::new(Exit::NoSuchThing, message).help("`fndctl logs fnd-build` shows all builds that are kept")
+            CommandFailure::new(Exit::NoSuchThing, message)
+                .help("`fndctl logs fnd-build` shows all builds that are kept")
         });
     };
     let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
     let wanted = release.strip_prefix("sha256:").unwrap_or(release);
     let mut found = list.versions.iter().filter(|one| one.version.hex().starts_with(wanted));
-    let missing = |message| Failure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));
+    let missing = |message| CommandFailure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));
     let (found, other) = (found.next(), found.next());
     if other.is_some() {
         return Err(missing(format!(
@@ -154,14 +155,14 @@ async fn build_of(context: &Context, function: &str, release: Option<&str>) -> R
 }
 
 /// Refuses a run that is not of the function.
-async fn check(context: &Context, run: &str, function: &str) -> Result<(), Failure> {
+async fn check(context: &Context, run: &str, function: &str) -> Result<(), CommandFailure> {
     function_path(function)?;
     let view: InvocationView = parse(&context.client.get(&invocation_path(run)).await?.body)?;
     if view.function.as_str() == function {
         return Ok(());
     }
     let message = format!("the run `{run}` is one of `{}`, not of `{function}`", view.function);
-    Err(Failure::usage(message).help(format!("fndctl logs --id {run} shows its output")))
+    Err(CommandFailure::usage(message).help(format!("fndctl logs --id {run} shows its output")))
 }
 
 /// Returns a line for people: the instant, the function unless one was named, a mark for the stream, and the text. In

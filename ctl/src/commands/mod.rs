@@ -102,7 +102,7 @@ mod watch;
 mod working;
 
 use crate::client::Client;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::Output;
 use fnd_core::api::InvocationView;
 use jiff::Timestamp;
@@ -117,8 +117,8 @@ pub(crate) struct Context {
 }
 
 /// Returns the path of a function, checked before anything is sent.
-fn function_path(name: &str) -> Result<String, Failure> {
-    let name = fnd_wire::ids::FunctionName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+fn function_path(name: &str) -> Result<String, CommandFailure> {
+    let name = fnd_wire::ids::FunctionName::new(name).map_err(|error| CommandFailure::usage(error.to_string()))?;
     Ok(format!("/v1/functions/{}", crate::client::encode(name.as_str())))
 }
 
@@ -152,7 +152,7 @@ impl Parameters {
     }
 
     /// Adds an instant that a person typed: a time, or how long ago.
-    fn add_instant(&mut self, name: &str, typed: Option<&str>, now: Timestamp) -> Result<(), Failure> {
+    fn add_instant(&mut self, name: &str, typed: Option<&str>, now: Timestamp) -> Result<(), CommandFailure> {
         let instant = typed.map(|typed| text::since(typed, now)).transpose()?;
         self.add(name, instant.as_deref());
         Ok(())

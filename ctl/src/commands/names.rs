@@ -1,7 +1,7 @@
 //! Names of functions on the command line: several, patterns with `*` and `?`, and the name that was probably meant.
 
 use super::{Context, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::FunctionList;
 use fnd_manifest::schema::read::nearest;
 
@@ -14,7 +14,7 @@ pub(super) fn is_pattern(typed: &str) -> bool {
 ///
 /// # Errors
 /// A name is not valid, a pattern matches nothing, or the daemon does not answer.
-pub(super) async fn expand(context: &Context, typed: &[String]) -> Result<Vec<String>, Failure> {
+pub(super) async fn expand(context: &Context, typed: &[String]) -> Result<Vec<String>, CommandFailure> {
     if typed.iter().any(|name| is_pattern(name)) {
         return select(typed, &all(context).await?);
     }
@@ -28,7 +28,7 @@ pub(super) async fn expand(context: &Context, typed: &[String]) -> Result<Vec<St
 ///
 /// # Errors
 /// A name or a pattern matches no function.
-pub(super) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, Failure> {
+pub(super) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, CommandFailure> {
     let mut selected: Vec<String> = Vec::new();
     for pattern in typed {
         let found: Vec<&String> = all
@@ -37,13 +37,13 @@ pub(super) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, Fa
             .collect();
         if found.is_empty() && is_pattern(pattern) {
             return Err(
-                Failure::new(Exit::NoSuchThing, format!("no function matches `{pattern}`"))
+                CommandFailure::new(Exit::NoSuchThing, format!("no function matches `{pattern}`"))
                     .help("`fndctl list` shows all functions"),
             );
         } else if found.is_empty() {
             function_path(pattern)?;
             let message = format!("there is no function `{pattern}`: `fndctl list` shows all functions");
-            let mut failure = Failure::new(Exit::NoSuchThing, message);
+            let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
             failure.unknown = Some(pattern.clone());
             return Err(failure);
         }
@@ -69,10 +69,11 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// Returns the names of all functions.
-pub(super) async fn all(context: &Context) -> Result<Vec<String>, Failure> {
+pub(super) async fn all(context: &Context) -> Result<Vec<String>, CommandFailure> {
     let reply = context.client.get("/v1/functions").await?;
     let list: Result<FunctionList, _> = serde_json::from_slice(&reply.body);
-    let list = list.map_err(|error| Failure::new(Exit::NotReachable, format!("failed to read fnd's list: {error}")))?;
+    let list =
+        list.map_err(|error| CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's list: {error}")))?;
     Ok(list
         .functions
         .iter()
@@ -81,7 +82,7 @@ pub(super) async fn all(context: &Context) -> Result<Vec<String>, Failure> {
 }
 
 /// Adds to a failure about an unknown function the name that was probably meant.
-pub(crate) async fn suggest(context: &Context, mut failure: Failure) -> Failure {
+pub(crate) async fn suggest(context: &Context, mut failure: CommandFailure) -> CommandFailure {
     let Some(unknown) = failure.unknown.take() else {
         return failure;
     };

@@ -1,14 +1,14 @@
 //! The payload of `invoke`: where its bytes come from, and their media type.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use std::io::Read as _;
 
 /// The options that say what the payload is.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Payload {
+pub(crate) struct PayloadArgument {
     /// The payload: sent as JSON if it parses, else as text; `@FILE` reads a file, `-` reads standard input
     ///
     /// Without this option, standard input is the payload if it is a pipe or a file. Nothing (`-d ''`, an empty file) is no
@@ -28,7 +28,7 @@ pub(super) const JSON: &str = "application/json";
 /// standard input open, and then no payload ever comes.
 const SILENT_SECONDS: i64 = 10;
 
-impl Payload {
+impl PayloadArgument {
     /// Says whether the command line names a payload.
     pub(super) fn is_given(&self) -> bool {
         self.data.is_some()
@@ -39,7 +39,11 @@ impl Payload {
     ///
     /// # Errors
     /// It cannot be read, or it begins like JSON and is none.
-    pub(super) fn read(&self, context: &Context, named: bool) -> Result<Option<(Vec<u8>, &'static str)>, Failure> {
+    pub(super) fn read(
+        &self,
+        context: &Context,
+        named: bool,
+    ) -> Result<Option<(Vec<u8>, &'static str)>, CommandFailure> {
         let bytes = self.data.as_deref().map_or_else(|| piped(context), bytes)?;
         if bytes.is_empty() {
             return Ok(None);
@@ -54,16 +58,18 @@ impl Payload {
 }
 
 /// Returns the bytes that an option names: `@FILE`, `-` for standard input, or the text itself.
-pub(super) fn bytes(data: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn bytes(data: &str) -> Result<Vec<u8>, CommandFailure> {
     match data.strip_prefix('@') {
         _ if data == "-" => standard_input(),
-        Some(file) => std::fs::read(file).map_err(|error| Failure::usage(format!("failed to read `{file}`: {error}"))),
+        Some(file) => {
+            std::fs::read(file).map_err(|error| CommandFailure::usage(format!("failed to read `{file}`: {error}")))
+        }
         None => Ok(data.as_bytes().to_vec()),
     }
 }
 
 /// Returns what was piped in. A terminal, /dev/null and a closed standard input, as under cron and systemd, are empty.
-fn piped(context: &Context) -> Result<Vec<u8>, Failure> {
+fn piped(context: &Context) -> Result<Vec<u8>, CommandFailure> {
     let input = std::io::stdin();
     let about = rustix::fs::fstat(&input).map(|about| FileType::from_raw_mode(about.st_mode));
     match about {
@@ -79,22 +85,22 @@ fn piped(context: &Context) -> Result<Vec<u8>, Failure> {
     // An error of poll is one of the read, too.
     if let Ok(0) = rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&silent))) {
         let message = format!("standard input is an open pipe, but nothing came for {SILENT_SECONDS} s");
-        return Err(Failure::new(Exit::Usage, message)
+        return Err(CommandFailure::new(Exit::Usage, message)
             .help("`-d ''` or `</dev/null` sends no payload; `-d -` waits for standard input as long as it takes"));
     }
     standard_input()
 }
 
-fn standard_input() -> Result<Vec<u8>, Failure> {
+fn standard_input() -> Result<Vec<u8>, CommandFailure> {
     let mut bytes = Vec::new();
     match std::io::stdin().lock().read_to_end(&mut bytes) {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(Failure::usage(format!("failed to read standard input: {error}"))),
+        Err(error) => Err(CommandFailure::usage(format!("failed to read standard input: {error}"))),
     }
 }
 
 /// Returns the media type of bytes. Broken JSON is refused: sent as text, it would fail in the function, or be ignored.
-pub(super) fn media_type(bytes: &[u8]) -> Result<&'static str, Failure> {
+pub(super) fn media_type(bytes: &[u8]) -> Result<&'static str, CommandFailure> {
     let begins_like_json = matches!(bytes.trim_ascii_start(), [b'{' | b'[', ..]);
     match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         Ok(_) => Ok(JSON),
@@ -102,7 +108,7 @@ pub(super) fn media_type(bytes: &[u8]) -> Result<&'static str, Failure> {
             let message = format!("the payload begins like JSON, but is not JSON: {error}");
             let help =
                 "in a shell, JSON needs quotes around it: -d '{\"name\": \"Ada\"}'; `--text` sends the payload as text";
-            Err(Failure::usage(message).help(help))
+            Err(CommandFailure::usage(message).help(help))
         }
         Err(_) => Ok(text_or_bytes(bytes)),
     }

@@ -4,8 +4,8 @@ use super::text::distance;
 use super::{Context, function_path};
 use crate::candidates;
 use crate::client::{Reply, encode};
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
 use fnd_core::release::{HoldKind, ReleaseState, short};
 use jiff::Timestamp;
@@ -34,11 +34,11 @@ pub(crate) struct HoldArgs {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(super) async fn of(context: &Context, function: &str) -> Result<ReleaseList, Failure> {
+pub(super) async fn of(context: &Context, function: &str) -> Result<ReleaseList, CommandFailure> {
     crate::output::parse(&asked(context, function).await?.body)
 }
 
-async fn asked(context: &Context, function: &str) -> Result<Reply, Failure> {
+async fn asked(context: &Context, function: &str) -> Result<Reply, CommandFailure> {
     let path = format!("{}/versions", function_path(function)?);
     context.client.get(&path).await
 }
@@ -47,11 +47,11 @@ async fn asked(context: &Context, function: &str) -> Result<Reply, Failure> {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let reply = asked(context, &args.function).await?;
     let now = Timestamp::now();
     context.out.document(&reply.body, |list: &ReleaseList, out| {
-        let mut table = Table::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
+        let mut table = TextTable::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
         for release in &list.versions {
             let tone = match release.state {
                 ReleaseState::Serving | ReleaseState::Trying | ReleaseState::Canary => Tone::Plain,
@@ -92,7 +92,7 @@ fn state(release: &ReleaseView, hold: Option<&HoldView>) -> String {
 ///
 /// # Errors
 /// There is no such release, it cannot serve, or the daemon cannot be reached.
-pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Result<Exit, Failure> {
+pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Result<Exit, CommandFailure> {
     let mut path = format!("{}/{verb}", function_path(&args.function)?);
     if let Some(release) = &args.release {
         path.push_str(&format!("?version={}", encode(release)));
@@ -111,7 +111,7 @@ pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Resul
 ///
 /// # Errors
 /// Nothing is held, or the daemon cannot be reached.
-pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = format!("{}/unpin", function_path(&args.function)?);
     let reply = context.client.post(&path).await?;
     let function = &args.function;
@@ -121,7 +121,7 @@ pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, Failure
     Ok(Exit::Fine)
 }
 
-fn print(context: &Context, function: &str, body: &[u8], until: &str) -> Result<Exit, Failure> {
+fn print(context: &Context, function: &str, body: &[u8], until: &str) -> Result<Exit, CommandFailure> {
     context.out.document(body, |changed: &ReleaseChanged, out| {
         let release = changed.version.map(short).unwrap_or_default();
         match changed.state {

@@ -4,7 +4,7 @@ use super::names::expand;
 use super::{Context, function_path};
 use crate::candidates;
 use crate::client::request;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::RemovedFunction;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// fnd refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let functions = expand(context, &args.functions).await?;
     if !args.yes && io::stdin().is_terminal() && !confirmed(&functions)? {
         context.out.aside("nothing was removed");
@@ -62,8 +62,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Asks on the terminal whether to remove functions.
-fn confirmed(functions: &[String]) -> Result<bool, Failure> {
-    let failed = |error: io::Error| Failure::new(Exit::FunctionFailed, format!("failed to ask: {error}"));
+fn confirmed(functions: &[String]) -> Result<bool, CommandFailure> {
+    let failed = |error: io::Error| CommandFailure::new(Exit::FunctionFailed, format!("failed to ask: {error}"));
     let mut terminal = io::stderr();
     write!(terminal, "remove {}? [y/N] ", functions.join(", ")).map_err(failed)?;
     terminal.flush().map_err(failed)?;

@@ -1,8 +1,8 @@
 //! `fndctl replay ID`: repeats a run with the same payload.
 
-use super::runs::Run;
+use super::runs::ListedRun;
 use super::{Context, invocation_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Queued;
 
 /// Options.
@@ -16,14 +16,14 @@ use fnd_core::api::Queued;
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    run: Run,
+    run: ListedRun,
 }
 
 /// Runs the verb.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = format!("{}/replay", invocation_path(&args.run.id(context).await?));
     let reply = context.client.post(&path).await?;
     context

@@ -1,9 +1,9 @@
 //! `fndctl result ID`: the result of a run.
 
-use super::runs::Run;
+use super::runs::ListedRun;
 use super::text::span;
 use super::{Context, invocation_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::InvocationView;
 use fnd_core::outcome::Reason;
 use fnd_wire::units::print_duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
     fndctl result --wait 5m \"$(fndctl invoke backup --async)\"")]
 pub(crate) struct Args {
     #[command(flatten)]
-    run: Run,
+    run: ListedRun,
 
     /// Wait for the end of the run, at most this long, such as `30s` or `5m`.
     #[arg(long, value_name = "DURATION")]
@@ -34,7 +34,7 @@ const WAIT_STEP: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
     let path = invocation_path(&args.run.id(context).await?);
     print(context, &path, wait, None).await
@@ -46,7 +46,7 @@ pub(super) async fn print(
     path: &str,
     mut wait: Duration,
     shown: Option<&str>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     while !wait.is_zero() {
         let step = wait.min(WAIT_STEP);
         let reply = context
@@ -77,7 +77,7 @@ pub(super) async fn print(
         None => format!("the run ended as `{state}`"),
     };
     Err(
-        Failure::new(exit, format!("{why}; the result is that of its last attempt"))
+        CommandFailure::new(exit, format!("{why}; the result is that of its last attempt"))
             .help(format!("fndctl history --id {id} shows how it ended")),
     )
 }

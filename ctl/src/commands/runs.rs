@@ -4,17 +4,17 @@
 //! those.
 
 use super::Context;
-use super::filter::{Filter, Wanted};
+use super::filter::{Filter, RunFilter};
 use super::text::distance;
 use crate::candidates;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
 
 /// A run on the command line.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Run {
+pub(crate) struct ListedRun {
     /// Id of the run, or its last characters, as `fndctl history` shows them.
     #[arg(required_unless_present = "last", add = candidates::runs())]
     id: Option<String>,
@@ -24,12 +24,12 @@ pub(crate) struct Run {
     last: Option<Option<String>>,
 }
 
-impl Run {
+impl ListedRun {
     /// Returns the whole id.
     ///
     /// # Errors
     /// As [`find`] and [`newest`].
-    pub(super) async fn id(&self, context: &Context) -> Result<String, Failure> {
+    pub(super) async fn id(&self, context: &Context) -> Result<String, CommandFailure> {
         match &self.id {
             Some(id) => find(context, id).await,
             None => newest(context, self.last.as_ref().and_then(Option::as_deref)).await,
@@ -56,7 +56,7 @@ pub(super) fn short(id: InvocationId) -> String {
 ///
 /// # Errors
 /// It is no id, no run or several runs have it, or the daemon does not answer.
-pub(super) async fn find(context: &Context, typed: &str) -> Result<String, Failure> {
+pub(super) async fn find(context: &Context, typed: &str) -> Result<String, CommandFailure> {
     if let Some(id) = InvocationId::parse(typed) {
         return Ok(id.to_string());
     }
@@ -79,11 +79,11 @@ pub(super) async fn find(context: &Context, typed: &str) -> Result<String, Failu
 ///
 /// # Errors
 /// It cannot be one.
-pub(super) fn end_of_id(typed: &str) -> Result<String, Failure> {
+pub(super) fn end_of_id(typed: &str) -> Result<String, CommandFailure> {
     let end = typed.to_lowercase();
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if end.len() < SHORTEST || !end.bytes().all(is_part) {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`{typed}` is not the id of a run: expected an id as `fndctl history` shows it, or at least {SHORTEST} of its \
              last characters"
         )));
@@ -95,14 +95,14 @@ pub(super) fn end_of_id(typed: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// There is none, or the daemon does not answer.
-pub(super) async fn newest(context: &Context, function: Option<&str>) -> Result<String, Failure> {
+pub(super) async fn newest(context: &Context, function: Option<&str>) -> Result<String, CommandFailure> {
     let runs = list(context, function, 1, Timestamp::now()).await?;
     runs.first().map(|run| run.id.to_string()).ok_or_else(|| {
         let message = match function {
             Some(function) => format!("the history has no run of a function `{function}`"),
             None => "the history has no runs".to_owned(),
         };
-        Failure::new(Exit::NoSuchThing, message)
+        CommandFailure::new(Exit::NoSuchThing, message)
     })
 }
 
@@ -111,21 +111,28 @@ async fn list(
     function: Option<&str>,
     limit: u32,
     now: Timestamp,
-) -> Result<Vec<InvocationView>, Failure> {
+) -> Result<Vec<InvocationView>, CommandFailure> {
     let filter = Filter {
         function: function.map(str::to_owned),
         limit: Some(limit),
         ..Filter::default()
     };
     let parts = |page: InvocationList| (page.invocations, page.next);
-    Wanted::new(&filter, now)?.all(context, "/v1/invocations", parts).await
+    RunFilter::new(&filter, now)?
+        .all(context, "/v1/invocations", parts)
+        .await
 }
 
 /// Returns the id of the only run whose id ends like this, among those that `searched` names.
 ///
 /// # Errors
 /// No run or several runs have it.
-pub(super) fn only(end: &str, runs: &[&InvocationView], searched: &str, now: Timestamp) -> Result<String, Failure> {
+pub(super) fn only(
+    end: &str,
+    runs: &[&InvocationView],
+    searched: &str,
+    now: Timestamp,
+) -> Result<String, CommandFailure> {
     let ids = runs.iter().map(|run| (run.id.to_string(), *run));
     let found: Vec<_> = ids.filter(|(id, _)| id.ends_with(end)).collect();
     if let [(id, _)] = found.as_slice() {
@@ -133,7 +140,7 @@ pub(super) fn only(end: &str, runs: &[&InvocationView], searched: &str, now: Tim
     }
     if found.is_empty() {
         let message = format!("none of {searched} has an id that ends with `{end}`");
-        return Err(Failure::new(Exit::NoSuchThing, message));
+        return Err(CommandFailure::new(Exit::NoSuchThing, message));
     }
     let line = |(id, run): &(String, &InvocationView)| {
         let accepted = distance(Some(&run.accepted_at), now);
@@ -144,7 +151,7 @@ pub(super) fn only(end: &str, runs: &[&InvocationView], searched: &str, now: Tim
         lines.push(format!("\n  and {} more", found.len() - LISTED));
     }
     Err(
-        Failure::usage(format!("the ids of {} runs end with `{end}`", found.len()))
+        CommandFailure::usage(format!("the ids of {} runs end with `{end}`", found.len()))
             .help(format!("type more of the end of one of them:{}", lines.concat())),
     )
 }

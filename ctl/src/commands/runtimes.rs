@@ -6,8 +6,8 @@ use super::doctor::permissions::insecure_above;
 use super::doctor::program;
 use super::{Context, interpreters};
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use fnd_core::api::RuntimeList;
 use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
 use std::collections::BTreeSet;
@@ -25,14 +25,14 @@ use std::path::Path;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Option<interpreters::Verb>,
+    verb: Option<interpreters::InterpretersVerb>,
 }
 
 /// Runs the verb.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, CommandFailure> {
     if let Some(verb) = verb {
         return interpreters::run(context, verb).await;
     }
@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
         if out.format == Format::Wide {
             header.extend(["DESCRIPTION", "ALIASES", "INTERPRETERS"]);
         }
-        let mut table = Table::new(&header);
+        let mut table = TextTable::new(&header);
         for (runtime, found) in list.runtimes.iter().zip(&found) {
             let versions: Vec<&str> = found.iter().map(|found| found.version.as_str()).collect();
             let needs_one = !runtime.versions.is_empty();
@@ -82,19 +82,19 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
 }
 
 /// An interpreter that is installed.
-struct Found {
+struct InstalledInterpreter {
     version: String,
     interpreter: String,
 }
 
 /// Returns the installed interpreters of a runtime, each once.
-async fn installed(runtime: &RuntimeSummary) -> Vec<Found> {
+async fn installed(runtime: &RuntimeSummary) -> Vec<InstalledInterpreter> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for version in runtime.versions.iter().filter(|version| version.installed) {
         if seen.insert(version.path.as_ref()) {
             let printed = asked(runtime, version).await;
-            found.push(Found {
+            found.push(InstalledInterpreter {
                 version: printed.unwrap_or_else(|| version.name.clone()),
                 interpreter: version.interpreter.clone(),
             });

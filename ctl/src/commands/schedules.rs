@@ -4,8 +4,8 @@ use super::names::expand;
 use super::text::{distance, why};
 use super::{Context, function_path};
 use crate::candidates;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<SchedulesVerb>,
 
     /// Only schedules of this function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
@@ -33,15 +33,15 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum SchedulesVerb {
     /// Run nothing by schedule; runs that pass meanwhile are not made up for.
-    Pause(Functions),
+    Pause(ScheduledFunctions),
     /// Run by schedule again.
-    Resume(Functions),
+    Resume(ScheduledFunctions),
 }
 
 #[derive(Debug, clap::Args)]
-struct Functions {
+struct ScheduledFunctions {
     /// Names of functions; a name may have `*` and `?`.
     #[arg(value_name = "FUNCTION", required = true, add = candidates::functions())]
     functions: Vec<String>,
@@ -58,10 +58,10 @@ impl Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     match args.action {
-        Some(Action::Pause(named)) => return change(context, &named.functions, "pause").await,
-        Some(Action::Resume(named)) => return change(context, &named.functions, "resume").await,
+        Some(SchedulesVerb::Pause(named)) => return change(context, &named.functions, "pause").await,
+        Some(SchedulesVerb::Resume(named)) => return change(context, &named.functions, "resume").await,
         None => {}
     }
     let mut path = format!("/v1/schedules?next={}", args.next);
@@ -86,8 +86,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the table of schedules.
-fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
-    let mut table = Table::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT", "LAST", "STATE"]);
+fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable {
+    let mut table = TextTable::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT", "LAST", "STATE"]);
     for schedule in schedules {
         let next = schedule.next.first().map(String::as_str);
         let last = schedule.last.as_ref();
@@ -119,8 +119,8 @@ fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
 }
 
 /// Returns the table of the next runs, one row for each run.
-fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
-    let mut table = Table::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"]);
+fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable {
+    let mut table = TextTable::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"]);
     for schedule in schedules {
         for next in &schedule.next {
             table.row(
@@ -142,7 +142,7 @@ fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> Table {
 }
 
 /// Pauses or resumes the schedules of functions.
-async fn change(context: &Context, typed: &[String], verb: &str) -> Result<Exit, Failure> {
+async fn change(context: &Context, typed: &[String], verb: &str) -> Result<Exit, CommandFailure> {
     for function in expand(context, typed).await? {
         let path = format!("{}/schedules/{verb}", function_path(&function)?);
         let reply = context.client.post(&path).await?;

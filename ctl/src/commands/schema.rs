@@ -3,8 +3,8 @@
 
 use super::Context;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use fnd_manifest::schema::json::{File, schema};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::schema::json::{SchemaFile, schema};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -16,12 +16,12 @@ Editors with a TOML language server (taplo, Even Better TOML) find the schema by
 pub(crate) struct Args {
     /// The file that the schema is for.
     #[arg(value_enum)]
-    file: What,
+    file: SchemaName,
 }
 
 /// The files that have a schema.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum What {
+enum SchemaName {
     /// A function's manifest: `NAME.toml` or `function.toml`.
     Manifest,
     /// The configuration: `fnd.toml`.
@@ -32,10 +32,10 @@ enum What {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let text = text(match args.file {
-        What::Manifest => File::Manifest,
-        What::Config => File::Configuration,
+        SchemaName::Manifest => SchemaFile::Manifest,
+        SchemaName::Config => SchemaFile::Configuration,
     });
     match context.out.format {
         Format::Yaml => context.out.yaml(text.as_bytes())?,
@@ -45,6 +45,6 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
 }
 
 /// Returns the text of a schema, as the package installs it.
-pub(crate) fn text(file: File) -> String {
+pub(crate) fn text(file: SchemaFile) -> String {
     format!("{:#}\n", schema(file))
 }

@@ -4,7 +4,7 @@ use super::Parameters;
 use super::names::{is_pattern, select};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use clap::ValueEnum;
 use fnd_core::api::FunctionStatus;
 use std::cmp::Reverse;
@@ -22,12 +22,12 @@ pub(crate) struct Selection {
 
     /// Put the functions in this order; of numbers, the highest comes first.
     #[arg(long, value_name = "KEY", value_enum)]
-    sort: Option<Key>,
+    sort: Option<FunctionOrder>,
 }
 
 /// Orders of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Key {
+enum FunctionOrder {
     /// By name.
     Name,
     /// By the start of the last attempt, newest first.
@@ -88,7 +88,7 @@ impl Selection {
     ///
     /// # Errors
     /// A name or a pattern matches no function.
-    pub(super) fn apply(&self, functions: &mut Vec<FunctionStatus>) -> Result<(), Failure> {
+    pub(super) fn apply(&self, functions: &mut Vec<FunctionStatus>) -> Result<(), CommandFailure> {
         if !self.functions.is_empty() {
             let all: Vec<String> = functions.iter().map(|one| one.function.to_string()).collect();
             let names = select(&self.functions, &all)?;
@@ -104,28 +104,28 @@ impl Selection {
 }
 
 /// Sorts functions; those without a value come last, and equal ones stay in the order of their names.
-fn sort(functions: &mut [FunctionStatus], key: Key) {
+fn sort(functions: &mut [FunctionStatus], key: FunctionOrder) {
     // Durations of the API are never negative, so the order of their bits is that of their values.
     let bits = |ms: Option<f64>| Reverse(ms.map(f64::to_bits));
     match key {
-        Key::Name => functions.sort_by(|a, b| a.function.cmp(&b.function)),
+        FunctionOrder::Name => functions.sort_by(|a, b| a.function.cmp(&b.function)),
         // The API writes all instants in one form, which sorts as text.
-        Key::Last => functions.sort_by_key(|one| Reverse(one.started_at.clone())),
-        Key::Runs => functions.sort_by_key(|one| Reverse(one.runs)),
-        Key::Failed => functions.sort_by_key(|one| Reverse(one.failures)),
-        Key::Memory => functions.sort_by_key(|one| Reverse(one.memory_bytes.or(one.memory_peak_bytes))),
-        Key::Cpu => functions.sort_by_key(|one| bits(one.cpu_ms)),
-        Key::P50 => functions.sort_by_key(|one| bits(one.p50_ms)),
-        Key::P99 => functions.sort_by_key(|one| bits(one.p99_ms)),
-        Key::State => functions.sort_by_key(|one| one.state.as_str()),
+        FunctionOrder::Last => functions.sort_by_key(|one| Reverse(one.started_at.clone())),
+        FunctionOrder::Runs => functions.sort_by_key(|one| Reverse(one.runs)),
+        FunctionOrder::Failed => functions.sort_by_key(|one| Reverse(one.failures)),
+        FunctionOrder::Memory => functions.sort_by_key(|one| Reverse(one.memory_bytes.or(one.memory_peak_bytes))),
+        FunctionOrder::Cpu => functions.sort_by_key(|one| bits(one.cpu_ms)),
+        FunctionOrder::P50 => functions.sort_by_key(|one| bits(one.p50_ms)),
+        FunctionOrder::P99 => functions.sort_by_key(|one| bits(one.p99_ms)),
+        FunctionOrder::State => functions.sort_by_key(|one| one.state.as_str()),
     }
 }
 
 /// Refuses `--watch` of selected functions in a form for programs: its lines are the changes that the API sends.
-pub(super) fn refuse_changes_of_some(format: Format) -> Result<(), Failure> {
+pub(super) fn refuse_changes_of_some(format: Format) -> Result<(), CommandFailure> {
     if matches!(format, Format::Json | Format::Yaml) {
         let message = "`--watch` prints the changes of one function or of all in this format";
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::text::{distance, size, why};
 use super::{Context, function_path, tree};
 use crate::candidates;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, escape};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_manifest::diagnostic::Diagnostic;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if let Some(id) = InvocationId::parse(&args.function) {
         return tree::show(context, &id.to_string()).await;
     }
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
+fn print(out: &Output, detail: &FunctionDetail) -> Result<(), CommandFailure> {
     let status = &detail.status;
     let now = Timestamp::now();
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
@@ -119,7 +119,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
 }
 
 /// Prints the settings of a manifest: the function's own; with `-o wide` the defaults, too.
-fn settings(out: &Output, manifest: &Value) -> Result<(), Failure> {
+fn settings(out: &Output, manifest: &Value) -> Result<(), CommandFailure> {
     let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
     let all = flat(manifest)
         .into_iter()

@@ -1,8 +1,8 @@
 //! `fndctl sizes`: the presets of limits.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use fnd_core::api::SizeList;
 
 /// Options.
@@ -14,10 +14,10 @@ pub(crate) struct Args {}
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/sizes").await?;
     context.out.document(&reply.body, |list: &SizeList, out| {
-        let mut table = Table::new(&["SIZE", "CPU", "MEMORY", "OTHER LIMITS"]);
+        let mut table = TextTable::new(&["SIZE", "CPU", "MEMORY", "OTHER LIMITS"]);
         for size in &list.sizes {
             let limit = |key: &str| size.limits.get(key).cloned().unwrap_or_default();
             let others = size

@@ -1,7 +1,7 @@
 //! The files of a function, by the path that fnd knows.
 
 use super::{Context, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::FunctionDetail;
 use fnd_wire::archive::Format;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Where a function's files are.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct FunctionSource {
     /// The file with the code; in directory form, the directory.
     pub(super) path: PathBuf,
     pub(super) is_directory: bool,
@@ -20,18 +20,18 @@ pub(super) struct Source {
     pub(super) detail: FunctionDetail,
 }
 
-impl Source {
+impl FunctionSource {
     /// Asks fnd for the path of a function.
     ///
     /// # Errors
     /// fnd does not know the function or its file, or the file cannot be found.
-    pub(super) async fn of(context: &Context, function: &str, verb: &str) -> Result<Self, Failure> {
+    pub(super) async fn of(context: &Context, function: &str, verb: &str) -> Result<Self, CommandFailure> {
         let reply = context.client.get(&function_path(function)?).await?;
         let detail: FunctionDetail = crate::output::parse(&reply.body)?;
         let path = PathBuf::from(&detail.more.source);
         if path.as_os_str().is_empty() {
             let message = format!("fnd does not say where the file of `{function}` is");
-            return Err(Failure::new(Exit::NoSuchThing, message).help(format!("fndctl show {function}")));
+            return Err(CommandFailure::new(Exit::NoSuchThing, message).help(format!("fndctl show {function}")));
         }
         let about = fs::metadata(&path).map_err(|error| refused("read", &path, &error, (verb, function)))?;
         let manifest = if about.is_dir() {
@@ -93,14 +93,14 @@ fn below(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result
 }
 
 /// Returns the failure of an access to a file; where the person may not, with the command that may.
-pub(super) fn refused(what: &str, path: &Path, error: &io::Error, (verb, function): (&str, &str)) -> Failure {
+pub(super) fn refused(what: &str, path: &Path, error: &io::Error, (verb, function): (&str, &str)) -> CommandFailure {
     let message = format!("failed to {what} `{}`: {error}", path.display());
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            Failure::new(Exit::NotAllowed, message).help(format!("sudo fndctl {verb} {function}"))
+            CommandFailure::new(Exit::NotAllowed, message).help(format!("sudo fndctl {verb} {function}"))
         }
-        ErrorKind::NotFound => Failure::new(Exit::NoSuchThing, message),
-        _ => Failure::new(Exit::FunctionFailed, message),
+        ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, message),
+        _ => CommandFailure::new(Exit::FunctionFailed, message),
     }
 }
 

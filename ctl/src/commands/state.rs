@@ -4,8 +4,8 @@ use super::text::{distance, size};
 use super::{Context, Parameters, payload};
 use crate::cli::Format;
 use crate::client::{encode, request};
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone, parse};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone, parse};
 use fnd_core::api::{StateEntry, StateKeys, StateScopes, StateWritten};
 use fnd_manifest::state_key::StateKey;
 use hyper::Method;
@@ -25,11 +25,11 @@ use jiff::Timestamp;
     the value again and repeat the change. Exit code 3: the key has no value. Inside a function with `[access] state` it works as well.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: StateVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum StateVerb {
     /// List the scopes, or the keys of a scope.
     #[command(visible_alias = "ls")]
     List {
@@ -85,12 +85,12 @@ const PAGE: &str = "1000";
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     match args.action {
-        Action::List { place: None } => scopes(context).await,
-        Action::List { place: Some(place) } => keys(context, &place).await,
-        Action::Get { key } => get(context, &key).await,
-        Action::Set {
+        StateVerb::List { place: None } => scopes(context).await,
+        StateVerb::List { place: Some(place) } => keys(context, &place).await,
+        StateVerb::Get { key } => get(context, &key).await,
+        StateVerb::Set {
             key,
             value,
             text,
@@ -104,7 +104,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             };
             change(context, (Method::PUT, &key), &headers, value, "has version").await
         }
-        Action::Delete { key, if_version } => {
+        StateVerb::Delete { key, if_version } => {
             let headers = matching(if_version);
             change(
                 context,
@@ -124,32 +124,31 @@ fn matching(version: Option<u64>) -> Vec<(String, String)> {
 }
 
 /// Returns the path of a value, checked before anything is sent.
-fn path(text: &str) -> Result<String, Failure> {
-    let key = StateKey::parse(text).map_err(|expected| Failure::usage(format!("`{text}`: {expected}")))?;
+fn path(text: &str) -> Result<String, CommandFailure> {
+    let key = StateKey::parse(text).map_err(|expected| CommandFailure::usage(format!("`{text}`: {expected}")))?;
     let segments: Vec<String> = key.key().split('/').map(encode).collect();
     Ok(format!("/v1/state/{}/{}", encode(key.scope()), segments.join("/")))
 }
 
 /// Returns what is stored: the bytes if they are JSON, else their text as JSON.
-fn value(bytes: Vec<u8>, text: bool) -> Result<Vec<u8>, Failure> {
+fn value(bytes: Vec<u8>, text: bool) -> Result<Vec<u8>, CommandFailure> {
     if !text && payload::media_type(&bytes)? == payload::JSON {
         return Ok(bytes);
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(serde_json::Value::from(text).to_string().into_bytes()),
-        Err(_) => {
-            Err(Failure::usage("the value is neither JSON nor UTF-8 text").help("encode it, for example with `base64`"))
-        }
+        Err(_) => Err(CommandFailure::usage("the value is neither JSON nor UTF-8 text")
+            .help("encode it, for example with `base64`")),
     }
 }
 
-async fn scopes(context: &Context) -> Result<Exit, Failure> {
+async fn scopes(context: &Context) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/state").await?;
     context.out.document(&reply.body, |list: &StateScopes, out| {
         if list.scopes.is_empty() && out.format != Format::Name {
             return out.remark("the state has no keys");
         }
-        let mut table = Table::new(&["SCOPE", "KEYS", "SIZE"]);
+        let mut table = TextTable::new(&["SCOPE", "KEYS", "SIZE"]);
         for scope in &list.scopes {
             let cells = [scope.scope.clone(), scope.keys.to_string(), size(Some(scope.bytes))];
             table.row(Tone::Plain, cells);
@@ -159,9 +158,9 @@ async fn scopes(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-async fn keys(context: &Context, place: &str) -> Result<Exit, Failure> {
+async fn keys(context: &Context, place: &str) -> Result<Exit, CommandFailure> {
     let (scope, prefix) = place.split_once('/').unwrap_or((place, ""));
-    StateKey::new(scope, "x").map_err(|expected| Failure::usage(format!("`{scope}`: {expected}")))?;
+    StateKey::new(scope, "x").map_err(|expected| CommandFailure::usage(format!("`{scope}`: {expected}")))?;
     let mut list = StateKeys {
         keys: Vec::new(),
         next: None,
@@ -185,7 +184,7 @@ async fn keys(context: &Context, place: &str) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
     context.out.document(&body, |list: &StateKeys, out| {
-        let mut table = Table::new(&["KEY", "VERSION", "SIZE", "CHANGED"]);
+        let mut table = TextTable::new(&["KEY", "VERSION", "SIZE", "CHANGED"]);
         for key in &list.keys {
             let cells = [
                 format!("{scope}/{}", key.key),
@@ -200,7 +199,7 @@ async fn keys(context: &Context, place: &str) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-async fn get(context: &Context, key: &str) -> Result<Exit, Failure> {
+async fn get(context: &Context, key: &str) -> Result<Exit, CommandFailure> {
     let reply = context.client.get(&path(key)?).await?;
     context.out.document(&reply.body, |entry: &StateEntry, out| {
         let json = entry.value.get();
@@ -220,7 +219,7 @@ async fn change(
     headers: &[(String, String)],
     body: Vec<u8>,
     done: &str,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let mut headers = headers.to_vec();
     if !body.is_empty() {
         headers.push(("content-type".to_owned(), payload::JSON.to_owned()));

@@ -5,8 +5,8 @@ use super::selection::{Selection, refuse_changes_of_some};
 use super::text::{brief, distance, ended, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, parse};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone, parse};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::outcome::Reason;
 use fnd_core::supervisor::FunctionState;
@@ -48,7 +48,7 @@ impl Args {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.watch {
         watch(context, &args).await
     } else {
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Shows the status whenever a function changes.
-async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
+async fn watch(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let path = match args.alone() {
         Some(name) => function_path(name)?,
         None => {
@@ -74,7 +74,7 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
+async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     if let Some(name) = args.alone() {
         let reply = context.client.get(&function_path(name)?).await?;
@@ -116,7 +116,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
 }
 
 /// Returns a status of the node that has only the selected functions, in their order.
-fn selected(body: &[u8], args: &Args) -> Result<Bytes, Failure> {
+fn selected(body: &[u8], args: &Args) -> Result<Bytes, CommandFailure> {
     let mut node: NodeStatus = parse(body)?;
     args.selection.apply(&mut node.functions)?;
     if args.failed {
@@ -128,14 +128,14 @@ fn selected(body: &[u8], args: &Args) -> Result<Bytes, Failure> {
 }
 
 /// Returns the table of functions.
-pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) -> Table {
+pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) -> TextTable {
     let mut header = vec![
         "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
     ];
     if wide {
         header.extend(["STARTED", "CPU", "RUNNING", "QUEUED", "VERSION"]);
     }
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     for function in functions {
         let next = function.next_attempt_at.as_deref().or(function.next_run_at.as_deref());
         let mut cells = vec![
@@ -211,7 +211,7 @@ fn tone(function: &FunctionStatus) -> Tone {
 }
 
 /// Prints below the table the details that have no room in it: why a function last failed, and the problem of its file.
-fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), Failure> {
+fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), CommandFailure> {
     let mut lines = Vec::new();
     for function in functions {
         if let Some(error) = &function.error {
@@ -283,7 +283,7 @@ fn unclaimed(node: &NodeStatus) -> String {
     format!("{count}: {names} (`fndctl doctor` says what to do)")
 }
 
-fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
+fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
     let mut lines = Vec::new();
     if node.state != NodeState::Running {
         lines.push(format!("fnd is {}", node.state.as_str()));

@@ -1,6 +1,6 @@
 //! Instants, durations and sizes for people, and instants as people write them.
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use fnd_core::outcome::Reason;
 use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
@@ -113,7 +113,7 @@ pub(super) fn why(reason: Option<Reason>, message: &str) -> String {
 
 /// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now, and a time without
 /// zone, as a terminal shows it, is local.
-pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
+pub(super) fn since(text: &str, now: Timestamp) -> Result<String, CommandFailure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
     }
@@ -124,15 +124,15 @@ pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     }
     let ago = parse_duration(text).ok().and_then(|ago| now.checked_sub(ago).ok());
     ago.map(|instant| instant.to_string()).ok_or_else(|| {
-        Failure::usage(format!(
+        CommandFailure::usage(format!(
             "`{text}` is neither a duration ago such as `1h` nor an instant such as `2026-11-21T08:00:00Z`"
         ))
     })
 }
 
 /// Parses a duration of the command line.
-pub(super) fn span(text: &str) -> Result<Duration, Failure> {
-    parse_duration(text).map_err(|error| Failure::usage(format!("`{text}`: {error}")))
+pub(super) fn span(text: &str) -> Result<Duration, CommandFailure> {
+    parse_duration(text).map_err(|error| CommandFailure::usage(format!("`{text}`: {error}")))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use super::runs::short;
 use super::text::between;
 use super::{Context, invocation_path};
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
@@ -19,18 +19,18 @@ const CHAIN_MAX: usize = 16;
 
 /// A run and what it has called.
 #[derive(Debug, Serialize, Deserialize)]
-struct Node {
+struct CallNode {
     #[serde(flatten)]
     run: InvocationView,
     /// Oldest first.
-    calls: Vec<Node>,
+    calls: Vec<CallNode>,
 }
 
 /// Prints the tree of a run.
 ///
 /// # Errors
 /// There is no such run, or the daemon does not answer.
-pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
+pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFailure> {
     let asked = get(context, id).await?;
     let id = asked.id;
     let mut root = asked;
@@ -45,7 +45,9 @@ pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
     }
     let (tree, all) = tree(context, root).await?;
     let body = serde_json::to_vec(&tree).unwrap_or_default(); // as it was read
-    context.out.document(&body, |tree: &Node, out| print(out, tree, id))?;
+    context
+        .out
+        .document(&body, |tree: &CallNode, out| print(out, tree, id))?;
     if !all {
         let more = format!("only {RUNS_MAX} runs are shown; `fndctl show ID` shows the tree of one of them");
         context.out.progress(&more);
@@ -53,18 +55,18 @@ pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-async fn get(context: &Context, id: &str) -> Result<InvocationView, Failure> {
+async fn get(context: &Context, id: &str) -> Result<InvocationView, CommandFailure> {
     let reply = context.client.get(&invocation_path(id)).await?;
     read(&reply.body)
 }
 
-fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Failure> {
+fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CommandFailure> {
     let read = serde_json::from_slice(body);
-    read.map_err(|error| Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}")))
+    read.map_err(|error| CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}")))
 }
 
 /// Returns a run with everything that it has called, level by level, and whether that is all.
-async fn tree(context: &Context, root: InvocationView) -> Result<(Node, bool), Failure> {
+async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool), CommandFailure> {
     // Each run, and the place of its caller in the list.
     let mut runs: Vec<(InvocationView, usize)> = vec![(root, 0)];
     let (mut next, mut all) = (VecDeque::from([0]), true);
@@ -83,11 +85,11 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(Node, bool), F
         }
     }
     // The last ones have called nothing that is in the list, so they are complete first.
-    let mut calls: Vec<Vec<Node>> = runs.iter().map(|_| Vec::new()).collect();
+    let mut calls: Vec<Vec<CallNode>> = runs.iter().map(|_| Vec::new()).collect();
     while let Some((run, caller)) = runs.pop() {
         let mut calls_of_it = calls.pop().unwrap_or_default();
         calls_of_it.reverse();
-        let node = Node {
+        let node = CallNode {
             run,
             calls: calls_of_it,
         };
@@ -96,16 +98,19 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(Node, bool), F
             None => return Ok((node, all)),
         }
     }
-    Err(Failure::new(Exit::FunctionFailed, "the tree of calls has no root"))
+    Err(CommandFailure::new(
+        Exit::FunctionFailed,
+        "the tree of calls has no root",
+    ))
 }
 
-fn print(out: &Output, tree: &Node, asked: InvocationId) -> Result<(), Failure> {
-    let mut table = Table::new(&["CALL", "STATE", "REASON", "DURATION", "ID", ""]);
+fn print(out: &Output, tree: &CallNode, asked: InvocationId) -> Result<(), CommandFailure> {
+    let mut table = TextTable::new(&["CALL", "STATE", "REASON", "DURATION", "ID", ""]);
     rows(&mut table, tree, 0, (asked, Timestamp::now()));
     out.table(&table)
 }
 
-fn rows(table: &mut Table, node: &Node, depth: usize, (asked, now): (InvocationId, Timestamp)) {
+fn rows(table: &mut TextTable, node: &CallNode, depth: usize, (asked, now): (InvocationId, Timestamp)) {
     let run = &node.run;
     let tone = if run.state.is_failure() { Tone::Bad } else { Tone::Plain };
     table.row(

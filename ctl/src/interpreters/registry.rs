@@ -1,6 +1,6 @@
 //! Finds the registry that this machine is configured to use: the option, then the variables and files of npm or pip.
 
-use super::{Kind, Known};
+use super::{KnownInterpreter, RegistryKind};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The registries that npm and pip use where nothing else is configured.
@@ -11,7 +11,7 @@ const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'@').remove(b'-').remove(b'.').
 /// A registry in the form of npm, or an index in the form of PyPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Registry {
-    kind: Kind,
+    kind: RegistryKind,
     /// Its address, without a slash at the end.
     url: String,
     /// The token that a file has for this address.
@@ -40,7 +40,7 @@ impl Registry {
         let token = url
             .split_once(':')
             .and_then(|(_, rest)| value(&format!("{rest}/:_authToken")));
-        let kind = Kind::Npm;
+        let kind = RegistryKind::Npm;
         Self { kind, url, token }
     }
 
@@ -51,16 +51,16 @@ impl Registry {
         let url = url.or_else(|| files.iter().find_map(|text| entry(text, "index-url", &variable)));
         let url = url.unwrap_or_else(|| DEFAULT_INDEX.to_owned());
         Self {
-            kind: Kind::PyPi,
+            kind: RegistryKind::PyPi,
             url: url.trim_end_matches('/').to_owned(),
             token: None,
         }
     }
 
     /// Reads the configuration of npm or pip on this machine, and returns the registry for an interpreter.
-    pub(crate) fn of_machine(known: &Known, named: Option<&str>) -> Self {
+    pub(crate) fn of_machine(known: &KnownInterpreter, named: Option<&str>) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if known.kind == Kind::PyPi {
+        if known.kind == RegistryKind::PyPi {
             let home = std::env::home_dir().unwrap_or_default();
             let config = variable("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), Into::into);
             let all = [
@@ -85,8 +85,8 @@ impl Registry {
     /// Returns the address of a package's list of versions.
     pub(crate) fn versions(&self, package: &str) -> String {
         let end = match self.kind {
-            Kind::Npm => "",
-            Kind::PyPi => "/",
+            RegistryKind::Npm => "",
+            RegistryKind::PyPi => "/",
         };
         format!("{}/{}{end}", self.url, utf8_percent_encode(package, &PLAIN))
     }
@@ -95,8 +95,8 @@ impl Registry {
     /// whatever host the list of a mirror names.
     pub(crate) fn file(&self, package: &str, name: &str) -> String {
         match self.kind {
-            Kind::Npm => format!("{}/{package}/-/{}", self.url, utf8_percent_encode(name, &PLAIN)),
-            Kind::PyPi => joined(&self.versions(package), name),
+            RegistryKind::Npm => format!("{}/{package}/-/{}", self.url, utf8_percent_encode(name, &PLAIN)),
+            RegistryKind::PyPi => joined(&self.versions(package), name),
         }
     }
 }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn addresses_of_a_package() {
         let registry = Registry {
-            kind: Kind::Npm,
+            kind: RegistryKind::Npm,
             url: "https://r.example/npm".into(),
             token: None,
         };

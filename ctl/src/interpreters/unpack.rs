@@ -1,8 +1,8 @@
 //! Takes the program out of a package (a tar archive, compressed by gzip). Nothing else is taken, so paths and links in the
 //! archive lead nowhere.
 
-use super::{Known, failed};
-use crate::exit::Failure;
+use super::{KnownInterpreter, failed};
+use crate::exit::CommandFailure;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use std::fs::File;
@@ -25,7 +25,7 @@ struct Description {
 ///
 /// # Errors
 /// The archive is damaged, is another package, or has no program.
-pub(super) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
+pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Result<String, CommandFailure> {
     let shown = package.display();
     let broken = |error: std::io::Error| failed(format!("failed to read the package `{shown}`: {error}"));
     let file = File::open(package).map_err(broken)?;
@@ -81,7 +81,7 @@ fn below_top(path: &Path) -> Option<&Path> {
     parts.clone().all(plain).then(|| path.strip_prefix(top).ok())?
 }
 
-fn write(from: &mut impl Read, to: &Path) -> Result<(), Failure> {
+fn write(from: &mut impl Read, to: &Path) -> Result<(), CommandFailure> {
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

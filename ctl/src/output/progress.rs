@@ -13,7 +13,7 @@ const TURN: Duration = Duration::from_millis(120);
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ProgressForm {
     Drawn,
     Lines,
     None,
@@ -21,16 +21,16 @@ pub(super) enum Form {
 
 /// The progress of one piece of work. It vanishes from a terminal when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    form: Form,
+pub(crate) struct ProgressLine {
+    form: ProgressForm,
     bar: ProgressBar,
     /// What the last line said, and when.
     line: Option<(String, Instant)>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Returns a counter, which shows nothing yet.
-    pub(super) fn counter(form: Form) -> Self {
+    pub(super) fn counter(form: ProgressForm) -> Self {
         let bar = ProgressBar::with_draw_target(None, target(form));
         // The template is a constant that indicatif accepts; its own default is a fallback.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
@@ -40,7 +40,7 @@ impl Progress {
     }
 
     /// Returns a bar for some bytes.
-    pub(super) fn bytes(form: Form, what: &str, total: u64) -> Self {
+    pub(super) fn bytes(form: ProgressForm, what: &str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), target(form));
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left") {
             bar.set_style(style.progress_chars("=> "));
@@ -53,18 +53,18 @@ impl Progress {
     pub(crate) fn say(&mut self, text: &str) {
         let text = escape(text, false);
         match self.form {
-            Form::None => {}
-            Form::Drawn => {
+            ProgressForm::None => {}
+            ProgressForm::Drawn => {
                 self.bar.enable_steady_tick(TURN);
                 self.bar.set_message(text);
             }
-            Form::Lines => self.print(text),
+            ProgressForm::Lines => self.print(text),
         }
     }
 
     pub(crate) fn add(&mut self, bytes: usize) {
         self.bar.inc(bytes as u64);
-        if self.form == Form::Lines {
+        if self.form == ProgressForm::Lines {
             let total = self.bar.length().unwrap_or(0).max(1);
             let percent = self.bar.position().saturating_mul(100) / total;
             self.print(format!("{} {percent}%", self.bar.message()));
@@ -81,15 +81,15 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-fn target(form: Form) -> ProgressDrawTarget {
+fn target(form: ProgressForm) -> ProgressDrawTarget {
     match form {
-        Form::Drawn => ProgressDrawTarget::stderr(),
-        Form::Lines | Form::None => ProgressDrawTarget::hidden(),
+        ProgressForm::Drawn => ProgressDrawTarget::stderr(),
+        ProgressForm::Lines | ProgressForm::None => ProgressDrawTarget::hidden(),
     }
 }

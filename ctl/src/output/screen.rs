@@ -1,6 +1,6 @@
 //! The whole terminal, for `fndctl top`: lines that are drawn anew, and keys.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A line on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct ScreenLine {
     pub(crate) text: String,
     pub(crate) look: Look,
 }
@@ -30,7 +30,7 @@ pub(crate) enum Look {
 
 /// What somebody pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum KeyPress {
     Char(char),
     Up,
     Down,
@@ -51,7 +51,7 @@ impl Screen {
     ///
     /// # Errors
     /// It is no terminal that can do this.
-    pub(crate) fn open() -> Result<Self, Failure> {
+    pub(crate) fn open() -> Result<Self, CommandFailure> {
         enable_raw_mode().map_err(failed)?;
         let screen = Self(());
         execute!(io::stdout(), EnterAlternateScreen, cursor::Hide, DisableLineWrap).map_err(failed)?;
@@ -67,7 +67,7 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(crate) fn draw(&self, lines: &[Line]) -> Result<(), Failure> {
+    pub(crate) fn draw(&self, lines: &[ScreenLine]) -> Result<(), CommandFailure> {
         let mut out = io::stdout().lock();
         let mut all = || -> io::Result<()> {
             for (row, line) in (0..).zip(lines) {
@@ -92,23 +92,23 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(crate) fn key(&self, patience: Duration) -> Result<Option<Key>, Failure> {
+    pub(crate) fn key(&self, patience: Duration) -> Result<Option<KeyPress>, CommandFailure> {
         if !poll(patience).map_err(failed)? {
             return Ok(None);
         }
         let Event::Key(key) = read().map_err(failed)? else {
-            return Ok(Some(Key::Other));
+            return Ok(Some(KeyPress::Other));
         };
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         Ok(Some(match key.code {
-            _ if key.kind == KeyEventKind::Release => Key::Other,
-            KeyCode::Char('c') if control => Key::Interrupt,
-            KeyCode::Char(c) if !control => Key::Char(c),
-            KeyCode::Up => Key::Up,
-            KeyCode::Down => Key::Down,
-            KeyCode::Enter | KeyCode::Right => Key::Enter,
-            KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => Key::Back,
-            _ => Key::Other,
+            _ if key.kind == KeyEventKind::Release => KeyPress::Other,
+            KeyCode::Char('c') if control => KeyPress::Interrupt,
+            KeyCode::Char(c) if !control => KeyPress::Char(c),
+            KeyCode::Up => KeyPress::Up,
+            KeyCode::Down => KeyPress::Down,
+            KeyCode::Enter | KeyCode::Right => KeyPress::Enter,
+            KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => KeyPress::Back,
+            _ => KeyPress::Other,
         }))
     }
 }
@@ -131,7 +131,7 @@ fn attribute(look: Look) -> Attribute {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of `map_err`")]
-fn failed(error: io::Error) -> Failure {
-    Failure::new(Exit::FunctionFailed, format!("failed to use the terminal: {error}"))
+fn failed(error: io::Error) -> CommandFailure {
+    CommandFailure::new(Exit::FunctionFailed, format!("failed to use the terminal: {error}"))
         .help("`fndctl top -b` prints one reading without it")
 }

@@ -20,14 +20,14 @@ pub(crate) enum Tone {
 
 /// A table; rows are one line each.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     header: Vec<&'static str>,
     /// Whether columns without values stay: programs count them.
     fixed: bool,
     pub(super) rows: Vec<(Tone, Vec<String>)>,
 }
 
-impl Table {
+impl TextTable {
     /// Returns an empty table.
     #[must_use]
     pub(crate) fn new(header: &[&'static str]) -> Self {

@@ -4,18 +4,18 @@
 
 #[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
-mod habits;
 mod interpreters;
 mod payload;
 mod runs;
 mod shown;
+mod suggestions;
 mod terminal;
 mod wait;
 mod wheels;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::peer::PeerAccess;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -123,9 +123,9 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
 
 #[test]
 fn a_caller_without_a_role_gets_the_name_of_the_group() {
-    let server = Running::start_for(Access {
+    let server = Running::start_for(PeerAccess {
         own_uid: Some(1),
-        ..Access::default()
+        ..PeerAccess::default()
     });
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
     let as_nobody = |binary: &Path| {

@@ -16,7 +16,7 @@ mod store;
 mod writer;
 
 use fnd_core::api::AuditList;
-use fnd_core::audit::{AuditFilter, Entry, Gathered, Kind, WAITING_MAX};
+use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, GatheredRefusals, WAITING_MAX};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,14 +33,14 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The handle of the audit; clones share it.
 #[derive(Clone)]
-pub(crate) struct Audit(Arc<Shared>);
+pub(crate) struct Audit(Arc<SharedAudit>);
 
 /// What the handle and the thread share.
-struct Shared {
+struct SharedAudit {
     path: PathBuf,
     /// Where the end of the log is recorded.
     run: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<AuditState>,
     /// Wakes the thread: there is something to write.
     wake: Condvar,
     /// Called when the problem has changed.
@@ -48,8 +48,8 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
-    gathered: Gathered,
+struct AuditState {
+    gathered: GatheredRefusals,
     /// Those who wait until what was gathered is written.
     waiting: Vec<oneshot::Sender<()>>,
     keep_for: Duration,
@@ -63,8 +63,8 @@ struct State {
     stop: Option<std::sync::mpsc::SyncSender<()>>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedAudit {
+    fn lock(&self) -> MutexGuard<'_, AuditState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,12 +92,12 @@ impl Audit {
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedAudit {
             path: directory.join(FILE),
             run: run.to_owned(),
-            state: Mutex::new(State {
+            state: Mutex::new(AuditState {
                 keep_for,
-                ..State::default()
+                ..AuditState::default()
             }),
             wake: Condvar::new(),
             changed: Box::new(changed),
@@ -115,10 +115,10 @@ impl Audit {
 
     /// Records a call. Returns a future that resolves when the entry is written, or could not be, or time is up; nothing
     /// for a call that only ran a function, and for a refusal, which are not waited for.
-    pub(crate) fn record(&self, entry: Entry) -> Option<impl Future<Output = ()> + use<>> {
+    pub(crate) fn record(&self, entry: AuditedCalls) -> Option<impl Future<Output = ()> + use<>> {
         let mut state = self.0.lock();
         let was_empty = state.gathered.is_empty();
-        let waits = entry.kind() == Kind::Change;
+        let waits = entry.kind() == AuditKind::Change;
         state.gathered.add(entry);
         let written = waits.then(|| {
             let (sender, written) = oneshot::channel();

@@ -3,9 +3,9 @@
 //! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
 //! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
 
-use crate::database::{self, LogPages, LogRecorder, Present};
+use crate::database::{self, LogPages, LogRecorder, PresentFiles};
 use fnd_core::api::{AuditEntry, AuditList};
-use fnd_core::audit::{AuditFilter, Entry, Kind, forgotten_first};
+use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, forgotten_first};
 use fnd_core::instant;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::types::Value;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `kind` is the place in [`Kind::ALL`], `size` about how many bytes the row needs. Refusals of a user, a verb and a status
+/// `kind` is the place in [`AuditKind::ALL`], `size` about how many bytes the row needs. Refusals of a user, a verb and a status
 /// within a minute are one row.
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS entry (
@@ -49,16 +49,16 @@ const FREE_SHARE: u64 = 16;
 const CACHE_KIB: i64 = -512;
 
 /// The database, opened for writing.
-pub(super) struct Store {
+pub(super) struct AuditStore {
     db: Connection,
     /// Bytes of the rows of each kind.
     bytes: [u64; 3],
-    present: Present,
+    present: PresentFiles,
     /// Absent if the log could not be opened.
     log: Option<LogRecorder>,
 }
 
-impl Store {
+impl AuditStore {
     /// Opens the database, or makes it; the end of its log is recorded in the directory `run`. A damaged one is kept under
     /// another name. The text says what is missing.
     ///
@@ -92,7 +92,8 @@ impl Store {
             )?;
         }
         Ok(Self {
-            present: Present::of(path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
+            present: PresentFiles::of(path)
+                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
             log: LogRecorder::begin(run, path, &db).ok(),
             db,
             bytes,
@@ -123,7 +124,7 @@ impl Store {
     ///
     /// # Errors
     /// From SQLite; then none is stored.
-    pub(super) fn add(&mut self, entries: &[(Entry, Option<Arc<str>>)]) -> rusqlite::Result<()> {
+    pub(super) fn add(&mut self, entries: &[(AuditedCalls, Option<Arc<str>>)]) -> rusqlite::Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -192,7 +193,7 @@ impl Store {
     pub(super) fn forget(&mut self, now_ms: u64, keep_for: Duration, bytes_max: u64) -> rusqlite::Result<()> {
         let keep_ms = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
         let before_ms = now_ms.saturating_sub(keep_ms);
-        for kind in Kind::ALL {
+        for kind in AuditKind::ALL {
             while self.forget_step(kind, before_ms)? > 0 {}
         }
         while self.used()? > bytes_max && self.forget_step(forgotten_first(self.bytes), u64::MAX >> 1)? > 0 {}
@@ -205,7 +206,7 @@ impl Store {
     }
 
     /// Forgets some of the oldest entries of a kind, as long as they are from before a time. Returns how many.
-    fn forget_step(&mut self, kind: Kind, before_ms: u64) -> rusqlite::Result<usize> {
+    fn forget_step(&mut self, kind: AuditKind, before_ms: u64) -> rusqlite::Result<usize> {
         let mut statement = self
             .db
             .prepare_cached("SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2")?;
@@ -275,7 +276,7 @@ pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditL
         add("verb = ?", Value::Text(verb.clone()));
     }
     if filter.refused {
-        add("kind = ?", number(Kind::Refusal as u64));
+        add("kind = ?", number(AuditKind::Refusal as u64));
     }
     if let Some(since_ms) = filter.since_ms {
         add("at_ms >= ?", number(since_ms));
@@ -313,7 +314,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
         invocation: invocation.map(|id| InvocationId(u128::from_be_bytes(id))),
         status: Some(status).filter(|status| *status > 0),
         code: row.get(10)?,
-        refused: row.get::<_, u64>(11)? == Kind::Refusal as u64,
+        refused: row.get::<_, u64>(11)? == AuditKind::Refusal as u64,
         duration_us: row.get(12)?,
         count: row.get(13)?,
     })

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const DAY_MS: u64 = 86_400_000;
 const KEEP: Duration = Duration::from_secs(90 * 86_400);
 
-fn entry(verb: &'static str, function: &str, at_ms: u64) -> Entry {
-    Entry {
+fn entry(verb: &'static str, function: &str, at_ms: u64) -> AuditedCalls {
+    AuditedCalls {
         at_ms,
         uid: 0,
         pid: Some(7),
@@ -25,8 +25,8 @@ fn entry(verb: &'static str, function: &str, at_ms: u64) -> Entry {
     }
 }
 
-fn refusal(uid: u32, function: &str, at_ms: u64) -> Entry {
-    Entry {
+fn refusal(uid: u32, function: &str, at_ms: u64) -> AuditedCalls {
+    AuditedCalls {
         uid,
         status: Some(403),
         code: Some("not-allowed".to_owned()),
@@ -67,7 +67,7 @@ impl Running {
         }
     }
 
-    fn record(&self, entry: Entry) {
+    fn record(&self, entry: AuditedCalls) {
         drop(self.audit.record(entry));
     }
 
@@ -97,7 +97,7 @@ fn entries_are_found_by_what_they_have() {
     let running = Running::start(BYTES_MAX);
     running.record(entry("invoke", "a", 1000));
     running.record(entry("disable", "a", 2000));
-    running.record(Entry {
+    running.record(AuditedCalls {
         uid: 54_321,
         ..entry("invoke", "b", 3000)
     });

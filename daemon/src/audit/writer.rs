@@ -1,9 +1,9 @@
 //! The thread of the audit: it takes what has gathered, tells the journal, and stores it.
 
-use super::store::Store;
-use super::{Shared, State};
+use super::store::AuditStore;
+use super::{AuditState, SharedAudit};
 use crate::database::write_error;
-use fnd_core::audit::{Entry, LOST, WAITING_MAX};
+use fnd_core::audit::{AuditedCalls, LOST, WAITING_MAX};
 use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const NAMES_MAX: usize = 1024;
 
 /// Runs until fnd stops.
-pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64) {
-    let mut writer = Writer {
+pub(super) fn run(shared: &Arc<SharedAudit>, bytes_max: u64, now_ms: impl Fn() -> u64) {
+    let mut writer = AuditWriter {
         store: None,
         run: shared.run.clone(),
         gap: None,
@@ -85,12 +85,12 @@ pub(super) fn run(shared: &Arc<Shared>, bytes_max: u64, now_ms: impl Fn() -> u64
     }
 }
 
-fn is_due(state: &State) -> bool {
+fn is_due(state: &AuditState) -> bool {
     !state.gathered.is_empty() || !state.waiting.is_empty() || state.stop.is_some()
 }
 
 /// Waits until there is something to do.
-fn next(shared: &Shared, all_written: bool) -> MutexGuard<'_, State> {
+fn next(shared: &SharedAudit, all_written: bool) -> MutexGuard<'_, AuditState> {
     let limit = if all_written { IDLE } else { RETRY };
     let state = shared.lock();
     let waited = shared.wake.wait_timeout_while(state, limit, |state| !is_due(state));
@@ -98,8 +98,8 @@ fn next(shared: &Shared, all_written: bool) -> MutexGuard<'_, State> {
 }
 
 /// Waits for more calls, if no caller waits.
-fn gather<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-    let goes_on = |state: &mut State| {
+fn gather<'a>(shared: &'a SharedAudit, state: MutexGuard<'a, AuditState>) -> MutexGuard<'a, AuditState> {
+    let goes_on = |state: &mut AuditState| {
         state.waiting.is_empty() && state.stop.is_none() && state.gathered.entries.len() < WAITING_MAX / 2
     };
     let waited = shared.wake.wait_timeout_while(state, GATHER, goes_on);
@@ -107,8 +107,8 @@ fn gather<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a
 }
 
 /// Returns the entry that says how many calls are missing.
-fn lost_entry(at_ms: u64, count: u64) -> Entry {
-    Entry {
+fn lost_entry(at_ms: u64, count: u64) -> AuditedCalls {
+    AuditedCalls {
         at_ms,
         uid: Uid::current().as_raw(),
         pid: None,
@@ -125,22 +125,22 @@ fn lost_entry(at_ms: u64, count: u64) -> Entry {
 }
 
 /// What the thread has.
-struct Writer {
+struct AuditWriter {
     /// Absent until it can be opened.
-    store: Option<Store>,
+    store: Option<AuditStore>,
     /// Where the end of the log is recorded.
     run: PathBuf,
     /// What is missing, until it is reported.
     gap: Option<String>,
     bytes_max: u64,
     /// Entries that could not be written yet.
-    unwritten: Vec<Entry>,
+    unwritten: Vec<AuditedCalls>,
     names: HashMap<u32, Option<Arc<str>>>,
     /// The minute, and the refusals of it that the journal has.
     told: (u64, HashSet<(u64, u32, &'static str, u16)>),
 }
 
-impl Writer {
+impl AuditWriter {
     /// Returns the name of a user. Looking it up may take long, which is one reason for this thread.
     fn name(&mut self, uid: u32) -> Option<Arc<str>> {
         if self.names.len() >= NAMES_MAX {
@@ -156,7 +156,7 @@ impl Writer {
     }
 
     /// Writes the line of the journal; of equal refusals of a minute only the first one has a line.
-    fn tell(&mut self, entry: &Entry) {
+    fn tell(&mut self, entry: &AuditedCalls) {
         if let Some(key) = entry.key() {
             if self.told.0 != key.0 {
                 self.told = (key.0, HashSet::new());
@@ -192,7 +192,7 @@ impl Writer {
 
     /// Stores what is not written, and forgets what is too old or too much.
     fn write(&mut self, path: &std::path::Path, now_ms: u64, keep_for: Duration) -> rusqlite::Result<()> {
-        let entries: Vec<(Entry, Option<Arc<str>>)> = std::mem::take(&mut self.unwritten)
+        let entries: Vec<(AuditedCalls, Option<Arc<str>>)> = std::mem::take(&mut self.unwritten)
             .into_iter()
             .map(|entry| {
                 let name = self.name(entry.uid);
@@ -208,11 +208,11 @@ impl Writer {
         self.store(path)?.forget(now_ms, keep_for, bytes_max)
     }
 
-    fn store(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut Store> {
+    fn store(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut AuditStore> {
         let store = match self.store.take() {
             Some(store) => store,
             None => {
-                let (store, missing) = Store::open(path, &self.run)?;
+                let (store, missing) = AuditStore::open(path, &self.run)?;
                 self.gap = missing.or(self.gap.take());
                 store
             }
@@ -221,7 +221,7 @@ impl Writer {
     }
 
     /// Reports what is missing, if that is news.
-    fn report_gap(&mut self, shared: &Shared) {
+    fn report_gap(&mut self, shared: &SharedAudit) {
         let Some(gap) = self.gap.take() else { return };
         tracing::error!("{gap}");
         shared.lock().gap = Some(gap);
@@ -229,7 +229,7 @@ impl Writer {
     }
 
     /// Returns the store if its files are still those that it has open. Otherwise it is opened anew, and the gap is reported.
-    fn present(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut Store> {
+    fn present(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut AuditStore> {
         if let Some(wrong) = self.store(path)?.wrong() {
             self.store = None;
             self.store(path)?;

@@ -1,7 +1,7 @@
 //! Copies the ledger or the state for a backup: the copy is complete and of one moment, while fnd goes on.
 
 use crate::backend::failure;
-use crate::control::backend::{Database, Failure, Pieces};
+use crate::control::backend::{BundlePieces, Database, Failure};
 use crate::{ledger, state_store};
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ const PIECE: usize = 256 << 10;
 const PIECES: usize = 4;
 
 /// Copies a database of a state directory. Returns the size and the bytes of the copy, whose file has no name any more.
-pub(crate) async fn take(state: PathBuf, of: Database) -> Result<(u64, Pieces), Failure> {
+pub(crate) async fn take(state: PathBuf, of: Database) -> Result<(u64, BundlePieces), Failure> {
     let copied = tokio::task::spawn_blocking(move || match of {
         Database::Ledger => ledger::copy(&state).map_err(|error| crate::chain(&error)),
         Database::State => state_store::examine::copy(&state),

@@ -4,14 +4,14 @@
 use super::Control;
 use super::deployable::not_removable;
 use crate::control::backend::{
-    Condition, Deployed, Failure, FunctionBackend as _, FunctionFilter, NotDone, NotStored, Pending, Upload,
-    UploadBackend,
+    Deployed, Failure, FunctionBackend as _, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadBackend,
+    UploadCondition,
 };
-use crate::driver::tasks::Owner;
+use crate::driver::tasks::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
-use crate::uploads::under_way::Seen;
+use crate::uploads::under_way::UploadSeen;
 use crate::uploads::{form, judged};
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::RemovedFunction;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
@@ -39,7 +39,7 @@ impl UploadBackend for Control {
         self.to_the_end(upload.function.clone(), async move { control.deployed(upload).await })
     }
 
-    fn remove(&self, function: FunctionName, condition: Condition) -> Pending<Result<RemovedFunction, NotDone>> {
+    fn remove(&self, function: FunctionName, condition: UploadCondition) -> Pending<Result<RemovedFunction, NotDone>> {
         let control = self.clone();
         self.to_the_end(
             function.clone(),
@@ -63,7 +63,7 @@ impl Control {
             return Box::pin(std::future::ready(Err(NotDone::Conflict(words))));
         }
         let (sender, done) = oneshot::channel();
-        self.daemon.inbox.spawn(Owner::Caller, async move {
+        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let ended = change.await;
             daemon.state.borrow_mut().functions.uploads.end(&function);
             let _ = sender.send(ended); // an error: the caller has left
@@ -155,9 +155,9 @@ impl Control {
         let seen = timeout(VERDICT, found).await;
         drop(scanned); // it only had the catalog look at once
         match seen {
-            Ok(Ok(Seen::Installed)) => self.tried(function).await,
-            Ok(Ok(Seen::Refused)) => Err(NotDone::Refused(self.diagnostics(function))),
-            Ok(Ok(Seen::Removed) | Err(_)) | Err(_) => Err(NotDone::Unavailable(format!(
+            Ok(Ok(UploadSeen::Installed)) => self.tried(function).await,
+            Ok(Ok(UploadSeen::Refused)) => Err(NotDone::Refused(self.diagnostics(function))),
+            Ok(Ok(UploadSeen::Removed) | Err(_)) | Err(_) => Err(NotDone::Unavailable(format!(
                 "the new files of `{function}` were not read within {} s, so the files before are in place again: `fndctl status` \
                  shows what fnd waits for",
                 VERDICT.as_secs()
@@ -194,7 +194,7 @@ impl Control {
     async fn tried(&self, function: &FunctionName) -> Result<(), NotDone> {
         let filter = FunctionFilter {
             function: Some(function.clone()),
-            reach: Reach::own(),
+            reach: Permissions::own(),
             ..FunctionFilter::default()
         };
         let mut changes = self.watch(filter);
@@ -229,7 +229,7 @@ impl Control {
         timeout(TRIAL, trial).await.unwrap_or(Ok(()))
     }
 
-    async fn removed(self, function: &FunctionName, condition: Condition) -> Result<RemovedFunction, NotDone> {
+    async fn removed(self, function: &FunctionName, condition: UploadCondition) -> Result<RemovedFunction, NotDone> {
         let (root, name) = (self.uploads(), function.clone());
         let found = blocking(move || in_place(&root, &name)).await?;
         if found.is_empty() {

@@ -1,14 +1,14 @@
 //! What has to hold before a function is uploaded or removed: whose files it has, and which version serves.
 
 use super::Control;
-use crate::control::backend::{Condition, NotDone};
+use crate::control::backend::{NotDone, UploadCondition};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use std::path::{Path, PathBuf};
 
 impl Control {
     /// Checks whether a function may be uploaded; returns whether it is new.
-    pub(super) fn may_change(&self, function: &FunctionName, condition: Condition) -> Result<bool, NotDone> {
+    pub(super) fn may_change(&self, function: &FunctionName, condition: UploadCondition) -> Result<bool, NotDone> {
         if let Some(source) = self.elsewhere(function) {
             let command = format!(
                 "sudo cp FILE {}",
@@ -47,7 +47,7 @@ impl Control {
     }
 
     /// Checks what the caller requires of the version that serves.
-    pub(super) fn meets(&self, function: &FunctionName, condition: Condition) -> Result<(), NotDone> {
+    pub(super) fn meets(&self, function: &FunctionName, condition: UploadCondition) -> Result<(), NotDone> {
         let state = self.daemon.state.borrow();
         let is_known = state.functions.registry.get(function).is_some();
         let serves = state.serving(function).map(|serving| serving.version);
@@ -55,13 +55,13 @@ impl Control {
             format!("`{version}` serves")
         });
         match condition {
-            Condition::Any => Ok(()),
-            Condition::New if !is_known => Ok(()),
-            Condition::New => Err(NotDone::Conflict(format!(
+            UploadCondition::Any => Ok(()),
+            UploadCondition::New if !is_known => Ok(()),
+            UploadCondition::New => Err(NotDone::Conflict(format!(
                 "there is a function `{function}`: nothing was changed"
             ))),
-            Condition::Version(expected) if serves == Some(expected) => Ok(()),
-            Condition::Version(expected) => Err(NotDone::Conflict(format!(
+            UploadCondition::Version(expected) if serves == Some(expected) => Ok(()),
+            UploadCondition::Version(expected) => Err(NotDone::Conflict(format!(
                 "of `{function}`, not `{expected}` but {now}: nothing was changed; look at it, and repeat the change"
             ))),
         }

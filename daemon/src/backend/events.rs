@@ -2,14 +2,14 @@
 
 use super::Control;
 use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, EventSender, NewEvent, NotPublished, Pending};
-use fnd_core::access::{Author, Reach};
+use fnd_core::access::{Author, Permissions};
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
 use fnd_core::triggers::cause::{Cause, EventCause};
 use fnd_core::triggers::event::Attributes;
-use fnd_core::triggers::event::subscription::{Refused, Seen, Subscriptions};
+use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -164,7 +164,7 @@ impl Control {
         event: &NewEvent,
     ) -> Result<Option<Publication>, NotPublished> {
         let unreadable = |error: std::io::Error| NotPublished::Unreadable(error.to_string());
-        let seen = Seen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
+        let seen = EventSeen::new(&event.attributes, event.data.as_ref()).map_err(unreadable)?;
         let shares = table.shares(&seen).into_iter();
         let shares = shares
             .filter(|share| origin.reach.operates(share.function) && self.may_get(share.function, &origin.sender));
@@ -173,7 +173,7 @@ impl Control {
             match share.taken {
                 Ok(order_key) => submits.push(self.share(share.function, event, order_key)),
                 Err(why) => {
-                    too_large &= matches!(why, Refused::TooLarge { .. });
+                    too_large &= matches!(why, SubscriptionRefusal::TooLarge { .. });
                     refused.push(NotTaken {
                         function: share.function.clone(),
                         why: why.to_string(),
@@ -233,7 +233,7 @@ impl Control {
 
 /// Returns a digest of what identifies an event. The length keeps source and id apart. Events that not all functions can
 /// get have other digests: otherwise such a sender could make the same event of another sender count as known.
-fn key(attributes: &Attributes, reach: &Reach) -> Arc<str> {
+fn key(attributes: &Attributes, reach: &Permissions) -> Arc<str> {
     let mut digest = Sha256::new();
     if let Some(limit) = reach.limit_of_operation() {
         // No source is as long as this.

@@ -2,11 +2,11 @@
 
 use super::{Control, failure};
 use crate::control::backend::{
-    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, NotStored, Pending, ReleaseChange,
+    Answering, Failure, FunctionBackend, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,
 };
 use crate::driver::lists::PIECE;
-use crate::driver::tasks::Owner;
-use crate::ledger::Command;
+use crate::driver::tasks::TaskOwner;
+use crate::ledger::LedgerCommand;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
@@ -63,11 +63,11 @@ impl FunctionBackend for Control {
         self.daemon.state.borrow().supervisor.unknown(name)
     }
 
-    fn bounds(&self, name: &FunctionName) -> Option<Bounds> {
+    fn bounds(&self, name: &FunctionName) -> Option<PageBounds> {
         let state = self.daemon.state.borrow();
         let manifest = &state.serving(name)?.manifest;
         let limits = &manifest.limits;
-        Some(Bounds {
+        Some(PageBounds {
             body: limits.body,
             timeout: limits.timeout,
             mode: manifest.mode,
@@ -144,7 +144,7 @@ impl FunctionBackend for Control {
         let (control, function) = (self.clone(), name.clone());
         let (sender, receiver) = oneshot::channel();
         // A task of its own, as in `answer_change`.
-        self.daemon.inbox.spawn(Owner::Caller, async move {
+        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let _ = sender.send(control.pause(function, paused).await); // an error: the caller has left
         });
         Box::pin(async move {
@@ -176,7 +176,7 @@ impl FunctionBackend for Control {
         let (control, function) = (self.clone(), name.clone());
         self.answer_change(async move {
             if control.settled().supervisor.function(&function).is_some() {
-                let stored = control.store_change(vec![Command::StoreEnabled {
+                let stored = control.store_change(vec![LedgerCommand::StoreEnabled {
                     function: function.clone(),
                     enabled,
                 }]);
@@ -202,7 +202,7 @@ impl FunctionBackend for Control {
         })
     }
 
-    fn watch(&self, filter: FunctionFilter) -> Changes {
+    fn watch(&self, filter: FunctionFilter) -> FunctionChanges {
         crate::backend::watch_functions::watch(&self.daemon, filter)
     }
 }
@@ -218,7 +218,7 @@ impl Control {
         };
         if has_any {
             let name = function.clone();
-            self.store_change(vec![Command::StorePaused { function: name, paused }])
+            self.store_change(vec![LedgerCommand::StorePaused { function: name, paused }])
                 .await?;
             self.settled().pause_schedules(&function, paused);
         }

@@ -6,9 +6,9 @@
 //! acceptance.
 
 use crate::backend::{Control, failure};
-use crate::control::backend::{Answering, Failure, Leaving, NotStored, Repeated};
-use crate::driver::tasks::Owner;
-use crate::ledger::{Command, StoredInvocation};
+use crate::control::backend::{Answering, CallerLeft, Failure, NotStored, Repeated};
+use crate::driver::tasks::TaskOwner;
+use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
@@ -23,19 +23,19 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, oneshot};
 
 /// A function, and the identity of a key.
-type Key = (FunctionName, Arc<str>);
+type FunctionKey = (FunctionName, Arc<str>);
 
 /// Keys that are being looked up; each lock is held by one request, and others wait for it.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(Rc<RefCell<HashMap<Key, Rc<Mutex<()>>>>>);
+pub struct Keys(Rc<RefCell<HashMap<FunctionKey, Rc<Mutex<()>>>>>);
 
 impl Keys {
-    fn turn(&self, key: &Key) -> Rc<Mutex<()>> {
+    fn turn(&self, key: &FunctionKey) -> Rc<Mutex<()>> {
         Rc::clone(self.0.borrow_mut().entry(key.clone()).or_default())
     }
 
     /// Removes a key for which no request waits.
-    fn leave(&self, key: &Key, turn: &Rc<Mutex<()>>) {
+    fn leave(&self, key: &FunctionKey, turn: &Rc<Mutex<()>>) {
         let mut keys = self.0.borrow_mut();
         // One reference is ours, one the table's.
         if Rc::strong_count(turn) <= 2 {
@@ -61,7 +61,7 @@ impl Control {
         });
         if waits {
             // The caller is named without a further allocation, because every call passes here.
-            Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn Leaving>, id, reply)
+            Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn CallerLeft>, id, reply)
         } else {
             answer.into()
         }
@@ -79,7 +79,7 @@ impl Control {
         let (sender, receiver) = oneshot::channel();
         let control = self.clone();
         // The task ends with its answer. If the caller has gone, an invocation with a key goes on without it.
-        self.daemon.inbox.spawn(Owner::Caller, async move {
+        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let answer = match control.find(submit, key).await {
                 Lookup::Answer(answer) => Some(*answer),
                 Lookup::Asked(answering) => answering.await.ok(),
@@ -197,7 +197,7 @@ impl Control {
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(Ok(false));
         }
-        let stored = self.store_change(vec![Command::DiscardDeadLetter(id)]).await;
+        let stored = self.store_change(vec![LedgerCommand::DiscardDeadLetter(id)]).await;
         Ok(stored.map(|()| true))
     }
 }

@@ -6,10 +6,10 @@ use crate::control::backend::{
 };
 use crate::driver::Daemon;
 use crate::http::paced::Paced;
-use crate::ledger::{self, Command};
+use crate::ledger::{self, LedgerCommand};
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, RunResult};
 use fnd_core::supervisor::{Answer, Event, Submit};
 use fnd_core::triggers::cause::Cause;
@@ -19,9 +19,9 @@ use std::rc::Rc;
 use tokio::sync::oneshot;
 
 /// A caller whose body is passed on. If it leaves before its call begins, there is nobody to send the body.
-struct Caller(Rc<Daemon>, InvocationId);
+struct PassedOnCaller(Rc<Daemon>, InvocationId);
 
-impl Drop for Caller {
+impl Drop for PassedOnCaller {
     fn drop(&mut self) {
         let mut state = self.0.state.borrow_mut();
         if state.supervisor.invocation(self.1).is_none() {
@@ -51,7 +51,7 @@ impl InvocationBackend for Control {
             answer: sender,
         };
         self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));
-        let caller = Box::new(Caller(Rc::clone(&self.daemon), id));
+        let caller = Box::new(PassedOnCaller(Rc::clone(&self.daemon), id));
         let answer = self.once(submit);
         PassedOn { head, answer, caller }
     }
@@ -64,9 +64,9 @@ impl InvocationBackend for Control {
         }
         let control = self.clone();
         self.answer_change(async move {
-            let stored = control.store_change(vec![Command::Cancel(id)]).await;
+            let stored = control.store_change(vec![LedgerCommand::Cancel(id)]).await;
             // The spawner keeps the order to end one that runs, and somebody who ends it may do so because the disk is full.
-            let runs = |live: InvocationRecord| live.state == State::Running;
+            let runs = |live: InvocationRecord| live.state == RunState::Running;
             if stored.is_err() && !control.settled().supervisor.invocation(id).is_some_and(runs) {
                 return Some(Answer::StoreFailed);
             }

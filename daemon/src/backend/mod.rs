@@ -29,10 +29,10 @@ mod streams;
 mod watch_functions;
 
 use crate::audit::Audit;
-use crate::control::backend::{Answering, Failure, Leaving, NotStored};
-use crate::driver::tasks::Owner;
-use crate::driver::{Daemon, State};
-use crate::ledger::{self, Command};
+use crate::control::backend::{Answering, CallerLeft, Failure, NotStored};
+use crate::driver::tasks::TaskOwner;
+use crate::driver::{Daemon, Driver};
+use crate::ledger::{self, LedgerCommand};
 use crate::state_store::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
@@ -49,7 +49,7 @@ use tokio::sync::oneshot;
 pub struct Control {
     pub daemon: Rc<Daemon>,
     /// The history.
-    pub reader: ledger::Reader,
+    pub reader: ledger::LedgerReader,
     /// The directory of kept output.
     pub logs: PathBuf,
     /// The configuration file and the directories of runtimes.
@@ -81,10 +81,15 @@ impl Control {
     }
 
     /// Has the ledger store a change, before it is made. A change that cannot be stored now is not kept for later.
-    fn store_change(&self, parts: Vec<Command>) -> impl Future<Output = Result<(), NotStored>> + use<> {
+    fn store_change(&self, parts: Vec<LedgerCommand>) -> impl Future<Output = Result<(), NotStored>> + use<> {
         let mut state = self.settled();
         let (stored, number) = state.callers.expect_change();
-        if state.records.ledger.submit(Command::Change { number, parts }).is_err() {
+        if state
+            .records
+            .ledger
+            .submit(LedgerCommand::Change { number, parts })
+            .is_err()
+        {
             let why = "the disk is so far behind that the ledger takes nothing more";
             state.callers.change_stored(number, Err(why.into()));
         }
@@ -101,7 +106,7 @@ impl Control {
     /// end: otherwise the ledger would have another state than fnd.
     fn answer_change(&self, change: impl Future<Output = Option<Answer>> + 'static) -> Answering {
         let (sender, receiver) = oneshot::channel();
-        self.daemon.inbox.spawn(Owner::Caller, async move {
+        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             if let Some(answer) = change.await {
                 let _ = sender.send(answer); // an error: the caller has left
             }
@@ -118,7 +123,7 @@ impl Control {
     }
 
     /// Returns the state with nothing put off: the ledger has every record of what is over.
-    pub(crate) fn settled(&self) -> RefMut<'_, State> {
+    pub(crate) fn settled(&self) -> RefMut<'_, Driver> {
         let mut state = self.daemon.state.borrow_mut();
         state.catch_up();
         state
@@ -154,7 +159,7 @@ pub(crate) fn failure(error: impl std::fmt::Display) -> Failure {
     Failure(error.to_string())
 }
 
-impl Leaving for Daemon {
+impl CallerLeft for Daemon {
     fn left(&self, id: InvocationId, reply: ReplyTo) {
         {
             let mut state = self.state.borrow_mut();

@@ -2,13 +2,13 @@
 
 use super::{Control, failure};
 use crate::buffers::Buffers;
-use crate::control::backend::{Database, Failure, NodeBackend, Pending, Pieces};
-use crate::driver::tasks::Owner;
+use crate::control::backend::{BundlePieces, Database, Failure, NodeBackend, Pending};
+use crate::driver::tasks::TaskOwner;
 use crate::http::connections::Connections;
-use crate::metrics::{self, Form};
+use crate::metrics::{self, MetricsFormat};
 use crate::telemetry::level;
 use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
-use fnd_core::audit::{AuditFilter, Entry};
+use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_manifest::check;
 use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -37,12 +37,12 @@ impl NodeBackend for Control {
         self.daemon.state.borrow().node()
     }
 
-    fn metrics(&self, form: Form) -> Pending<String> {
+    fn metrics(&self, form: MetricsFormat) -> Pending<String> {
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move { metrics::scrape(&daemon, form).await })
     }
 
-    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>> {
+    fn backup(&self, of: Database) -> Pending<Result<(u64, BundlePieces), Failure>> {
         let state = self.logs.with_file_name("state");
         let control = self.clone();
         Box::pin(async move {
@@ -53,7 +53,7 @@ impl NodeBackend for Control {
         })
     }
 
-    fn audit(&self, entry: Entry) -> Option<Pending<()>> {
+    fn audit(&self, entry: AuditedCalls) -> Option<Pending<()>> {
         let written = self.audit.record(entry)?;
         Some(Box::pin(written))
     }
@@ -109,7 +109,7 @@ impl NodeBackend for Control {
 
     fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
         if let Some(restored) = level::set(level, time)? {
-            self.daemon.inbox.spawn(Owner::Caller, restored);
+            self.daemon.inbox.spawn(TaskOwner::Caller, restored);
         }
         Ok(())
     }

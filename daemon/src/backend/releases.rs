@@ -2,9 +2,9 @@
 
 use super::Control;
 use crate::control::backend::{NotStored, Pending, ReleaseChange};
-use crate::driver::releases::Held;
-use crate::driver::tasks::Owner;
-use crate::ledger::Command;
+use crate::driver::releases::HoldResult;
+use crate::driver::tasks::TaskOwner;
+use crate::ledger::LedgerCommand;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
@@ -36,15 +36,15 @@ impl Control {
         let (control, name) = (self.clone(), name.clone());
         let (sender, receiver) = oneshot::channel();
         // A task of its own, as in `answer_change`.
-        self.daemon.inbox.spawn(Owner::Caller, async move {
+        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let _ = sender.send(control.change_stored_release(&name, &change).await); // an error: the caller has left
         });
         let control = self.clone();
         Box::pin(async move {
             let held = receiver.await.unwrap_or_else(|_| Err(stopping()));
             let (version, state) = match held? {
-                Held::Done(version, state) => (version, state),
-                Held::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
+                HoldResult::Done(version, state) => (version, state),
+                HoldResult::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
                     Ok(Ok(Ok(version))) => (Some(version), state),
                     Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
                     Ok(Err(_)) => return Err(stopping()),
@@ -59,16 +59,16 @@ impl Control {
     }
 
     /// Stores what a change makes of the releases, and then makes it.
-    async fn change_stored_release(&self, name: &FunctionName, change: &ReleaseChange) -> Result<Held, NotHeld> {
+    async fn change_stored_release(&self, name: &FunctionName, change: &ReleaseChange) -> Result<HoldResult, NotHeld> {
         let planned = self.settled().planned_releases(name, change)?;
         let function = name.clone();
-        let stored = self.store_change(vec![Command::StoreReleases {
+        let stored = self.store_change(vec![LedgerCommand::StoreReleases {
             function,
             releases: Some(planned),
         }]);
         stored.await.map_err(not_stored)?;
         let mut state = self.settled();
-        let at_once = |version, state| Ok(Held::Done(version, state));
+        let at_once = |version, state| Ok(HoldResult::Done(version, state));
         match change {
             ReleaseChange::Hold(kind, release) => state.hold_release(name, *kind, release.as_deref()),
             ReleaseChange::EndHold => state.end_hold(name).and_then(|()| {

@@ -2,10 +2,10 @@
 
 use super::Control;
 use crate::control::backend::{Failure, Pending, StateBackend};
-use fnd_core::state::{Ask, Refused, Told};
+use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
 
 impl StateBackend for Control {
-    fn state(&self, ask: Ask) -> Pending<Result<Result<Told, Refused>, Failure>> {
+    fn state(&self, ask: KvRequest) -> Pending<Result<Result<KvResponse, KvRefusal>, Failure>> {
         let asked = self.state.ask(ask);
         Box::pin(async move { asked.await.map_err(Failure) })
     }

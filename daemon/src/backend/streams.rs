@@ -2,7 +2,7 @@
 
 use super::Control;
 use crate::control::backend::{Failure, InvocationBackend as _, LogLines, LogQuery, Pending, StreamBackend};
-use crate::driver::tasks::Owner;
+use crate::driver::tasks::TaskOwner;
 use crate::stream::{self, StreamQuery};
 use fnd_core::api::stream::StreamEvent;
 
@@ -30,7 +30,7 @@ impl StreamBackend for Control {
         // An invocation that has ended prints nothing more: following it would never end.
         query.follow &= query.invocation.is_none() || end.is_some();
         Box::pin(crate::output::follow::lines(
-            crate::output::follow::Source {
+            crate::output::follow::LineSources {
                 output,
                 root,
                 functions,
@@ -45,7 +45,7 @@ impl StreamBackend for Control {
     fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
         let state = self.daemon.state.borrow();
         let (events, sending) = stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms);
-        self.daemon.inbox.spawn(Owner::Caller, sending);
+        self.daemon.inbox.spawn(TaskOwner::Caller, sending);
         events
     }
 }

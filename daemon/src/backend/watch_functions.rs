@@ -8,11 +8,11 @@
 //! All functions are walked over by their names, one after the other, while others are served. Functions that change
 //! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
-use crate::control::backend::{Changes, FunctionFilter};
+use crate::control::backend::{FunctionChanges, FunctionFilter};
 use crate::driver::Daemon;
 use crate::driver::lists::PIECE;
-use crate::driver::tasks::Owner;
-use crate::stream::{Next, Ring, news, read};
+use crate::driver::tasks::TaskOwner;
+use crate::stream::{Ring, StreamStep, news, read};
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
@@ -23,10 +23,10 @@ use tokio::sync::mpsc;
 const CHANGES_MAX: usize = 16;
 
 /// Returns every function, and from then on those that change, as long as the caller reads.
-pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
+pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChanges {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
     let ring = Rc::clone(&daemon.state.borrow().reporter.ring);
-    let watcher = Watcher {
+    let watcher = FunctionsWatcher {
         changed: BTreeSet::new(),
         walk: Some(None),
         at: ring.last(),
@@ -34,11 +34,11 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     };
     // The task ends when the caller drops the receiver.
     let sending = send_changes(Rc::clone(daemon), watcher, filter, sender);
-    daemon.inbox.spawn(Owner::Caller, sending);
+    daemon.inbox.spawn(TaskOwner::Caller, sending);
     receiver
 }
 
-struct Watcher {
+struct FunctionsWatcher {
     changed: BTreeSet<FunctionName>,
     /// While all functions are walked over: the last name.
     walk: Option<Option<FunctionName>>,
@@ -47,7 +47,7 @@ struct Watcher {
     at: u64,
 }
 
-impl Watcher {
+impl FunctionsWatcher {
     /// Returns the next function to send.
     fn next(&mut self, daemon: &Daemon) -> Option<FunctionName> {
         if let Some(changed) = self.changed.pop_first() {
@@ -64,12 +64,12 @@ impl Watcher {
     fn read_on(&mut self) {
         loop {
             match read(&self.ring, self.at) {
-                Next::Nothing => return,
-                Next::Missed(_, last) => {
+                StreamStep::Nothing => return,
+                StreamStep::Missed(_, last) => {
                     self.at = last;
                     self.walk = Some(None);
                 }
-                Next::Some(taken) => {
+                StreamStep::Some(taken) => {
                     for (number, happening) in taken.happenings {
                         self.at = number;
                         // A problem of the node changes no function.
@@ -86,7 +86,7 @@ impl Watcher {
 
 async fn send_changes(
     daemon: Rc<Daemon>,
-    mut watcher: Watcher,
+    mut watcher: FunctionsWatcher,
     filter: FunctionFilter,
     into: mpsc::Sender<FunctionChange>,
 ) {

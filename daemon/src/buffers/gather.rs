@@ -1,6 +1,6 @@
 //! A body that comes piece by piece: in memory while the budget has room, in the file from then on.
 
-use super::{Buffers, Counted, Kept, Permit, Share};
+use super::{AddressShare, BudgetedBytes, Buffers, OverflowRange, Permit};
 use fnd_core::data::Data;
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub struct Gathering {
     /// Number of bytes that are announced.
     announced: usize,
     permit: Permit,
-    kept: Option<Kept>,
+    kept: Option<OverflowRange>,
 }
 
 impl Gathering {
@@ -40,16 +40,16 @@ impl Gathering {
     /// Returns how many bytes have come so far.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.kept.as_ref().map_or(self.memory.len() as u64, Kept::size)
+        self.kept.as_ref().map_or(self.memory.len() as u64, OverflowRange::size)
     }
 
     /// Appends a piece; of a caller without a credential, one that its share has taken.
     ///
     /// # Errors
     /// Neither the budget nor the disk has room for it.
-    pub async fn push(&mut self, piece: &[u8], share: Option<&Share>) -> io::Result<()> {
+    pub async fn push(&mut self, piece: &[u8], share: Option<&AddressShare>) -> io::Result<()> {
         if self.kept.is_none()
-            && share.is_none_or(Share::is_for_memory)
+            && share.is_none_or(AddressShare::is_for_memory)
             && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);
@@ -89,7 +89,7 @@ impl Gathering {
     pub fn finish(self) -> Data {
         match self.kept {
             Some(kept) => Data::new(kept),
-            None => Data::new(Counted {
+            None => Data::new(BudgetedBytes {
                 bytes: self.memory,
                 _permit: self.permit,
             }),

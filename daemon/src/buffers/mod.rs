@@ -20,14 +20,14 @@ mod transit;
 mod unauthenticated;
 
 pub use gather::Gathering;
-pub use overflow::Kept;
+pub use overflow::OverflowRange;
 pub use transit::Reservation;
 pub(crate) use transit::SMALL;
-pub use unauthenticated::Share;
+pub use unauthenticated::AddressShare;
 
 use crate::allocator;
 use bytes::Bytes;
-use fnd_core::data::{Data, Held};
+use fnd_core::data::{BytesOwner, Data};
 use fnd_core::triggers::route::body_budget::BodyBudget;
 use fnd_wire::units::print_size;
 use overflow::Overflow;
@@ -53,13 +53,13 @@ pub struct Buffers {
     unauthenticated: Mutex<BodyBudget>,
     /// Whether the problem "memory does not suffice" is reported.
     full: AtomicBool,
-    changed: OnceLock<Changed>,
+    changed: OnceLock<BufferNotice>,
 }
 
 /// Called when memory begins not to suffice, and when it suffices again.
-struct Changed(Box<dyn Fn() + Send + Sync>);
+struct BufferNotice(Box<dyn Fn() + Send + Sync>);
 
-impl std::fmt::Debug for Changed {
+impl std::fmt::Debug for BufferNotice {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Changed")
     }
@@ -84,12 +84,12 @@ impl Drop for Permit {
 
 /// Bytes in memory that count against the budget.
 #[derive(Debug)]
-struct Counted {
+struct BudgetedBytes {
     bytes: Vec<u8>,
     _permit: Permit,
 }
 
-impl Held for Counted {
+impl BytesOwner for BudgetedBytes {
     fn size(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -131,10 +131,10 @@ impl Drop for CountedResult {
 
 /// The place of an answer until it is read.
 #[derive(Debug)]
-pub enum Answer {
+pub enum AnswerPlace {
     Memory(Bytes),
     /// In the file.
-    Kept(Kept),
+    Kept(OverflowRange),
 }
 
 impl Buffers {
@@ -174,7 +174,7 @@ impl Buffers {
     /// Sets the callback that is called, on any thread, whenever [`Self::problem`] begins or is over. Only the first
     /// one is kept.
     pub fn on_change(&self, changed: impl Fn() + Send + Sync + 'static) {
-        let _ = self.changed.set(Changed(Box::new(changed))); // an error: the first one stays
+        let _ = self.changed.set(BufferNotice(Box::new(changed))); // an error: the first one stays
     }
 
     /// Returns the problem to report, from when the disk is needed until there is enough memory again.
@@ -199,7 +199,7 @@ impl Buffers {
         let was = self.full.load(Ordering::Relaxed);
         let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 4);
         if self.full.swap(is, Ordering::Relaxed) != is
-            && let Some(Changed(changed)) = self.changed.get()
+            && let Some(BufferNotice(changed)) = self.changed.get()
         {
             changed();
         }
@@ -269,22 +269,22 @@ impl Buffers {
     ///
     /// # Errors
     /// Neither the budget nor the disk has room for it.
-    pub async fn hold_answer(self: &Arc<Self>, bytes: Bytes) -> io::Result<Answer> {
+    pub async fn hold_answer(self: &Arc<Self>, bytes: Bytes) -> io::Result<AnswerPlace> {
         if bytes.len() <= UNCOUNTED {
-            return Ok(Answer::Memory(bytes));
+            return Ok(AnswerPlace::Memory(bytes));
         }
         if self.transit.has(&bytes) {
             if self.stays(bytes.len() as u64) {
                 self.transit.settle(&bytes);
-                return Ok(Answer::Memory(bytes));
+                return Ok(AnswerPlace::Memory(bytes));
             }
         } else if let Some(permit) = self.take_for_answer(bytes.len() as u64) {
             let counted = CountedAnswer { bytes, _permit: permit };
-            return Ok(Answer::Memory(Bytes::from_owner(counted)));
+            return Ok(AnswerPlace::Memory(Bytes::from_owner(counted)));
         }
         let buffers = Arc::clone(self);
         let kept = tokio::task::spawn_blocking(move || buffers.keep(&bytes)).await;
-        kept.map_err(io::Error::other)?.map(Answer::Kept)
+        kept.map_err(io::Error::other)?.map(AnswerPlace::Kept)
     }
 
     /// Holds an answer that must not be on the disk until it is read. The limit of results bounds it.
@@ -304,14 +304,14 @@ impl Buffers {
         let Ok(bytes) = data.bytes() else { return data.clone() };
         if let Some(permit) = self.take_for_body(bytes.len() as u64) {
             let bytes = bytes.into_owned();
-            return Data::new(Counted { bytes, _permit: permit });
+            return Data::new(BudgetedBytes { bytes, _permit: permit });
         }
         self.keep(&bytes).map_or_else(|_| data.clone(), Data::new)
     }
 
-    fn keep(self: &Arc<Self>, bytes: &[u8]) -> io::Result<Kept> {
+    fn keep(self: &Arc<Self>, bytes: &[u8]) -> io::Result<OverflowRange> {
         let begun = self.overflow.begin(bytes.len() as u64);
-        let mut kept = Kept::new(begun.inspect_err(|_| self.refuse())?, self);
+        let mut kept = OverflowRange::new(begun.inspect_err(|_| self.refuse())?, self);
         kept.append(bytes).inspect_err(|_| self.refuse())?;
         self.check_full();
         Ok(kept)
@@ -382,13 +382,13 @@ mod tests {
     #[tokio::test]
     async fn an_answer_counts_until_its_last_reader_has_gone() {
         let (_directory, buffers) = buffers(100_000);
-        let Answer::Memory(bytes) = buffers.hold_answer(vec![5; 70_000].into()).await.unwrap() else {
+        let AnswerPlace::Memory(bytes) = buffers.hold_answer(vec![5; 70_000].into()).await.unwrap() else {
             panic!("there was room");
         };
         let part = bytes.slice(10..20);
         drop(bytes);
         assert_eq!(buffers.held(), (70_000, 0));
-        let Answer::Kept(kept) = buffers.hold_answer(vec![6; 70_000].into()).await.unwrap() else {
+        let AnswerPlace::Kept(kept) = buffers.hold_answer(vec![6; 70_000].into()).await.unwrap() else {
             panic!("there was no room");
         };
         assert_eq!(kept.read(69_990, 100).unwrap(), [6; 10]);
@@ -416,7 +416,7 @@ mod tests {
         let mut third = std::pin::pin!(Arc::clone(&buffers).reserve(190_000));
         assert!(waits(third.as_mut()).await);
         // The history has stored it, and its caller does not read it: it is on the disk.
-        let Answer::Kept(_kept) = buffers.hold_answer(first.slice(..150_000)).await.unwrap() else {
+        let AnswerPlace::Kept(_kept) = buffers.hold_answer(first.slice(..150_000)).await.unwrap() else {
             panic!("there was no room");
         };
         assert!(waits(third.as_mut()).await, "the history has not stored it");
@@ -426,7 +426,7 @@ mod tests {
         drop(in_use);
         assert!(matches!(
             buffers.hold_answer(second.clone()).await.unwrap(),
-            Answer::Memory(_)
+            AnswerPlace::Memory(_)
         ));
         assert_eq!(buffers.held(), (200_000, 150_000));
         let fourth = buffers.reserve_now(190_000);
@@ -474,11 +474,11 @@ mod tests {
         let (_directory, buffers) = buffers(400_000);
         let hold = async |size: usize| buffers.hold_answer(vec![5; size].into()).await.unwrap();
         let alone = hold(400_000).await;
-        assert!(matches!(alone, Answer::Memory(_)));
+        assert!(matches!(alone, AnswerPlace::Memory(_)));
         drop(alone);
         let first = [hold(90_000).await, hold(90_000).await, hold(90_000).await];
         let last = [hold(40_000).await, hold(30_000).await];
-        assert!(matches!(last, [Answer::Kept(_), Answer::Memory(_)]));
+        assert!(matches!(last, [AnswerPlace::Kept(_), AnswerPlace::Memory(_)]));
         assert_eq!(buffers.held(), (300_000, 40_000));
         // The piece that a caller is reading is counted also where there is no room.
         let in_hand = buffers.take_anyway(200_000);

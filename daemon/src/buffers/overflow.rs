@@ -6,7 +6,7 @@
 
 use super::Buffers;
 use crate::ledger::Free;
-use fnd_core::data::Held;
+use fnd_core::data::BytesOwner;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use std::borrow::Cow;
 use std::fs::File;
@@ -22,11 +22,11 @@ const BLOCK: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Overflow {
     directory: PathBuf,
-    open: Mutex<Option<Arc<Open>>>,
+    open: Mutex<Option<Arc<OpenOverflow>>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenOverflow {
     file: File,
     space: Mutex<Space>,
 }
@@ -42,9 +42,9 @@ struct Space {
 
 /// Bytes in the file; their ranges are released when this is dropped.
 #[derive(Debug)]
-pub struct Kept {
+pub struct OverflowRange {
     of: Arc<Buffers>,
-    open: Arc<Open>,
+    open: Arc<OpenOverflow>,
     /// The start and the length of each range.
     ranges: Vec<(u64, u64)>,
 }
@@ -71,7 +71,7 @@ impl Overflow {
     ///
     /// # Errors
     /// The file cannot be made, or the disk would be nearly full.
-    pub(super) fn begin(&self, size: u64) -> io::Result<Arc<Open>> {
+    pub(super) fn begin(&self, size: u64) -> io::Result<Arc<OpenOverflow>> {
         // The history needs the rest of the disk more.
         let full = Free::at(&self.directory).is_some_and(|free| {
             let bytes = free.bytes.saturating_sub(size);
@@ -89,7 +89,7 @@ impl Overflow {
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.directory, flags, Mode::RUSR | Mode::WUSR)?;
-        let made = Arc::new(Open {
+        let made = Arc::new(OpenOverflow {
             file: file.into(),
             space: Mutex::default(),
         });
@@ -97,8 +97,8 @@ impl Overflow {
     }
 }
 
-impl Kept {
-    pub(super) fn new(open: Arc<Open>, of: &Arc<Buffers>) -> Self {
+impl OverflowRange {
+    pub(super) fn new(open: Arc<OpenOverflow>, of: &Arc<Buffers>) -> Self {
         Self {
             of: Arc::clone(of),
             open,
@@ -148,7 +148,7 @@ impl Kept {
     }
 }
 
-impl Held for Kept {
+impl BytesOwner for OverflowRange {
     fn size(&self) -> u64 {
         Self::size(self)
     }
@@ -166,7 +166,7 @@ impl Held for Kept {
     }
 }
 
-impl Kept {
+impl OverflowRange {
     fn give_back(&self) {
         let mut space = lock(&self.open.space);
         space.ranges = space.ranges.saturating_sub(self.ranges.len() as u64);
@@ -184,7 +184,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OverflowRange {
     fn drop(&mut self) {
         self.give_back();
         self.of.check_full();

@@ -2,7 +2,7 @@
 //! Otherwise they would fill memory and disk, and requests with a credential would find no room.
 
 use super::Buffers;
-use fnd_core::data::{Data, Held};
+use fnd_core::data::{BytesOwner, Data};
 use fnd_core::triggers::route::body_budget::BodyBudget;
 use std::borrow::Cow;
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// The room of one body in that part; it is given back when this is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct AddressShare {
     of: Arc<Buffers>,
     from: Option<IpAddr>,
     /// The limit of the body.
@@ -20,7 +20,7 @@ pub struct Share {
     bytes: u64,
 }
 
-impl Share {
+impl AddressShare {
     /// Returns the share of a body that has no bytes yet, of a caller's address; absent: a Unix socket.
     #[must_use]
     pub fn new(of: &Arc<Buffers>, from: Option<IpAddr>, limit: u64) -> Self {
@@ -45,7 +45,7 @@ impl Share {
     /// Returns the body, which has the share from now on.
     #[must_use]
     pub fn stay_with(self, body: Data) -> Data {
-        Data::new(Shared { body, _share: self })
+        Data::new(SharedBudget { body, _share: self })
     }
 
     fn budget(&self) -> MutexGuard<'_, BodyBudget> {
@@ -54,19 +54,19 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for AddressShare {
     fn drop(&mut self) {
         self.budget().give_back(self.from, self.bytes);
     }
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedBudget {
     body: Data,
-    _share: Share,
+    _share: AddressShare,
 }
 
-impl Held for Shared {
+impl BytesOwner for SharedBudget {
     fn size(&self) -> u64 {
         self.body.size()
     }
@@ -83,7 +83,7 @@ mod tests {
 
     /// Takes a body of so many bytes in.
     async fn body(buffers: &Arc<Buffers>, bytes: usize) -> Data {
-        let (mut gathering, mut share) = (Gathering::new(buffers), Share::new(buffers, None, 0));
+        let (mut gathering, mut share) = (Gathering::new(buffers), AddressShare::new(buffers, None, 0));
         assert!(share.take(bytes as u64));
         gathering.push(&vec![7; bytes], Some(&share)).await.unwrap();
         share.stay_with(gathering.finish())
@@ -96,12 +96,12 @@ mod tests {
         let (first, second) = (body(&buffers, 25_000).await, body(&buffers, 20_000).await);
         assert_eq!(buffers.held(), (25_000, 20_000));
         assert_eq!((second.size(), second.bytes().unwrap().len()), (20_000, 20_000));
-        let mut third = Share::new(&buffers, None, 0);
+        let mut third = AddressShare::new(&buffers, None, 0);
         assert!(!third.take(60_000), "a quarter of 400,000");
         drop(first);
         assert!(third.take(60_000));
         drop((second, third));
         assert_eq!(buffers.held(), (0, 0));
-        assert!(Share::new(&buffers, None, 0).take(100_000));
+        assert!(AddressShare::new(&buffers, None, 0).take(100_000));
     }
 }

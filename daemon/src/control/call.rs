@@ -1,11 +1,11 @@
 //! A request whose route was found, with all that its route needs.
 
 use super::backend::Backend;
-use super::granted::Granted;
+use super::granted::FunctionPermissions;
 use super::limits::BODY_MAX;
-use crate::http::request::{Request, short};
+use crate::http::request::{IncomingRequest, short};
 use crate::http::response::{Refusal, internal, refuse};
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -13,21 +13,21 @@ use serde::de::DeserializeOwned;
 use std::rc::Rc;
 
 /// A request whose route was found.
-pub(super) struct Call {
+pub(super) struct ControlCall {
     pub(super) backend: Rc<dyn Backend>,
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
-    pub(super) reach: Reach,
+    pub(super) reach: Permissions,
     /// The user of the caller.
     pub(super) uid: u32,
     /// The function that sends the request, if one does.
-    pub(super) granted: Option<Granted>,
-    pub(super) request: Request,
+    pub(super) granted: Option<FunctionPermissions>,
+    pub(super) request: IncomingRequest,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,
 }
 
-impl Call {
+impl ControlCall {
     /// Returns the function in the path.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Call {
     /// Returns the body, which has a limit for bodies that are not data of functions, as a value of this `form`.
     ///
     /// # Errors
-    /// As [`Request::read_body`]; [`Code::BadJson`] if the body is not such a value in JSON.
+    /// As [`IncomingRequest::read_body`]; [`Code::BadJson`] if the body is not such a value in JSON.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, form: &str) -> Result<T, Refusal> {
         let body = self.read_body(BODY_MAX, "the limit of this route").await?;
         let bytes = body
@@ -69,7 +69,7 @@ impl Call {
     /// Returns the whole body, in memory or on the disk, as the memory budget allows.
     ///
     /// # Errors
-    /// As [`Request::read_body`].
+    /// As [`IncomingRequest::read_body`].
     pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Data, Refusal> {
         self.request.read_body(&self.backend.buffers(), limit, limit_name).await
     }

@@ -1,13 +1,13 @@
 //! The headers `If-Match` and `If-None-Match` of a change.
 
-use super::call::Call;
+use super::call::ControlCall;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
-use fnd_core::state::Condition;
+use fnd_core::kv::KvCondition;
 
 /// Words for a refused header.
-pub(super) struct Words {
+pub(super) struct ConditionWords {
     /// The meaning of `If-None-Match: *`.
     pub(super) new: &'static str,
     /// A version, as an example.
@@ -16,15 +16,15 @@ pub(super) struct Words {
 
 /// Returns the requirement of the request. `version` reads the text between the quotes of `If-Match`.
 pub(super) fn condition<V>(
-    call: &Call,
+    call: &ControlCall,
     version: impl FnOnce(&str) -> Option<V>,
-    words: &Words,
-) -> Result<Condition<V>, Refusal> {
+    words: &ConditionWords,
+) -> Result<KvCondition<V>, Refusal> {
     let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
     let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
     match (matching, none) {
-        (None, None) => Ok(Condition::Any),
-        (None, Some("*")) => Ok(Condition::New),
+        (None, None) => Ok(KvCondition::Any),
+        (None, Some("*")) => Ok(KvCondition::New),
         (None, Some(other)) => wrong(format!(
             "`If-None-Match: {}`: only `*` is possible, which {}",
             short(other),
@@ -34,7 +34,7 @@ pub(super) fn condition<V>(
         (Some(text), None) => {
             let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
             match inside.and_then(version) {
-                Some(version) => Ok(Condition::Version(version)),
+                Some(version) => Ok(KvCondition::Version(version)),
                 None => wrong(format!(
                     "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"{}\"`, as the header `ETag` has it",
                     short(text),

@@ -10,20 +10,20 @@
 //! ```
 
 use super::backend::Backend;
-use super::granted::Granted;
+use super::granted::FunctionPermissions;
 use super::limits::LIMITS;
 use super::peer::Peer;
 use super::routes;
 use super::service::too_many;
 use crate::buffers::Buffers;
-use crate::http::connections::{Connection, Connections, Owner};
-use crate::http::limits::Limits;
+use crate::http::connections::{ConnectionOwner, Connections, HttpConnection};
+use crate::http::limits::HttpLimits;
 use crate::http::listen::Listeners;
-use crate::http::listen::socket::Accepted;
+use crate::http::listen::socket::AcceptedConnection;
 use crate::http::listen::unix;
 use crate::http::response::{Answered, Refusal, count, problem, refuse};
-use crate::http::server::{self, Service, Stop};
-use fnd_core::access::Reach;
+use crate::http::server::{self, HttpService, ServerStop};
+use fnd_core::access::Permissions;
 use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionId, FunctionName};
@@ -101,7 +101,7 @@ impl FunctionSockets {
 /// Serves the sockets until they are stopped. Must run where tasks can be spawned locally.
 pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<dyn Backend>) {
     let mut servers = FuturesUnordered::new();
-    let mut stops: BTreeMap<FunctionName, Stop> = BTreeMap::new();
+    let mut stops: BTreeMap<FunctionName, ServerStop> = BTreeMap::new();
     while !sockets.stopped.get() {
         for (function, listener) in sockets.changes.take() {
             stops.remove(&function); // which stops its server
@@ -135,14 +135,14 @@ struct FunctionApi {
     buffers: Arc<Buffers>,
 }
 
-impl Service for FunctionApi {
+impl HttpService for FunctionApi {
     type Caller = Peer;
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> HttpLimits {
         LIMITS
     }
 
-    fn admit(&self, accepted: &Accepted) -> Result<(Self::Caller, Rc<Connection>), Option<Refusal>> {
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Self::Caller, Rc<HttpConnection>), Option<Refusal>> {
         let function = &self.function;
         let peer = Peer::of(accepted.unix().ok_or(None)?).map_err(|error| {
             tracing::warn!("failed to get the user of a connection to the socket of {function}: {error}, closing it");
@@ -155,19 +155,22 @@ impl Service for FunctionApi {
             routes::refused_at_socket(&self.backend, &peer, function, &refusal);
             return Err(Some(refusal));
         }
-        let place = self.connections.admit(Owner::User(peer.uid));
+        let place = self.connections.admit(ConnectionOwner::User(peer.uid));
         Ok((peer, place.map_err(|full| Some(too_many(full)))?))
     }
 
     async fn answer(&self, peer: &Self::Caller, request: Request<Incoming>) -> Answered {
-        let granted = self.backend.access(&self.function).map(|(_, manifest)| Granted {
-            function: self.function.clone(),
-            manifest,
-        });
+        let granted = self
+            .backend
+            .access(&self.function)
+            .map(|(_, manifest)| FunctionPermissions {
+                function: self.function.clone(),
+                manifest,
+            });
         let answer = match granted {
             Some(granted) => {
                 // `granted` checks each request.
-                let reach = Reach::everywhere(Role::Operator);
+                let reach = Permissions::everywhere(Role::Operator);
                 routes::answer(Rc::clone(&self.backend), peer, (&reach, Some(granted)), request).await
             }
             None => {

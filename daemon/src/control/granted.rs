@@ -2,7 +2,7 @@
 //! about the invocations that it has called. Everything else is refused, with what to write into the manifest.
 
 use super::backend::InvocationBackend;
-use super::call::Call;
+use super::call::ControlCall;
 use super::refusal::failed;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
@@ -12,21 +12,21 @@ use fnd_core::api::problem::Code;
 use fnd_core::supervisor::Calling;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::cause::Cause;
-use fnd_manifest::function::{Access, Manifest};
+use fnd_manifest::function::{AccessRule, Manifest};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::Method;
 use std::sync::Arc;
 
 /// A function that sends a request.
 #[derive(Debug, Clone)]
-pub(super) struct Granted {
+pub(super) struct FunctionPermissions {
     pub(super) function: FunctionName,
     /// The manifest of the version that serves.
     pub(super) manifest: Arc<Manifest>,
 }
 
-impl Granted {
-    fn access(&self) -> &Access {
+impl FunctionPermissions {
+    fn access(&self) -> &AccessRule {
         &self.manifest.access
     }
 
@@ -34,7 +34,7 @@ impl Granted {
     ///
     /// # Errors
     /// It may not.
-    pub(super) async fn check(&self, call: &Call, method: &Method, path: &str) -> Result<(), Refusal> {
+    pub(super) async fn check(&self, call: &ControlCall, method: &Method, path: &str) -> Result<(), Refusal> {
         let Self { function, .. } = self;
         let refused = |why: String| Err(refuse(Code::NotAllowed, why));
         match (method.as_str(), path.strip_prefix("/v1/").unwrap_or(path)) {
@@ -109,7 +109,7 @@ impl Granted {
     ///
     /// # Errors
     /// The header is no id.
-    pub(super) fn calling(&self, call: &Call) -> Result<Calling, Refusal> {
+    pub(super) fn calling(&self, call: &ControlCall) -> Result<Calling, Refusal> {
         let named = call.request.header("fnd-invocation")?;
         let id = |text: &str| {
             let wrong = || refuse(Code::BadRequest, format!("`Fnd-Invocation: {}` is no id", short(text)));
@@ -125,7 +125,7 @@ impl Granted {
     ///
     /// # Errors
     /// As [`Self::calling`], or the chain of calls is too long.
-    pub(super) fn emitter(&self, call: &Call, trace: Option<&Trace>) -> Result<Emitter, Refusal> {
+    pub(super) fn emitter(&self, call: &ControlCall, trace: Option<&Trace>) -> Result<Emitter, Refusal> {
         let depth = call.backend.call_depth(&self.calling(call)?, trace);
         Ok(Emitter {
             function: self.function.clone(),

@@ -1,7 +1,7 @@
 //! The limits of the control socket; `http/limits.rs` has those of every server.
 
-use crate::http::connections::Places;
-use crate::http::limits::Limits;
+use crate::http::connections::SocketPlaces;
+use crate::http::limits::HttpLimits;
 use std::time::Duration;
 
 /// How long a whole head may take, and how long an idle connection is kept.
@@ -13,7 +13,7 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// How long requests may continue to be answered when the server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
-pub(super) const LIMITS: Limits = Limits {
+pub(super) const LIMITS: HttpLimits = HttpLimits {
     // Except for `Fnd-Context`, no header of the API comes near this.
     head_bytes: 16 * 1024,
     headers: 100,
@@ -36,7 +36,7 @@ pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS_MAX / 2;
 pub const CONNECTIONS_FOR_ROOT: usize = 8;
 
 /// The places of the control socket.
-pub const PLACES: Places = Places {
+pub const PLACES: SocketPlaces = SocketPlaces {
     all: CONNECTIONS_MAX,
     of_one: CONNECTIONS_OF_ONE,
     for_root: CONNECTIONS_FOR_ROOT,

@@ -36,5 +36,5 @@ mod refusal;
 mod routes;
 mod service;
 
-pub use crate::http::server::Stop;
+pub use crate::http::server::ServerStop;
 pub use service::serve;

@@ -4,7 +4,7 @@
 //! groups are those that the process had when it connected, so a user that was added to a group must log in again
 //! first.
 
-use fnd_core::access::{Author, Reach};
+use fnd_core::access::{Author, Permissions};
 use fnd_manifest::settings::{self, Role};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
@@ -102,17 +102,17 @@ fn groups_of(uid: u32) -> Vec<u32> {
 
 /// The roles of users and groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct PeerAccess {
     /// The daemon's own user, if that is a person's account: it is an admin, like root. Absent if fnd has an account of
     /// its own: no person uses that account, and fnd does not connect to itself.
     pub own_uid: Option<u32>,
     /// The entries of `[[access]]` whose user or group exists.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RoleGrant>,
 }
 
 /// A role of a user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct RoleGrant {
     /// The user or group.
     pub holder: Holder,
     pub role: Role,
@@ -129,11 +129,11 @@ pub enum Holder {
     Group(u32),
 }
 
-impl Access {
+impl PeerAccess {
     /// Returns the roles of a configuration, and its problems: a group or user that is unknown or cannot be looked up
     /// gives no user a role.
     #[must_use]
-    pub fn resolve(own_uid: Option<u32>, entries: &[settings::Access]) -> (Self, Vec<String>) {
+    pub fn resolve(own_uid: Option<u32>, entries: &[settings::AccessSettings]) -> (Self, Vec<String>) {
         let mut access = Self {
             own_uid,
             entries: Vec::new(),
@@ -154,7 +154,7 @@ impl Access {
                 (None, None) => continue,
             };
             match found {
-                Ok(Some(holder)) => access.entries.push(Entry {
+                Ok(Some(holder)) => access.entries.push(RoleGrant {
                     holder,
                     role: entry.role,
                     functions: entry.functions.clone(),
@@ -173,9 +173,9 @@ impl Access {
     /// Returns what the author of a function may do. While every admin is one for all functions, so was the unknown
     /// uploader of an earlier fnd.
     #[must_use]
-    pub fn reach_of(&self, author: Author) -> Reach {
+    pub fn reach_of(&self, author: Author) -> Permissions {
         match author {
-            Author::Root => Reach::own(),
+            Author::Root => Permissions::own(),
             Author::User(uid) => self.reach(&Peer {
                 pid: None,
                 exe: None,
@@ -183,11 +183,11 @@ impl Access {
                 groups: groups_of(uid),
             }),
             Author::Unknown => {
-                let limited = |entry: &Entry| entry.role == Role::Admin && entry.functions.is_some();
+                let limited = |entry: &RoleGrant| entry.role == Role::Admin && entry.functions.is_some();
                 if self.entries.iter().any(limited) {
-                    Reach::default()
+                    Permissions::default()
                 } else {
-                    Reach::own()
+                    Permissions::own()
                 }
             }
         }
@@ -195,16 +195,16 @@ impl Access {
 
     /// Returns what a peer may do, by all entries that name it.
     #[must_use]
-    pub fn reach(&self, peer: &Peer) -> Reach {
+    pub fn reach(&self, peer: &Peer) -> Permissions {
         if peer.uid == 0 || Some(peer.uid) == self.own_uid {
-            return Reach::everywhere(Role::Admin);
+            return Permissions::everywhere(Role::Admin);
         }
-        let names = |entry: &&Entry| match entry.holder {
+        let names = |entry: &&RoleGrant| match entry.holder {
             Holder::User(uid) => uid == peer.uid,
             Holder::Group(gid) => peer.groups.contains(&gid),
         };
         let entries = self.entries.iter().filter(names);
-        Reach::of(entries.map(|entry| (entry.role, entry.functions.as_deref())))
+        Permissions::of(entries.map(|entry| (entry.role, entry.functions.as_deref())))
     }
 }
 
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    fn entry(holder: Holder, role: Role) -> Entry {
-        Entry {
+    fn entry(holder: Holder, role: Role) -> RoleGrant {
+        RoleGrant {
             holder,
             role,
             functions: None,
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn roles_come_from_users_and_groups_and_the_greatest_counts() {
-        let access = Access {
+        let access = PeerAccess {
             own_uid: Some(990),
             entries: vec![
                 entry(Holder::Group(10), Role::Operator),
@@ -258,21 +258,21 @@ mod tests {
         ] {
             assert_eq!(access.reach(&who).node(), expected, "{who:?}");
         }
-        let service = Access {
+        let service = PeerAccess {
             own_uid: None,
             ..access
         };
-        assert_eq!(service.reach(&peer(990, &[])), Reach::default());
+        assert_eq!(service.reach(&peer(990, &[])), Permissions::default());
         assert_eq!(service.reach(&peer(0, &[])).node(), Some(Role::Admin));
     }
 
     #[test]
     fn an_entry_with_functions_is_for_these_only() {
         let web = Some(vec!["web/*".to_owned()]);
-        let access = Access {
+        let access = PeerAccess {
             own_uid: None,
             entries: vec![
-                Entry {
+                RoleGrant {
                     functions: web,
                     ..entry(Holder::User(1001), Role::Operator)
                 },
@@ -287,20 +287,20 @@ mod tests {
         let reach = access.reach(&peer(1001, &[11]));
         assert_eq!(reach.node(), Some(Role::Viewer));
         assert_eq!(reach.function(&function("hello")), Some(Role::Viewer));
-        assert_eq!(access.reach(&peer(1002, &[])), Reach::default());
+        assert_eq!(access.reach(&peer(1002, &[])), Permissions::default());
     }
 
     #[test]
     fn an_author_may_do_what_the_user_may() {
-        let limited = Entry {
+        let limited = RoleGrant {
             functions: Some(vec!["web/*".to_owned()]),
             ..entry(Holder::User(1001), Role::Admin)
         };
-        let access = |entries: &[Entry]| Access {
+        let access = |entries: &[RoleGrant]| PeerAccess {
             own_uid: None,
             entries: entries.to_vec(),
         };
-        let of = |access: &Access, author, function: &str| {
+        let of = |access: &PeerAccess, author, function: &str| {
             access.reach_of(author).operates(&FunctionName::new(function).unwrap())
         };
         let both = access(&[limited, entry(Holder::Group(0), Role::Operator)]);
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn an_unknown_user_or_group_gives_nobody_a_role() {
-        let entry = |group: Option<&str>, user: Option<&str>| settings::Access {
+        let entry = |group: Option<&str>, user: Option<&str>| settings::AccessSettings {
             group: group.map(str::to_owned),
             user: user.map(str::to_owned),
             role: Role::Operator,
@@ -333,7 +333,7 @@ mod tests {
             entry(None, Some("root")),
             entry(None, Some("no-such-user-fnd")),
         ];
-        let (access, problems) = Access::resolve(Some(990), &entries);
+        let (access, problems) = PeerAccess::resolve(Some(990), &entries);
         let holders: Vec<Holder> = access.entries.iter().map(|entry| entry.holder).collect();
         assert_eq!(holders, [Holder::Group(0), Holder::User(0)]);
         assert_eq!(problems.len(), 2);

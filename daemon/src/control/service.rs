@@ -2,16 +2,16 @@
 
 use super::backend::Backend;
 use super::limits::{CONNECTIONS_OF_ONE, LIMITS};
-use super::peer::{Access, Peer};
+use super::peer::{Peer, PeerAccess};
 use super::routes;
 use crate::buffers::Buffers;
-use crate::http::connections::{Connection, Connections, Full, Owner};
-use crate::http::limits::Limits;
+use crate::http::connections::{ConnectionOwner, Connections, Full, HttpConnection};
+use crate::http::limits::HttpLimits;
 use crate::http::listen::Listeners;
-use crate::http::listen::socket::Accepted;
+use crate::http::listen::socket::AcceptedConnection;
 use crate::http::response::{Answered, Refusal, refuse_for_now};
-use crate::http::server::{self, Service, Stop};
-use fnd_core::access::Reach;
+use crate::http::server::{self, HttpService, ServerStop};
+use fnd_core::access::Permissions;
 use fnd_core::api::problem::Code;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -25,8 +25,8 @@ use std::sync::Arc;
 pub fn serve(
     listeners: impl Into<Listeners>,
     backend: Rc<dyn Backend>,
-    access: Rc<RefCell<Access>>,
-) -> (impl Future<Output = ()>, Stop) {
+    access: Rc<RefCell<PeerAccess>>,
+) -> (impl Future<Output = ()>, ServerStop) {
     let (connections, buffers) = (backend.connections(), backend.buffers());
     let api = ControlApi {
         backend,
@@ -39,24 +39,24 @@ pub fn serve(
 
 struct ControlApi {
     backend: Rc<dyn Backend>,
-    access: Rc<RefCell<Access>>,
+    access: Rc<RefCell<PeerAccess>>,
     connections: Rc<Connections>,
     buffers: Arc<Buffers>,
 }
 
-impl Service for ControlApi {
-    type Caller = (Peer, Reach);
+impl HttpService for ControlApi {
+    type Caller = (Peer, Permissions);
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> HttpLimits {
         LIMITS
     }
 
-    fn admit(&self, accepted: &Accepted) -> Result<(Self::Caller, Rc<Connection>), Option<Refusal>> {
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Self::Caller, Rc<HttpConnection>), Option<Refusal>> {
         let peer = Peer::of(accepted.unix().ok_or(None)?).map_err(|error| {
             tracing::warn!("failed to get the user of a connection to the control socket: {error}, closing it");
             None
         })?;
-        let admitted = self.connections.admit(Owner::User(peer.uid));
+        let admitted = self.connections.admit(ConnectionOwner::User(peer.uid));
         let place = admitted.map_err(|full| Some(too_many(full)))?;
         let reach = self.access.borrow().reach(&peer);
         Ok(((peer, reach), place))

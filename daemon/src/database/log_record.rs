@@ -29,9 +29,9 @@ const BOOT: usize = 36;
 
 /// Identity of a file or directory: device, inode, and time of its creation, because inodes are used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Identity([u64; 3]);
+struct FileIdentity([u64; 3]);
 
-impl Identity {
+impl FileIdentity {
     fn of(meta: &Metadata) -> Self {
         let created = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         // Nanoseconds, whose highest bits do not matter.
@@ -44,16 +44,16 @@ impl Identity {
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Content {
+struct LogRecordContent {
     /// The log is being emptied after all of it was copied into the database.
     closes: bool,
-    directory: Identity,
-    database: Identity,
+    directory: FileIdentity,
+    database: FileIdentity,
     end: LogEnd,
     boot: String,
 }
 
-impl Content {
+impl LogRecordContent {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; 4];
         bytes.extend(u32::from(self.closes).to_le_bytes());
@@ -75,7 +75,7 @@ impl Content {
         let bytes = bytes.get(..LENGTH)?;
         let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let long = |at: usize| Some(u64::from(number(at)?) | u64::from(number(at + 4)?) << 32);
-        let identity = |at: usize| Some(Identity([long(at)?, long(at + 8)?, long(at + 16)?]));
+        let identity = |at: usize| Some(FileIdentity([long(at)?, long(at + 8)?, long(at + 16)?]));
         if number(0)? != crc32fast::hash(&bytes[4..]) {
             return None;
         }
@@ -102,11 +102,11 @@ pub(crate) struct LostCommits {
     pub(crate) log: Option<LogEnd>,
 }
 
-impl Content {
+impl LogRecordContent {
     /// Compares what is recorded with the files. They are not changed.
     fn lost(&self, database: &Path) -> io::Result<Option<LostCommits>> {
         let directory = std::fs::metadata(database.parent().unwrap_or(Path::new("/")))?;
-        if self.boot.is_empty() || self.boot != boot() || self.directory != Identity::of(&directory) {
+        if self.boot.is_empty() || self.boot != boot() || self.directory != FileIdentity::of(&directory) {
             return Ok(None);
         }
         let lost = |what: &str| {
@@ -124,7 +124,7 @@ impl Content {
             return lost("it is empty");
         }
         let scan = scan(database)?;
-        if Identity::of(&meta) != self.database {
+        if FileIdentity::of(&meta) != self.database {
             let is_of_old = self.end.frames > 0 && scan.header == LogHeader::Whole(self.end.salts);
             return match is_of_old {
                 true => lost("it was replaced, and the log beside it is that of the file before"),
@@ -174,7 +174,7 @@ pub(crate) fn lost_commits(run: &Path, database: &Path) -> io::Result<Option<Los
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    match Content::parse(&bytes) {
+    match LogRecordContent::parse(&bytes) {
         Some(content) => content.lost(database),
         // A new file, whose first record was not written any more.
         None if bytes.is_empty() => Ok(None),
@@ -224,7 +224,7 @@ pub(crate) struct LogRecorder {
     /// Absent if it could not be made.
     file: Option<File>,
     log: File,
-    content: Content,
+    content: LogRecordContent,
     /// The last write failed; logged once.
     failing: bool,
 }
@@ -252,10 +252,10 @@ impl LogRecorder {
             path,
             file: file.ok(),
             log: File::open(beside(database, "-wal"))?,
-            content: Content {
+            content: LogRecordContent {
                 closes: false,
-                directory: Identity::of(&directory),
-                database: Identity::of(&std::fs::metadata(database)?),
+                directory: FileIdentity::of(&directory),
+                database: FileIdentity::of(&std::fs::metadata(database)?),
                 end: LogEnd::default(),
                 boot: boot(),
             },

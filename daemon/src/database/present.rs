@@ -14,10 +14,10 @@ const HEADER: u64 = 100;
 
 /// The files as they were when the database was opened.
 #[derive(Debug)]
-pub(crate) struct Present {
+pub(crate) struct PresentFiles {
     path: PathBuf,
     /// Nothing if there is no database yet.
-    files: Mutex<Option<Files>>,
+    files: Mutex<Option<DatabaseFiles>>,
     /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
     /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
     /// are then still in the log.
@@ -26,13 +26,13 @@ pub(crate) struct Present {
 }
 
 #[derive(Debug)]
-struct Files {
+struct DatabaseFiles {
     database: OwnedFd,
     /// The write-ahead log and its index.
     beside: Vec<(&'static str, OwnedFd)>,
 }
 
-impl Files {
+impl DatabaseFiles {
     fn of(path: &Path) -> rustix::io::Result<Self> {
         // Closing a file that was opened without `PATH` would release all locks of SQLite on it (fcntl(2), "Advisory record
         // locking").
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-impl Present {
+impl PresentFiles {
     /// Opens the files of a database that has just been opened and read.
     ///
     /// # Errors
@@ -77,12 +77,12 @@ impl Present {
         }
     }
 
-    /// Opens the files again, after [`Present::close`] and after the database was reopened.
+    /// Opens the files again, after [`PresentFiles::close`] and after the database was reopened.
     ///
     /// # Errors
     /// From opening the files.
     pub(crate) fn open(&self) -> rustix::io::Result<()> {
-        *self.lock() = Some(Files::of(&self.path)?);
+        *self.lock() = Some(DatabaseFiles::of(&self.path)?);
         self.written();
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Present {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Files>> {
+    fn lock(&self) -> MutexGuard<'_, Option<DatabaseFiles>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl Present {
         })
     }
 
-    /// Like [`Present::wrong`], and also checks whether the files were truncated. Only the writer's thread calls it,
+    /// Like [`PresentFiles::wrong`], and also checks whether the files were truncated. Only the writer's thread calls it,
     /// before it writes.
     pub(crate) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {

@@ -14,14 +14,14 @@ pub(crate) enum Read {
 
 /// A table and the columns of its key.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct DatabaseTable {
     pub(crate) name: &'static str,
     key: &'static [&'static str],
     /// Whether the rows lie in the order of a number of their own, not of the key.
     is_by_rowid: bool,
 }
 
-impl Table {
+impl DatabaseTable {
     pub(crate) const fn new(name: &'static str, key: &'static [&'static str]) -> Self {
         Self {
             name,
@@ -82,7 +82,7 @@ impl Table {
 
 /// Copies rows of a table from a damaged database to a new one. Errors that it returns come from the new database.
 pub(crate) struct Copier<'a> {
-    table: &'a Table,
+    table: &'a DatabaseTable,
     from: &'a Connection,
     to: &'a Connection,
     /// The columns that both databases have; new columns have defaults.
@@ -91,7 +91,7 @@ pub(crate) struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    pub(crate) fn new(table: &'a Table, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn new(table: &'a DatabaseTable, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
         let of = |db: &Connection| {
             let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
             let names = statement.query_map([table.name], |row| row.get::<_, String>(0))?;

@@ -1,21 +1,23 @@
 //! Gives facts about functions and about the node to the alerts, and makes the calls of alerts. A change and its call
 //! are stored in one transaction. If the end of an invocation caused the change, its record is in the same transaction.
 
-use super::State;
-use super::follow_ups::{Call, Called};
-use crate::ledger::Command;
-use crate::report::problems::Problem;
+use super::Driver;
+use super::follow_ups::{Called, FollowUpCall};
+use crate::ledger::LedgerCommand;
+use crate::report::problems::ReportedProblem;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{FunctionState, Now};
-use fnd_core::triggers::alerts::{Alert, Change, Facts, NodeHealth, Rules, Word, payload::payload};
+use fnd_core::triggers::alerts::{
+    Alert, AlertChange, AlertCondition, AlertFacts, AlertRules, NodeHealth, payload::payload,
+};
 use fnd_core::triggers::cause::{AlertCause, Cause};
 use fnd_manifest::function::AlertOn;
 use fnd_wire::ids::FunctionName;
 use std::time::Duration;
 
-impl State {
+impl Driver {
     /// Returns when [`Self::alerts_due`] is to be called.
     pub(super) fn alerts_next_due(&self) -> Option<Duration> {
         let follow_ups = &self.follow_ups;
@@ -45,7 +47,7 @@ impl State {
     }
 
     /// Returns the commands to store for the change that a final record causes.
-    pub(super) fn after_end_alerts(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
+    pub(super) fn after_end_alerts(&mut self, record: &InvocationRecord, output: &str) -> Vec<LedgerCommand> {
         if !self.follow_ups.alerts.watches(&record.function) {
             return Vec::new();
         }
@@ -98,17 +100,17 @@ impl State {
         let facts = match view.state {
             // The state is not known yet.
             FunctionState::Building => return,
-            FunctionState::Disabled => Facts {
+            FunctionState::Disabled => AlertFacts {
                 enabled: false,
                 crash_looping: false,
                 invalid: None,
             },
-            FunctionState::CrashLooping => Facts {
+            FunctionState::CrashLooping => AlertFacts {
                 enabled: true,
                 crash_looping: true,
                 invalid: None,
             },
-            FunctionState::Ready | FunctionState::Running | FunctionState::Invalid => Facts {
+            FunctionState::Ready | FunctionState::Running | FunctionState::Invalid => AlertFacts {
                 enabled: true,
                 crash_looping: false,
                 invalid: error.as_deref(),
@@ -121,7 +123,7 @@ impl State {
 
     /// Returns the rules of a function: its own rules, else those of the node. The function that alerts call has no
     /// rules, so it is never called about itself.
-    fn alert_rules(&self, function: &FunctionName) -> Option<Rules> {
+    fn alert_rules(&self, function: &FunctionName) -> Option<AlertRules> {
         self.functions.registry.get(function)?;
         let node = &self.node.settings.settings.alert;
         let own = self
@@ -136,13 +138,13 @@ impl State {
             return None;
         }
         Some(match own {
-            Some(own) => Rules {
+            Some(own) => AlertRules {
                 call,
                 on: own.on,
                 after: own.after,
                 every: own.expect_success_every,
             },
-            None => Rules {
+            None => AlertRules {
                 call,
                 on: node.on.clone(),
                 after: 1,
@@ -151,7 +153,7 @@ impl State {
         })
     }
 
-    fn store_change(&mut self, change: Option<Change>) {
+    fn store_change(&mut self, change: Option<AlertChange>) {
         if let Some(change) = change {
             let parts = self.tell_change(change, "");
             self.store_together(parts);
@@ -159,7 +161,7 @@ impl State {
     }
 
     /// Returns the commands to store for a change: the state, and the call if there is one.
-    fn tell_change(&mut self, mut change: Change, output: &str) -> Vec<Command> {
+    fn tell_change(&mut self, mut change: AlertChange, output: &str) -> Vec<LedgerCommand> {
         let function = &change.function;
         let call = self.follow_ups.alerts.call(function).cloned();
         let called = match (&change.alert, call) {
@@ -171,7 +173,7 @@ impl State {
             change.health = noted.or(change.health);
         }
         let health = change.health.as_ref();
-        let state = Command::StoreAlert {
+        let state = LedgerCommand::StoreAlert {
             about: function.to_string(),
             health: health.and_then(|health| serde_json::to_string(health).ok()),
         };
@@ -183,7 +185,7 @@ impl State {
             alert,
             called: &function,
         });
-        self.call(Call {
+        self.call(FollowUpCall {
             function,
             trigger: Trigger::Alert,
             data: payload(alert, output),
@@ -194,17 +196,17 @@ impl State {
             trace: None,
             skip: None,
             // The ledger could store this call only when the disk works again, and that is too late.
-            at_once: alert.word == Word::DiskFull,
+            at_once: alert.word == AlertCondition::DiskFull,
         })
     }
 
     /// Makes the calls about problems of the node that are new and about those that are over. `now` has all present
     /// problems. After a start of fnd, the function to call is known only when the first scan is over.
-    pub(super) fn check_problems(&mut self, now: &[Problem]) {
+    pub(super) fn check_problems(&mut self, now: &[ReportedProblem]) {
         if !self.supervisor.has_scanned() {
             return;
         }
-        let word = |problem: &'_ Problem| NodeHealth::word(problem.code);
+        let word = |problem: &'_ ReportedProblem| NodeHealth::word(problem.code);
         let lasting: Vec<_> = now
             .iter()
             .filter_map(|problem| Some((word(problem)?, &*problem.text)))
@@ -216,7 +218,7 @@ impl State {
     }
 
     /// Makes the call about a problem of the node, if it is new.
-    pub(super) fn node_problem(&mut self, word: Word, message: &str) {
+    pub(super) fn node_problem(&mut self, word: AlertCondition, message: &str) {
         if self.is_told_of_the_node() {
             let alert = self.follow_ups.node.begins(self.clock.now().unix_ms, word, message);
             self.node_changed(alert);
@@ -238,12 +240,12 @@ impl State {
 
     fn node_changed(&mut self, alert: Option<Alert>) {
         let Some(alert) = alert else { return };
-        let mut parts = vec![Command::StoreAlert {
+        let mut parts = vec![LedgerCommand::StoreAlert {
             about: String::new(),
             health: serde_json::to_string(&self.follow_ups.node).ok(),
         }];
         let settings = &self.node.settings.settings.alert;
-        let is_wanted = alert.word != Word::Recovered || settings.on.contains(&AlertOn::Recovered);
+        let is_wanted = alert.word != AlertCondition::Recovered || settings.on.contains(&AlertOn::Recovered);
         if let Some(call) = settings.call.clone().filter(|_| is_wanted) {
             parts.extend(self.tell(&alert, call, "").parts);
         }

@@ -1,6 +1,6 @@
 //! The callers that wait: for an answer, for the end of an invocation, for the end of a drain.
 
-use super::ends::Ends;
+use super::ends::EndWaiters;
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use fnd_core::supervisor::{Answer, ReplyTo};
@@ -23,7 +23,7 @@ pub(crate) struct Callers {
     changes: HashMap<u64, oneshot::Sender<Result<(), Arc<str>>>>,
     last_change: u64,
     /// The callers that wait for the end of an invocation.
-    ends: Ends,
+    ends: EndWaiters,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
     drained: Option<Vec<oneshot::Sender<bool>>>,
     /// Whether fnd stops after the drain.
@@ -40,7 +40,7 @@ impl Callers {
             last_reply: 0,
             changes: HashMap::new(),
             last_change: 0,
-            ends: Ends::default(),
+            ends: EndWaiters::default(),
             drained: Some(Vec::new()),
             stops: false,
         }
@@ -88,7 +88,7 @@ impl Callers {
     }
 
     /// Returns a future that resolves when an invocation has ended, or when fnd stops.
-    pub(crate) fn wait_for_end(&self, id: InvocationId) -> super::ends::Ended {
+    pub(crate) fn wait_for_end(&self, id: InvocationId) -> super::ends::EndWaiter {
         self.ends.wait(id)
     }
 

@@ -1,16 +1,16 @@
 //! Canaries: what people do with them, when they are promoted, and what the supervisor has to follow.
 
-use super::State;
-use super::releases::Held;
+use super::Driver;
+use super::releases::HoldResult;
 use fnd_core::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::PROTOCOL_RELEASES;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
 
-impl State {
+impl Driver {
     /// Gives the release that waits behind a pin `percent` of the calls, or changes the share of the canary.
-    pub(crate) fn try_canary(&mut self, function: &FunctionName, percent: u32) -> Result<Held, NotHeld> {
+    pub(crate) fn try_canary(&mut self, function: &FunctionName, percent: u32) -> Result<HoldResult, NotHeld> {
         self.releases_of(function)?;
         if self.workers.welcome.protocol < PROTOCOL_RELEASES {
             return Err(NotHeld::OldSpawner);
@@ -22,11 +22,11 @@ impl State {
         self.store_releases();
         self.functions.want_copy(function, version);
         self.settle();
-        Ok(Held::Asked(version, ReleaseState::Canary, waiting))
+        Ok(HoldResult::Asked(version, ReleaseState::Canary, waiting))
     }
 
     /// Lets the canary of a function serve.
-    pub(crate) fn promote_canary(&mut self, function: &FunctionName) -> Result<Held, NotHeld> {
+    pub(crate) fn promote_canary(&mut self, function: &FunctionName) -> Result<HoldResult, NotHeld> {
         self.releases_of(function)?;
         let version = self.functions.releases.change(function, Releases::promote);
         let version = version.map_err(NotHeld::NoRelease)?;
@@ -34,7 +34,7 @@ impl State {
         self.store_releases();
         self.functions.want_copy(function, version);
         self.settle();
-        Ok(Held::Asked(version, ReleaseState::Serving, waiting))
+        Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
     }
 
     /// Takes the calls from the canary of a function. Returns the canary.

@@ -1,8 +1,8 @@
 //! Has the syntax of changed files checked, by fnd's own function `fnd-check`. [`fnd_core::checks`] decides which check runs next.
 
-use super::{State, message};
-use crate::functions::catalog::Candidate;
-use crate::functions::install::{Change, read_document};
+use super::{Driver, message};
+use crate::functions::catalog::SourceFiles;
+use crate::functions::install::{CatalogChange, read_document};
 use fnd_core::checks::CheckResult;
 use fnd_core::instant;
 use fnd_core::outcome::{Reason, Trigger};
@@ -23,7 +23,7 @@ pub(crate) struct WaitingChecks {
     /// The requests of checks that the spawner has not answered.
     asked: HashSet<u32>,
     /// The files that are installed or refused after their checks, and their part of the input of a check.
-    files: HashMap<FunctionName, (Candidate, Vec<u8>)>,
+    files: HashMap<FunctionName, (SourceFiles, Vec<u8>)>,
     /// The versions of `fnd-check` that check them.
     versions: HashMap<Version, Installed>,
 }
@@ -106,7 +106,7 @@ pub(crate) fn checker() -> FunctionName {
     FunctionName::new(CHECK).expect("a name")
 }
 
-impl State {
+impl Driver {
     /// Says that the file of a function waits for its check, or that the version that serves was not checked.
     pub(super) fn check_words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
         let checks = &self.functions.installer.checks;
@@ -240,8 +240,8 @@ impl State {
     }
 
     /// Forgets the checks of functions that are gone.
-    pub(super) fn check_is_over(&mut self, change: &Change) {
-        if let Change::Removed(function) = change {
+    pub(super) fn check_is_over(&mut self, change: &CatalogChange) {
+        if let CatalogChange::Removed(function) = change {
             self.functions.installer.checks.forget(function);
             self.checks.files.remove(function);
         }

@@ -1,13 +1,13 @@
 //! Puts a configuration in force that was read while fnd runs.
 
-use super::State;
+use super::Driver;
 use crate::functions::install::settings_document;
 use fnd_wire::frame::SettingsRead;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
 use std::time::Duration;
 
-impl State {
+impl Driver {
     pub(super) fn settings_read(&mut self, read: SettingsRead) {
         let applied = read.applied;
         match settings_document(read) {

@@ -12,25 +12,25 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// The places of each invocation, by number.
-type Places = HashMap<InvocationId, HashMap<u64, oneshot::Sender<()>>>;
+type EndPlaces = HashMap<InvocationId, HashMap<u64, oneshot::Sender<()>>>;
 
 /// All places.
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
-    places: Rc<RefCell<Places>>,
+pub(crate) struct EndWaiters {
+    places: Rc<RefCell<EndPlaces>>,
     /// The last number given to a place. No number is used twice: a caller that was woken removes its place by number,
     /// when new callers may already wait.
     last: Cell<u64>,
 }
 
-impl Ends {
+impl EndWaiters {
     /// Returns a future that resolves when an invocation has ended, or when fnd stops.
-    pub(crate) fn wait(&self, id: InvocationId) -> Ended {
+    pub(crate) fn wait(&self, id: InvocationId) -> EndWaiter {
         let (sender, receiver) = oneshot::channel();
         let number = self.last.get() + 1;
         self.last.set(number);
         self.places.borrow_mut().entry(id).or_default().insert(number, sender);
-        Ended {
+        EndWaiter {
             receiver,
             id,
             number,
@@ -54,15 +54,15 @@ impl Ends {
 
 /// Resolves at the end of an invocation. Dropped, it removes its caller's place.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndWaiter {
     receiver: oneshot::Receiver<()>,
     id: InvocationId,
     number: u64,
     /// Weak, so that the senders are dropped when fnd ends, which wakes the callers.
-    of: Weak<RefCell<Places>>,
+    of: Weak<RefCell<EndPlaces>>,
 }
 
-impl Future for Ended {
+impl Future for EndWaiter {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -71,7 +71,7 @@ impl Future for Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for EndWaiter {
     fn drop(&mut self) {
         let Some(all) = self.of.upgrade() else { return };
         let mut all = all.borrow_mut();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_caller_that_leaves_leaves_nothing_behind() {
-        let ends = Ends::default();
+        let ends = EndWaiters::default();
         let mut stays = ends.wait(ONE);
         for _ in 0..1000 {
             assert_eq!((&mut ends.wait(ONE)).now_or_never(), None);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_waiter_is_woken_by_its_own_end_only() {
-        let ends = Ends::default();
+        let ends = EndWaiters::default();
         let (mut first, mut second, mut other) = (ends.wait(ONE), ends.wait(ONE), ends.wait(OTHER));
         ends.wake(ONE);
         assert_eq!((&mut first).now_or_never(), Some(()));

@@ -1,20 +1,20 @@
 //! Keeps the watchers of files in step with the functions that serve, and submits what they find.
 
 use super::inbox::Input;
-use super::tasks::Owner;
-use super::{State, message};
-use crate::ledger::Command;
+use super::tasks::TaskOwner;
+use super::{Driver, message};
+use crate::ledger::LedgerCommand;
 use crate::triggers::files::talk::{self, Feed};
-use crate::triggers::files::{Next, Process, Wanted, directories, forgotten, numbered, offered, seen};
-use crate::workers::Asked;
-use crate::workers::adoption::{Ends, adoption_record};
+use crate::triggers::files::{NeededWatcher, Process, WatcherStep, directories, forgotten, numbered, offered, seen};
+use crate::workers::PendingRequest;
+use crate::workers::adoption::{PipeEnds, adoption_record};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Event, Overlap, Submit};
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
 use fnd_core::triggers::file::message::{
-    Accepted, Ended, FromWatcher, PROTOCOL, Ready, RunContent, ToWatcher, Trouble,
+    AcceptedFile, FileRunEnded, FromWatcher, PROTOCOL, RunContent, ToWatcher, Trouble, WatcherReady,
 };
 use fnd_core::triggers::file::payload;
 use fnd_wire::form::Bytes;
@@ -33,14 +33,14 @@ const PROBLEM_MAX: usize = 1024;
 /// Most messages that wait for a watcher. There are more only if it does not read them.
 const MESSAGES_MAX: usize = 4096;
 
-impl State {
+impl Driver {
     /// Gives a function the watcher that it needs. Called when another version serves, and when the function was enabled,
     /// disabled or deleted.
     pub(crate) fn rewatch(&mut self, function: &FunctionName) {
         let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
         let serving = self.serving(function);
         let wanted = serving.filter(|serving| enabled && !serving.manifest.file.is_empty());
-        let wanted = wanted.map(|serving| Wanted {
+        let wanted = wanted.map(|serving| NeededWatcher {
             id: serving.id,
             version: serving.version,
             entries: serving.manifest.file.clone().into(),
@@ -56,7 +56,7 @@ impl State {
     pub(super) fn forget_files(&self) {
         let inbox = self.inbox.clone();
         let reader = self.watchers.ledger.clone();
-        self.inbox.spawn(Owner::Caller, async move {
+        self.inbox.spawn(TaskOwner::Caller, async move {
             for function in reader.functions_with_files().await.unwrap_or_default() {
                 inbox.input(Input::FilesOf(function));
             }
@@ -66,15 +66,15 @@ impl State {
     /// Forgets the files of a function if it no longer exists.
     pub(super) fn forget_files_of(&self, function: FunctionName) {
         if self.functions.registry.get(&function).is_none() {
-            self.records.store(Command::Files(FileMemory::Forget(function)));
+            self.records.store(LedgerCommand::Files(FileMemory::Forget(function)));
         }
     }
 
-    fn watch_next(&mut self, function: &FunctionName, next: Next) {
+    fn watch_next(&mut self, function: &FunctionName, next: WatcherStep) {
         match next {
-            Next::Nothing => {}
-            Next::Kill(worker) => self.workers.kill(worker),
-            Next::Start => self.turn.watchers.push_back(function.clone()),
+            WatcherStep::Nothing => {}
+            WatcherStep::Kill(worker) => self.workers.kill(worker),
+            WatcherStep::Start => self.turn.watchers.push_back(function.clone()),
         }
         self.watch_changed(function);
     }
@@ -90,7 +90,7 @@ impl State {
     }
 
     /// Asks the spawner for the process of a watcher.
-    fn ask_for_watcher(&mut self, function: &FunctionName, wanted: Wanted) -> Result<(), String> {
+    fn ask_for_watcher(&mut self, function: &FunctionName, wanted: NeededWatcher) -> Result<(), String> {
         let now_ms = self.clock.now().unix_ms;
         let (worker, tmp) = (self.supervisor.next_worker(), (wanted.id, self.ids.next(now_ms)));
         let entries = wanted.entries;
@@ -106,7 +106,7 @@ impl State {
             return Err(OLD_SPAWNER.to_owned());
         }
         let since = FileMemory::Since(function.clone(), directories(&entries), now_ms);
-        self.records.store(Command::Files(since));
+        self.records.store(LedgerCommand::Files(since));
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("failed to make a pipe: {error}"))?;
         let request = Request::Watch(Spawn {
             worker,
@@ -121,7 +121,7 @@ impl State {
             record: Bytes(adoption_record(Some(tmp), None, self.workers.welcome.protocol)),
         });
         if let Some(number) = self.workers.send(&request, vec![read]) {
-            let asked = Asked::Watch(Box::new((function.clone(), worker, write)));
+            let asked = PendingRequest::Watch(Box::new((function.clone(), worker, write)));
             self.workers.asked.insert(number, asked);
         }
         Ok(())
@@ -134,7 +134,7 @@ impl State {
         spawned: &Spawned,
         mut descriptors: impl Iterator<Item = OwnedFd>,
     ) {
-        let ends = Ends::take(spawned, &mut descriptors);
+        let ends = PipeEnds::take(spawned, &mut descriptors);
         let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) else {
             // The kernel drops descriptors for which there is no room.
             self.watchers
@@ -151,11 +151,11 @@ impl State {
                 ledger: reader.clone(),
                 stdin,
             };
-            self.inbox.spawn(Owner::Caller, feed.run(messages));
+            self.inbox.spawn(TaskOwner::Caller, feed.run(messages));
             let inbox = self.inbox.clone();
             self.inbox
-                .spawn(Owner::Caller, talk::listen(worker, stdout, reader, inbox));
-            self.inbox.spawn(Owner::Caller, talk::log(function.clone(), stderr));
+                .spawn(TaskOwner::Caller, talk::listen(worker, stdout, reader, inbox));
+            self.inbox.spawn(TaskOwner::Caller, talk::log(function.clone(), stderr));
         }
         self.watch_next(&function, next);
     }
@@ -232,7 +232,7 @@ impl State {
             Ok(FromWatcher::Gone(files)) => forgotten(&files, &entries).map(|marks| self.remember(&function, marks)),
             Ok(FromWatcher::Settled(id)) => {
                 let settled = FileMemory::Settled(function.clone(), id);
-                self.records.store(Command::Files(settled));
+                self.records.store(LedgerCommand::Files(settled));
                 Ok(())
             }
             Ok(FromWatcher::Trouble(trouble)) => self.hindered(&function, trouble, entries.len()),
@@ -294,7 +294,7 @@ impl State {
     }
 
     /// Submits an invocation for files.
-    fn offer(&mut self, function: &FunctionName, (worker, ready): (WorkerId, &Ready), submit: Submit) {
+    fn offer(&mut self, function: &FunctionName, (worker, ready): (WorkerId, &WatcherReady), submit: Submit) {
         let id = submit.id;
         self.watchers.storing(id, function, (worker, ready.number));
         self.step(Event::Submit(Box::new(submit)));
@@ -310,7 +310,7 @@ impl State {
             return;
         };
         let message = match is_stored {
-            true => ToWatcher::Accepted(Accepted { number, id }),
+            true => ToWatcher::Accepted(AcceptedFile { number, id }),
             false => ToWatcher::Refused(number),
         };
         self.tell_watcher(&function, message);
@@ -328,12 +328,12 @@ impl State {
             return; // the next watcher gets the end from the ledger
         };
         let contents = numbered(contents, &process.entries);
-        self.tell_watcher(function, ToWatcher::Ended(Ended { id, success, contents }));
+        self.tell_watcher(function, ToWatcher::Ended(FileRunEnded { id, success, contents }));
     }
 
     fn remember(&mut self, function: &FunctionName, marks: Vec<FileMark>) {
         self.records
-            .store(Command::Files(FileMemory::Marks(function.clone(), marks)));
+            .store(LedgerCommand::Files(FileMemory::Marks(function.clone(), marks)));
     }
 
     fn watch_changed(&mut self, function: &FunctionName) {

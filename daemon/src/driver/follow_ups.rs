@@ -4,11 +4,11 @@
 //! Core decides which functions are called and with which payload. An end is *late* if not all functions are known yet,
 //! or if an earlier fnd was killed before it decided. The ledger remembers a late end until the first scan is over.
 
-use super::State;
-use crate::ledger::{Command, Unfollowed};
+use super::Driver;
+use crate::ledger::{LedgerCommand, Unfollowed};
 use fnd_core::access::Author;
 use fnd_core::data::Data;
-use fnd_core::outcome::{Reason, Skip, State as InvocationState, Trigger};
+use fnd_core::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
 use fnd_core::record::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Rejection, Submit, skip_words};
@@ -63,7 +63,7 @@ impl FollowUps {
 }
 
 /// A call to make.
-pub(super) struct Call {
+pub(super) struct FollowUpCall {
     pub(super) function: FunctionName,
     pub(super) trigger: Trigger,
     pub(super) data: Vec<u8>,
@@ -79,14 +79,14 @@ pub(super) struct Call {
 #[derive(Default)]
 pub(super) struct Called {
     /// The commands to store: the accepted invocation, or the record of a skipped one.
-    pub(super) parts: Vec<Command>,
+    pub(super) parts: Vec<LedgerCommand>,
     /// Why it was skipped.
     pub(super) refused: Option<String>,
 }
 
-impl State {
+impl Driver {
     /// Stores the record of an end together with [the calls that follow](Self::after_end).
-    pub(super) fn store_end(&mut self, end: Command, mut parts: Vec<Command>) {
+    pub(super) fn store_end(&mut self, end: LedgerCommand, mut parts: Vec<LedgerCommand>) {
         if parts.is_empty() {
             return self.records.store(end);
         }
@@ -96,36 +96,36 @@ impl State {
 
     /// Stores commands in one transaction. If the ledger has no room for them, the calls among them do not begin: the end is
     /// stored without them, and the next fnd makes them.
-    pub(super) fn store_together(&mut self, parts: Vec<Command>) {
-        let Err(Command::Together(parts)) = self.records.ledger.submit(Command::Together(parts)) else {
+    pub(super) fn store_together(&mut self, parts: Vec<LedgerCommand>) {
+        let Err(LedgerCommand::Together(parts)) = self.records.ledger.submit(LedgerCommand::Together(parts)) else {
             return;
         };
         let mut kept = Vec::new();
         for part in parts {
             match part {
-                Command::Store(accepted) => {
+                LedgerCommand::Store(accepted) => {
                     tracing::error!(
                         "the call of `{}` waits for the next start of fnd: the ledger has no room for it",
                         accepted.function
                     );
                     self.turn.follow_up.push_back(Event::StoreFailed(accepted.id));
                 }
-                Command::Record(_, ref record) | Command::Update(ref record) => {
+                LedgerCommand::Record(_, ref record) | LedgerCommand::Update(ref record) => {
                     let id = record.id;
-                    kept.extend([part, Command::FollowLater(id)]);
+                    kept.extend([part, LedgerCommand::FollowLater(id)]);
                 }
                 // What was told, or what is decided, is so only together with the calls.
                 _ => {}
             }
         }
         if !kept.is_empty() {
-            self.records.store(Command::Together(kept));
+            self.records.store(LedgerCommand::Together(kept));
         }
     }
 
     /// Returns the commands to store with a record, if it is final. `output` has the last lines that the function
     /// printed.
-    pub(super) fn after_end(&mut self, record: &InvocationRecord, output: &str) -> Vec<Command> {
+    pub(super) fn after_end(&mut self, record: &InvocationRecord, output: &str) -> Vec<LedgerCommand> {
         if !record.state.is_final() {
             return Vec::new();
         }
@@ -139,32 +139,32 @@ impl State {
             payload: payload.unwrap_or_default(),
         };
         self.follow_ups.late.push((end, output.to_owned()));
-        vec![Command::FollowLater(record.id)]
+        vec![LedgerCommand::FollowLater(record.id)]
     }
 
     /// Makes the calls for the ends that came before all functions were known.
     pub(super) fn follow_late(&mut self) {
         for (Unfollowed { record, payload }, output) in std::mem::take(&mut self.follow_ups.late) {
             let mut parts = self.follow(&record, Some(&payload), &output);
-            parts.push(Command::Followed(record.id));
+            parts.push(LedgerCommand::Followed(record.id));
             self.store_together(parts);
         }
     }
 
     /// Returns the commands that follow from a final record. If there is no payload, the function has no hooks.
-    fn follow(&mut self, record: &InvocationRecord, payload: Option<&Payload>, output: &str) -> Vec<Command> {
+    fn follow(&mut self, record: &InvocationRecord, payload: Option<&Payload>, output: &str) -> Vec<LedgerCommand> {
         let mut parts = Vec::new();
         if let Some(payload) = payload {
             let is_bad = record.state.is_failure() || record.state == InvocationState::Skipped;
             let marked = payload.cause.as_ref().and_then(|cause| cause.marks());
-            parts.extend(marked.filter(|_| is_bad).map(Command::HookFailed));
+            parts.extend(marked.filter(|_| is_bad).map(LedgerCommand::HookFailed));
             parts.extend(self.call_hooks(record, payload, output));
         }
         parts.extend(self.after_end_alerts(record, output));
         parts
     }
 
-    fn call_hooks(&mut self, record: &InvocationRecord, first: &Payload, output: &str) -> Vec<Command> {
+    fn call_hooks(&mut self, record: &InvocationRecord, first: &Payload, output: &str) -> Vec<LedgerCommand> {
         let function = &record.function;
         let Some(manifest) = self
             .serving(function)
@@ -185,15 +185,15 @@ impl State {
         // No record: that would be one of a function which is not the author's.
         let refused = refused.into_iter().filter_map(|due| {
             tracing::warn!("{function}  its hook does not call `{}`: {NOT_OPERATED}", due.function);
-            due.marks.then_some(Command::HookFailed(record.id))
+            due.marks.then_some(LedgerCommand::HookFailed(record.id))
         });
-        let refused: Vec<Command> = refused.collect();
+        let refused: Vec<LedgerCommand> = refused.collect();
         let calls = due.into_iter().map(|due| {
             let too_deep = || {
                 let message = format!("the chain of hooks ends after {} calls", hooks::DEPTH_MAX);
                 (Skip::Depth, message)
             };
-            Call {
+            FollowUpCall {
                 function: due.function,
                 trigger: Trigger::Hook,
                 data: data.clone(),
@@ -224,7 +224,7 @@ impl State {
             || self.node.settings.reach_of(author).operates(called)
     }
 
-    pub(super) fn call(&mut self, call: Call) -> Called {
+    pub(super) fn call(&mut self, call: FollowUpCall) -> Called {
         let now = self.clock.now();
         let id = self.ids.next(now.unix_ms);
         let marks = call.cause.marks();
@@ -265,8 +265,8 @@ impl State {
             self.report(ReportEvent::EndedWaiting(&record));
             self.report(ReportEvent::InvocationEnded(&record));
             let refused = Some(record.message.clone());
-            let marked = marks.map(Command::HookFailed);
-            let parts = std::iter::once(Command::Update(Box::new(record)));
+            let marked = marks.map(LedgerCommand::HookFailed);
+            let parts = std::iter::once(LedgerCommand::Update(Box::new(record)));
             return Called {
                 parts: parts.chain(marked).collect(),
                 refused,
@@ -282,7 +282,7 @@ impl State {
                         id: accepted.id,
                         trigger: accepted.trigger,
                     });
-                    parts.push(Command::Store(accepted));
+                    parts.push(LedgerCommand::Store(accepted));
                 }
                 other => self.turn.rest.push_back(other),
             }

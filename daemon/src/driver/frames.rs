@@ -1,21 +1,21 @@
 //! Turns frames of the spawner into events of the supervisor.
 
-use super::{Message, State, message};
+use super::{Driver, DriverMessage, message};
 use crate::buffers::Reservation;
 use crate::functions::dependencies;
 use crate::functions::install::Judged;
 use crate::output::Piped;
-use crate::triggers::secrets::Answer;
-use crate::workers::adoption::Ends;
+use crate::triggers::secrets::SecretsAnswer;
+use crate::workers::adoption::PipeEnds;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
-use crate::workers::{Asked, Attached, Starting};
+use crate::workers::{Attached, PendingRequest, Starting};
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::{Exited, InstalledWithTree, PROTOCOL_BUILDS, Reply, Spawned};
 use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;
 
-impl State {
+impl Driver {
     /// Handles a frame of the spawner.
     pub(super) fn incoming(&mut self, incoming: Incoming) {
         let Incoming {
@@ -45,7 +45,7 @@ impl State {
             Reply::SpawnFailed(failed) | Reply::NodeCannotStart(failed)
                 if matches!(
                     self.workers.asked.get(&request),
-                    Some(Asked::Watch(_) | Asked::Measure(_))
+                    Some(PendingRequest::Watch(_) | PendingRequest::Measure(_))
                 ) =>
             {
                 self.own_program_failed(request, &failed.message);
@@ -74,18 +74,18 @@ impl State {
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
                 // For other requests `Done` has no further meaning.
-                if let Some(Asked::Prune(asked)) = self.workers.asked.remove(&request) {
+                if let Some(PendingRequest::Prune(asked)) = self.workers.asked.remove(&request) {
                     self.pruned(*asked, true);
                 }
             }
             Reply::Secret => {
                 let memory = descriptors.into_iter().next();
                 // The kernel drops a descriptor for which there is no room.
-                let full = || Answer::Failed("too many files are open in fnd".to_owned());
-                self.secret_answered(request, memory.map_or_else(full, Answer::Value));
+                let full = || SecretsAnswer::Failed("too many files are open in fnd".to_owned());
+                self.secret_answered(request, memory.map_or_else(full, SecretsAnswer::Value));
             }
             Reply::SecretRefused(problem) => {
-                self.secret_answered(request, Answer::Refused(problem));
+                self.secret_answered(request, SecretsAnswer::Refused(problem));
             }
             Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
@@ -97,7 +97,7 @@ impl State {
 
     /// Forgets a start that failed, and removes the temporary files that the spawner has made for a handler's worker.
     fn forget_start(&mut self, request: u32, worker: WorkerId) {
-        if let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) {
+        if let Some(PendingRequest::Spawn(starting)) = self.workers.asked.remove(&request) {
             self.workers.release_tmp(starting.tmp);
         }
         self.workers.masks.forget(worker);
@@ -106,7 +106,7 @@ impl State {
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
         if self.release_read(request, Err(message.to_owned()))
-            || self.secret_answered(request, Answer::Failed(message.to_owned()))
+            || self.secret_answered(request, SecretsAnswer::Failed(message.to_owned()))
         {
             return;
         }
@@ -117,7 +117,7 @@ impl State {
             self.changed(change);
         }
         match self.workers.asked.remove(&request) {
-            Some(Asked::Spawn(asked)) => {
+            Some(PendingRequest::Spawn(asked)) => {
                 self.workers.release_tmp(asked.tmp);
                 self.workers.masks.forget(asked.worker);
                 self.step(Event::SpawnFailed {
@@ -125,50 +125,62 @@ impl State {
                     message: message.to_owned(),
                 });
             }
-            Some(Asked::Prune(asked)) => self.pruned(*asked, false),
-            Some(Asked::Seal(lane)) => {
-                self.workers.asked.insert(request, Asked::Seal(lane));
+            Some(PendingRequest::Prune(asked)) => self.pruned(*asked, false),
+            Some(PendingRequest::Seal(lane)) => {
+                self.workers.asked.insert(request, PendingRequest::Seal(lane));
                 self.sealed(request, Some(message.to_owned()));
             }
-            Some(Asked::Lend(lane, tree)) => {
-                self.workers.asked.insert(request, Asked::Lend(lane, tree));
+            Some(PendingRequest::Lend(lane, tree)) => {
+                self.workers.asked.insert(request, PendingRequest::Lend(lane, tree));
                 self.lent(request, Err(message.to_owned()));
             }
-            Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, message),
-            Some(Asked::Measure(worker)) => self.measurement_failed(worker, message),
-            Some(Asked::Reload | Asked::Files(_)) | None => {}
+            Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, message),
+            Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, message),
+            Some(PendingRequest::Reload | PendingRequest::Files(_)) | None => {}
         }
     }
 
     /// Handles the start of a worker or of a program of fnd.
     fn started(&mut self, request: u32, spawned: &Spawned, descriptors: Vec<OwnedFd>) {
         match self.workers.asked.remove(&request) {
-            Some(Asked::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
-            Some(Asked::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
-            Some(Asked::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
-            Some(Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_) | Asked::Lend(..)) | None => {}
+            Some(PendingRequest::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
+            Some(PendingRequest::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
+            Some(PendingRequest::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
+            Some(
+                PendingRequest::Prune(_)
+                | PendingRequest::Reload
+                | PendingRequest::Files(_)
+                | PendingRequest::Seal(_)
+                | PendingRequest::Lend(..),
+            )
+            | None => {}
         }
     }
 
     /// Handles a program of fnd that could not be started as a function's user.
     fn own_program_failed(&mut self, request: u32, why: &str) {
         match self.workers.asked.remove(&request) {
-            Some(Asked::Watch(asked)) => self.watcher_failed(&asked.0, why),
-            Some(Asked::Measure(worker)) => self.measurement_failed(worker, why),
+            Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, why),
+            Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, why),
             Some(
-                Asked::Spawn(_) | Asked::Prune(_) | Asked::Reload | Asked::Files(_) | Asked::Seal(_) | Asked::Lend(..),
+                PendingRequest::Spawn(_)
+                | PendingRequest::Prune(_)
+                | PendingRequest::Reload
+                | PendingRequest::Files(_)
+                | PendingRequest::Seal(_)
+                | PendingRequest::Lend(..),
             )
             | None => {}
         }
     }
 
     fn spawned(&mut self, starting: Starting, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
-        let Ends {
+        let PipeEnds {
             stdout,
             stderr,
             result,
             kill,
-        } = Ends::take(spawned, &mut descriptors);
+        } = PipeEnds::take(spawned, &mut descriptors);
         // It follows the others, where the worker speaks the worker protocol.
         let channel = descriptors.next();
         let Starting {
@@ -246,7 +258,7 @@ impl State {
         }
         let messages = self.inbox.for_threads();
         self.output.finish(frame.worker, result, move |captured| {
-            let _ = messages.send(Message::Captured(Box::new((frame, captured, reserved)))); // an error: fnd is stopping
+            let _ = messages.send(DriverMessage::Captured(Box::new((frame, captured, reserved)))); // an error: fnd is stopping
         });
     }
 }

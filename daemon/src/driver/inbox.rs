@@ -1,7 +1,7 @@
 //! The inputs of the driver, and the one way in.
 
-use super::tasks::{Owner, Tasks};
-use super::{Daemon, Message, State, exited};
+use super::tasks::{TaskOwner, Tasks};
+use super::{Daemon, Driver, DriverMessage, exited};
 use crate::buffers::{Reservation, SMALL};
 use crate::ledger::Acknowledged;
 use crate::output::Captured;
@@ -29,13 +29,13 @@ pub(crate) enum Input {
     /// A frame of the spawner.
     Frame(Incoming),
     /// A message of another thread.
-    Message(Message),
+    Message(DriverMessage),
     /// The time for which the main loop waited has come.
     Tick(Option<Instant>),
     /// The service manager's watchdog was told that fnd lives; with the time at which that was due.
     Pulse(Instant),
     /// A worker says something; with the room for its result.
-    Said(WorkerId, WorkerMessage, Option<Reservation>),
+    WorkerMessage(WorkerId, WorkerMessage, Option<Reservation>),
     /// There is room for the result of a script that has ended: it can be read, or was captured already.
     Room(Box<(Exited, Option<Captured>)>, Reservation),
     /// A call is over, and how.
@@ -55,20 +55,20 @@ pub(crate) enum Input {
     /// The problem of a place where metrics are exposed, or that it has none.
     MetricsPlace(&'static str, Option<String>),
     /// A task ended unexpectedly, and why.
-    TaskEnded(Owner, String),
+    TaskEnded(TaskOwner, String),
 }
 
 /// The way in for tasks and threads.
 #[derive(Clone)]
 pub(crate) struct Inbox {
     daemon: Weak<Daemon>,
-    messages: mpsc::UnboundedSender<Message>,
+    messages: mpsc::UnboundedSender<DriverMessage>,
     pub(super) tasks: Rc<Tasks>,
     is_leaving: Rc<Cell<bool>>,
 }
 
 impl Inbox {
-    pub(crate) fn new(daemon: Weak<Daemon>, messages: mpsc::UnboundedSender<Message>) -> Self {
+    pub(crate) fn new(daemon: Weak<Daemon>, messages: mpsc::UnboundedSender<DriverMessage>) -> Self {
         Self {
             daemon,
             messages,
@@ -102,7 +102,7 @@ impl Inbox {
     }
 
     /// Returns the way in for another thread. A message that comes while fnd stops is dropped.
-    pub(crate) fn for_threads(&self) -> mpsc::UnboundedSender<Message> {
+    pub(crate) fn for_threads(&self) -> mpsc::UnboundedSender<DriverMessage> {
         self.messages.clone()
     }
 }
@@ -129,7 +129,7 @@ impl Daemon {
     }
 }
 
-impl State {
+impl Driver {
     fn input(&mut self, input: Input) {
         match input {
             Input::Event(event) => self.step(event),
@@ -161,7 +161,7 @@ impl State {
                 self.late(Some(wanted));
                 self.workers.ping();
             }
-            Input::Said(worker, message, reserved) => self.handle_message(worker, message, reserved),
+            Input::WorkerMessage(worker, message, reserved) => self.handle_message(worker, message, reserved),
             Input::Room(both, reserved) => {
                 let (frame, captured) = *both;
                 match captured {
@@ -185,10 +185,10 @@ impl State {
         }
     }
 
-    fn message(&mut self, message: Message) {
+    fn message(&mut self, message: DriverMessage) {
         match message {
-            Message::Catalog(event) => self.catalog_event(event),
-            Message::Stored(Acknowledged::Stored { id, result }) => {
+            DriverMessage::Catalog(event) => self.catalog_event(event),
+            DriverMessage::Stored(Acknowledged::Stored { id, result }) => {
                 if let Err(error) = &result {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
@@ -200,7 +200,7 @@ impl State {
                     Err(_) => Event::StoreFailed(id),
                 });
             }
-            Message::Stored(Acknowledged::Published { number, result }) => match result {
+            DriverMessage::Stored(Acknowledged::Published { number, result }) => match result {
                 Ok(shares) => {
                     for (function, id) in &shares.invocations {
                         self.report(ReportEvent::Accepted {
@@ -220,7 +220,7 @@ impl State {
                     self.step(Event::PublishFailed(number));
                 }
             },
-            Message::Stored(Acknowledged::Claimed { ids, result }) => {
+            DriverMessage::Stored(Acknowledged::Claimed { ids, result }) => {
                 if let Err(error) = &result {
                     let count = ids.len();
                     tracing::error!(
@@ -232,34 +232,34 @@ impl State {
                     Err(_) => Event::ClaimFailed(ids),
                 });
             }
-            Message::Stored(Acknowledged::Changed { number, result }) => {
+            DriverMessage::Stored(Acknowledged::Changed { number, result }) => {
                 if let Err(error) = &result {
                     tracing::error!("failed to store a change that somebody has asked for: {error}");
                 }
                 self.callers.change_stored(number, result);
             }
-            Message::Stored(Acknowledged::FilesEnded {
+            DriverMessage::Stored(Acknowledged::FilesEnded {
                 function,
                 id,
                 success,
                 contents,
             }) => self.files_ended(&function, (id, success), contents),
-            Message::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
+            DriverMessage::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
             // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
             // about them.
-            Message::Stored(Acknowledged::Recorded(workers)) => {
+            DriverMessage::Stored(Acknowledged::Recorded(workers)) => {
                 for worker in workers {
                     self.forget(worker);
                 }
             }
-            Message::ProblemsChanged => self.problems_changed(),
-            Message::OutputRead(key, captured) => {
+            DriverMessage::ProblemsChanged => self.problems_changed(),
+            DriverMessage::OutputRead(key, captured) => {
                 self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
                 if let Some(ended) = self.records.output_counted(key, &captured) {
                     self.record(ended, &captured.last_lines);
                 }
             }
-            Message::Captured(all) => {
+            DriverMessage::Captured(all) => {
                 let (frame, captured, reserved) = *all;
                 self.captured(&frame, captured, reserved);
             }
@@ -283,7 +283,7 @@ impl State {
         let (inbox, worker) = (self.inbox.clone(), both.0.worker);
         let room = Arc::clone(&self.callers.buffers).reserve(size);
         self.step(Event::EndsLater(worker));
-        self.inbox.spawn(Owner::Worker(worker), async move {
+        self.inbox.spawn(TaskOwner::Worker(worker), async move {
             inbox.input(Input::Room(Box::new(both), room.await));
         });
     }

@@ -1,14 +1,14 @@
 //! Hands what changes in the functions to the supervisor, the spawner and the reports.
 
-use super::State;
+use super::Driver;
 use super::checks::checker;
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
-use crate::functions::install::{Change, Judged};
-use crate::functions::syntax::Circumstances;
+use crate::functions::install::{CatalogChange, Judged};
+use crate::functions::syntax::NodeFacts;
 use crate::start::systemd;
-use crate::uploads::under_way::Seen;
-use crate::workers::Asked;
+use crate::uploads::under_way::UploadSeen;
+use crate::workers::PendingRequest;
 use fnd_core::builds::Waiter;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
@@ -17,7 +17,7 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
 
-impl State {
+impl Driver {
     /// Handles an event of the catalog.
     pub(super) fn catalog_event(&mut self, event: CatalogEvent) {
         for change in self.functions.catalog_event(event) {
@@ -33,20 +33,22 @@ impl State {
     }
 
     /// Handles a change of the functions.
-    pub(super) fn changed(&mut self, change: Change) {
+    pub(super) fn changed(&mut self, change: CatalogChange) {
         self.build_is_over(&change);
         self.check_is_over(&change);
         match &change {
-            Change::Installed(installed, _) => self.functions.uploads.seen(&installed.function, Seen::Installed),
-            Change::Refused { function, .. } | Change::Clash { function, .. } => {
-                self.functions.uploads.seen(function, Seen::Refused);
+            CatalogChange::Installed(installed, _) => {
+                self.functions.uploads.seen(&installed.function, UploadSeen::Installed)
             }
-            Change::Waits { function, .. } => self.functions.uploads.seen(function, Seen::Installed),
-            Change::Removed(function) => self.functions.uploads.seen(function, Seen::Removed),
-            Change::Rescanned | Change::Found(_) | Change::Confirmed(..) => {}
+            CatalogChange::Refused { function, .. } | CatalogChange::Clash { function, .. } => {
+                self.functions.uploads.seen(function, UploadSeen::Refused);
+            }
+            CatalogChange::Waits { function, .. } => self.functions.uploads.seen(function, UploadSeen::Installed),
+            CatalogChange::Removed(function) => self.functions.uploads.seen(function, UploadSeen::Removed),
+            CatalogChange::Rescanned | CatalogChange::Found(_) | CatalogChange::Confirmed(..) => {}
         }
         match change {
-            Change::Installed(mut installed, percent) => {
+            CatalogChange::Installed(mut installed, percent) => {
                 installed.load_id = self.ids.next(self.clock.now().unix_ms);
                 let (function, version) = (installed.function.clone(), installed.version);
                 // Before a run begins; a version that serves later is told by `report_function`.
@@ -69,7 +71,7 @@ impl State {
                     self.want_canary(&function);
                 }
             }
-            Change::Refused {
+            CatalogChange::Refused {
                 function,
                 error,
                 report,
@@ -90,19 +92,19 @@ impl State {
                 self.check_alert(&function);
                 self.catch_up();
             }
-            Change::Waits { function, version } => {
+            CatalogChange::Waits { function, version } => {
                 self.switched(&function, version);
                 self.report_function(&function);
                 self.follow_canary(&function);
             }
-            Change::Removed(function) => self.removed(&function),
-            Change::Rescanned => self.report(ReportEvent::Rescanned),
-            Change::Clash { function, error } => self.step(Event::Refused { function, error }),
-            Change::Found(unread) => {
+            CatalogChange::Removed(function) => self.removed(&function),
+            CatalogChange::Rescanned => self.report(ReportEvent::Rescanned),
+            CatalogChange::Clash { function, error } => self.step(Event::Refused { function, error }),
+            CatalogChange::Found(unread) => {
                 self.functions.set_unread(unread, self.supervisor.is_scanned());
                 self.problems_changed();
             }
-            Change::Confirmed(request, judged) => {
+            CatalogChange::Confirmed(request, judged) => {
                 let about = judged.function().clone();
                 let candidate = self.functions.installer.candidate(request);
                 let copy = candidate.is_some_and(|candidate| candidate.copy().is_some());
@@ -142,7 +144,7 @@ impl State {
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
                         let uploads = Path::new(&self.node.places.state).join(UPLOADS);
-                        let node = Circumstances {
+                        let node = NodeFacts {
                             uploads: &uploads,
                             own_uid: self.node.settings.own_uid,
                             host: &self.node.settings.host,
@@ -151,7 +153,7 @@ impl State {
                             can_check: self.workers.welcome.protocol >= PROTOCOL_CHECKS,
                         };
                         let change = self.functions.installed(request, *installed, serves, node);
-                        if let Some(Change::Installed(installed, _)) = &change {
+                        if let Some(CatalogChange::Installed(installed, _)) = &change {
                             self.functions.registry.has_tree(&about, installed.version, tree);
                         }
                         change
@@ -272,7 +274,12 @@ impl State {
             self.all_known();
         }
         // Without a function to install, a scan may be over before the configuration is read.
-        let reading = || self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
+        let reading = || {
+            self.workers
+                .asked
+                .values()
+                .any(|asked| matches!(asked, PendingRequest::Reload))
+        };
         // A reload is over when the secrets are read, so that it ends a rotation.
         // A start goes on without the checks: the versions before serve.
         let checks = self.functions.reloading && !self.functions.installer.checks.is_idle();

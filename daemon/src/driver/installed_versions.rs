@@ -1,21 +1,21 @@
 //! Keeps at most `keep_versions` installed versions of each function, and none of a deleted one. fnd decides which
 //! versions stay, the spawner deletes the others.
 
-use super::State;
+use super::Driver;
 use super::builds::builders;
 use super::checks::checker;
-use crate::ledger::Command;
-use crate::workers::Asked;
+use crate::ledger::LedgerCommand;
+use crate::workers::PendingRequest;
 use fnd_core::release::Releases;
 use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
-impl State {
+impl Driver {
     /// Stores that a version serves from now on.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
         if let Some(installed) = self.functions.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
-            self.records.store(Command::StoreVersions { function, installed });
+            self.records.store(LedgerCommand::StoreVersions { function, installed });
         }
         self.prune(function);
     }
@@ -43,7 +43,7 @@ impl State {
             self.functions.versions.asked(function);
             self.workers
                 .asked
-                .insert(number, Asked::Prune(Box::new((function.clone(), stay))));
+                .insert(number, PendingRequest::Prune(Box::new((function.clone(), stay))));
         }
     }
 
@@ -64,7 +64,7 @@ impl State {
                 releases.change(&function, |releases| releases.keep_only(&installed));
                 self.store_releases();
             }
-            self.records.store(Command::StoreVersions { function, installed });
+            self.records.store(LedgerCommand::StoreVersions { function, installed });
         }
     }
 

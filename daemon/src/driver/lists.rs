@@ -7,7 +7,7 @@
 //! - A function that exists all the time is in the list. One that appears or disappears meanwhile may be.
 //! - Each function is as it is when its piece is made. Sums over a list may differ from the numbers of the node.
 
-use super::{Daemon, State};
+use super::{Daemon, Driver};
 use crate::control::backend::FunctionFilter;
 use crate::workers::listening::Listening;
 use fnd_core::api::{FunctionStatus, FunctionUsage, ScheduleView, UsageList};
@@ -22,7 +22,7 @@ pub(crate) const PIECE: usize = 64;
 const SLOTS_MAX: usize = 10_000;
 
 /// Returns what `of` makes of each shown function, by name.
-pub(crate) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&State, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
+pub(crate) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&Driver, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
     let mut list = Vec::new();
     let mut after = None;
     loop {
@@ -42,7 +42,7 @@ impl Daemon {
     /// Returns the status of each function that a filter takes, by name.
     pub(crate) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
         let listening = Listening::default();
-        let status = |state: &State, view: &FunctionView<'_>| {
+        let status = |state: &Driver, view: &FunctionView<'_>| {
             let named = filter.takes(view.name, None).then_some(view.name)?;
             let status = state.with_usage(named, &listening)?;
             filter.takes(named, Some(&status)).then_some(status)
@@ -53,7 +53,7 @@ impl Daemon {
     /// Returns what is known of the usage of every function, by name, without the values of cgroups.
     pub(crate) async fn usage(&self) -> UsageList {
         let at = instant::text(self.state.borrow().clock.now().unix_ms);
-        let functions = in_pieces(self, State::usage_of).await;
+        let functions = in_pieces(self, Driver::usage_of).await;
         UsageList { at, functions }
     }
 
@@ -86,7 +86,7 @@ impl Daemon {
     }
 }
 
-impl State {
+impl Driver {
     /// Shows `each` the functions of a piece, which begins after a name. Returns the name after which the next piece
     /// begins; nothing if the list is over.
     pub(crate) fn piece(

@@ -29,7 +29,7 @@
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
-//! - `said`: turns messages of workers into events of the supervisor
+//! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
@@ -59,12 +59,12 @@ pub(crate) mod records;
 pub(crate) mod releases;
 mod reports;
 mod requests;
-mod said;
 mod schedules;
 mod secrets;
 pub(crate) mod spin;
 pub(crate) mod tasks;
 mod view;
+mod worker_messages;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;
@@ -76,18 +76,18 @@ use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
-use crate::settings::Current;
+use crate::settings::CurrentSettings;
 use crate::state_store::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
-use crate::triggers::secrets::Secrets;
+use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
 use callers::Callers;
 use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
-use fnd_core::triggers::alerts::Word;
+use fnd_core::triggers::alerts::AlertCondition;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
@@ -114,7 +114,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// driver asked for, so there are never more of them than running attempts and unacknowledged invocations. The messages
 /// of the catalog are bounded by the number of files in its directories.
 #[derive(Debug)]
-pub enum Message {
+pub enum DriverMessage {
     /// Something changed in the functions directories.
     Catalog(CatalogEvent),
     /// The ledger has stored what it was given, or failed to.
@@ -128,17 +128,17 @@ pub enum Message {
 }
 
 /// Everything the driver owns: the supervisor, which decides, and the parts, which do. No part sees another.
-pub(crate) struct State {
+pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) supervisor: Supervisor,
-    pub(crate) turn: Turn,
+    pub(crate) turn: PendingWork,
     pub(crate) functions: Functions,
     pub(crate) builds: builds::WaitingBuilds,
     pub(crate) checks: checks::WaitingChecks,
     pub(crate) workers: Workers,
-    pub(crate) secrets: Secrets,
-    pub(crate) schedules: schedule::Part,
+    pub(crate) secrets: TriggerSecrets,
+    pub(crate) schedules: schedule::ScheduleTimer,
     pub(crate) watchers: Watchers,
     pub(crate) quotas: Measurements,
     pub(crate) records: Records,
@@ -153,7 +153,7 @@ pub(crate) struct State {
     pub(crate) state: StateStore,
     /// The sockets of functions that may do something here.
     pub(crate) function_sockets: Rc<FunctionSockets>,
-    pub(crate) node: Node,
+    pub(crate) node: NodeInfo,
     pub(crate) inbox: Inbox,
     /// The main loop takes another turn.
     pub(crate) changed: Rc<Notify>,
@@ -161,7 +161,7 @@ pub(crate) struct State {
 
 /// The work that handled events have left to do.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct PendingWork {
     /// Events that follow at once from performing an action; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
     /// Functions whose watcher of files is to be started. The spawner wants the numbers of workers in their order, so this
@@ -183,7 +183,7 @@ pub(crate) struct Turn {
     pub(crate) wakes_at: Option<Duration>,
 }
 
-impl Turn {
+impl PendingWork {
     /// Returns whether something is to be done yet.
     pub(crate) fn is_put_off(&self) -> bool {
         !self.rest.is_empty()
@@ -196,8 +196,8 @@ impl Turn {
 }
 
 /// The facts about this node.
-pub(crate) struct Node {
-    pub(crate) settings: Current,
+pub(crate) struct NodeInfo {
+    pub(crate) settings: CurrentSettings,
     /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
     pub(crate) places: NodePlaces,
     pub(crate) started_ms: u64,
@@ -205,10 +205,10 @@ pub(crate) struct Node {
 
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<Driver>,
     /// The main loop takes another turn.
     pub(crate) changed: Rc<Notify>,
-    /// Something was put off, see [`Turn::is_put_off`].
+    /// Something was put off, see [`PendingWork::is_put_off`].
     pub(crate) put_off: Notify,
     /// fnd begins to drain or to stop; wakes all that wait.
     pub(crate) drains: Rc<Notify>,
@@ -216,7 +216,7 @@ pub struct Daemon {
     pub(crate) inbox: Inbox,
 }
 
-impl State {
+impl Driver {
     /// Counts by how much the main loop woke too late.
     pub(crate) fn late(&self, wanted: Option<Instant>) {
         let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
@@ -241,7 +241,7 @@ impl State {
     }
 }
 
-impl State {
+impl Driver {
     /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     pub(crate) fn close(&mut self) {
         self.catch_up();
@@ -257,8 +257,8 @@ impl State {
 impl Daemon {
     /// Returns the daemon with its state, which is made with the way in for tasks and threads.
     pub(crate) fn new(
-        messages: mpsc::UnboundedSender<Message>,
-        state: impl FnOnce(Inbox, Rc<Notify>) -> State,
+        messages: mpsc::UnboundedSender<DriverMessage>,
+        state: impl FnOnce(Inbox, Rc<Notify>) -> Driver,
     ) -> Rc<Self> {
         Rc::new_cyclic(|daemon| {
             let changed = Rc::new(Notify::new());
@@ -313,13 +313,16 @@ impl Daemon {
     ///
     /// # Errors
     /// Always: how the connection broke.
-    pub async fn run(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> ConnectionError {
+    pub async fn run(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> ConnectionError {
         match self.turn(messages).await {
             Ok(never) => match never {},
             Err(error) => {
                 self.step(Event::SpawnerLost);
                 let mut state = self.state.borrow_mut();
-                state.node_problem(Word::SpawnerLost, "fnd-spawner is gone, and every function with it");
+                state.node_problem(
+                    AlertCondition::SpawnerLost,
+                    "fnd-spawner is gone, and every function with it",
+                );
                 state.catch_up();
                 drop(state);
                 error
@@ -327,7 +330,7 @@ impl Daemon {
         }
     }
 
-    async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Result<Infallible, ConnectionError> {
+    async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> Result<Infallible, ConnectionError> {
         loop {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();

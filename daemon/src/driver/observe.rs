@@ -1,13 +1,13 @@
 //! Makes report events of the supervisor's events and decisions. It sees an event before the supervisor and a decision
 //! when it is performed, and changes neither.
 
-use super::State;
+use super::Driver;
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 
-impl State {
+impl Driver {
     /// Reports what an event says, before the supervisor handles it.
     pub(crate) fn observe_event(&mut self, event: &Event) {
         match event {

@@ -1,17 +1,17 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
-use super::State;
+use super::Driver;
 use super::builds::BuildEnd;
 use super::checks::CheckEnd;
-use super::records::Ended;
-use super::spin::Next;
+use super::records::EndedRecords;
+use super::spin::SpinStep;
 use crate::allocator;
-use crate::ledger::Command;
-use crate::output::Meta;
+use crate::ledger::LedgerCommand;
+use crate::output::AttemptOutput;
 use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
-use crate::workers::{Asked, Starting};
+use crate::workers::{PendingRequest, Starting};
 use fnd_core::outcome::{Reason, Skip, Trigger};
 use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
@@ -21,7 +21,7 @@ use fnd_wire::frame::{AdoptionRecord, PROTOCOL_HANDLERS, Release, Request, Spawn
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 
-impl State {
+impl Driver {
     /// Handles an event and everything that follows from it at once.
     pub(crate) fn step(&mut self, event: Event) {
         self.answer_first(event);
@@ -94,7 +94,7 @@ impl State {
                 let id = record.id;
                 // The record of its last attempt comes first.
                 self.record_due(Some(id));
-                if self.records.ledger.submit(Command::Claim(record)).is_err() {
+                if self.records.ledger.submit(LedgerCommand::Claim(record)).is_err() {
                     self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
                 }
             }
@@ -108,7 +108,7 @@ impl State {
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 self.turn.follow_up.extend(self.workers.call(&order));
-                self.spin.message_follows(Next::Answer, self.callers.waiting());
+                self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::CancelCall { worker, call } => self.workers.cancel_call(worker, call),
@@ -133,20 +133,20 @@ impl State {
                 let (id, durable) = (accepted.id, accepted.durable);
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
-                if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                if self.records.ledger.submit(LedgerCommand::Store(accepted)).is_err() && durable {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.files_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
-            Action::StoreCaller(accepted) => self.records.store(Command::Store(accepted)),
+            Action::StoreCaller(accepted) => self.records.store(LedgerCommand::Store(accepted)),
             Action::Publish(shares) => {
                 let number = shares.number;
                 let since_ms = self.node.settings.settings.events.since_ms(shares.accepted_ms);
                 if self
                     .records
                     .ledger
-                    .submit(Command::Publish { shares, since_ms })
+                    .submit(LedgerCommand::Publish { shares, since_ms })
                     .is_err()
                 {
                     self.turn.follow_up.push_back(Event::PublishFailed(number));
@@ -163,7 +163,7 @@ impl State {
             Action::PutBack(attempt, record) => {
                 self.report_put_back(record.id, attempt);
                 self.records.ledger.has_not_begun(record.id, attempt);
-                self.records.store(Command::Update(record));
+                self.records.store(LedgerCommand::Update(record));
             }
             Action::Update(record) => {
                 allocator::freed(allocator::INVOCATION);
@@ -179,7 +179,7 @@ impl State {
                     _ => {}
                 }
                 let parts = self.after_end(&record, "");
-                self.store_end(Command::Update(record), parts);
+                self.store_end(LedgerCommand::Update(record), parts);
             }
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::EnabledChanged(function) => {
@@ -192,7 +192,7 @@ impl State {
             }
             Action::Reply(to, answer) => {
                 self.callers.answer(to, *answer);
-                self.spin.message_follows(Next::Request, self.callers.waiting());
+                self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
             Action::Status(function) => self.report_function(&function),
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
@@ -233,13 +233,13 @@ impl State {
     }
 
     /// Stores an ended attempt and what follows from it; `output` is the last lines that it printed.
-    pub(crate) fn record(&mut self, (attempt, record): Ended, output: &str) {
+    pub(crate) fn record(&mut self, (attempt, record): EndedRecords, output: &str) {
         self.report_attempt_end(&attempt, &record);
         self.ended(&record, output);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
         let parts = self.after_end(&record, output);
-        self.store_end(Command::Record(attempt, record), parts);
+        self.store_end(LedgerCommand::Record(attempt, record), parts);
     }
 
     /// Stores the records that wait for their output, because a newer record of the invocation follows, or (without an
@@ -279,7 +279,7 @@ impl State {
             self.records.begins(&order.function, run, self.clock.now().unix_ms);
         }
         let tmp = order.attempt.is_none().then_some((order.id, invocation));
-        let meta = Meta {
+        let meta = AttemptOutput {
             function: order.function.clone(),
             invocation,
             attempt,
@@ -314,7 +314,9 @@ impl State {
                 tmp,
                 endpoint,
             };
-            self.workers.asked.insert(number, Asked::Spawn(Box::new(starting)));
+            self.workers
+                .asked
+                .insert(number, PendingRequest::Spawn(Box::new(starting)));
         }
     }
 

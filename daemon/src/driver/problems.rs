@@ -1,12 +1,12 @@
 //! Gathers the problems of the node from every part.
 
-use super::State;
-use crate::report::problems::{Problem, of_forgetting};
+use super::Driver;
+use crate::report::problems::{ReportedProblem, of_forgetting};
 use crate::workers::silence::start_problems;
 use fnd_core::report::ReportEvent;
 use fnd_manifest::warning::Warning;
 
-impl State {
+impl Driver {
     /// Returns an error if fnd cannot run functions.
     pub(crate) fn health(&self) -> Result<(), String> {
         match &self.workers.connection {
@@ -24,7 +24,7 @@ impl State {
     }
 
     /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
-    pub(crate) fn problems(&self) -> Vec<Problem> {
+    pub(crate) fn problems(&self) -> Vec<ReportedProblem> {
         let health = self.records.ledger.health();
         let refused = |code: &'static str| {
             move |diagnostic: &fnd_manifest::diagnostic::Diagnostic| {
@@ -33,7 +33,7 @@ impl State {
                 } else {
                     diagnostic.line()
                 };
-                Problem::about(code, text.clone(), text)
+                ReportedProblem::about(code, text.clone(), text)
             }
         };
         let mut problems: Vec<_> = self
@@ -45,14 +45,14 @@ impl State {
             .collect();
         if self.node.settings.refused {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
-            problems.push(Problem::new("configuration-refused", text));
+            problems.push(ReportedProblem::new("configuration-refused", text));
         }
         if self.node.settings.runtimes.is_empty() {
             let searched = self.node.places.runtimes.join("`, `");
             let text = format!(
                 "no runtimes were found in `{searched}`, so no function can run: reinstall fnd, or name their directory with --runtimes"
             );
-            problems.push(Problem::new("no-runtimes", text));
+            problems.push(ReportedProblem::new("no-runtimes", text));
         }
         let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
         problems.extend(in_directories.map(refused("functions-directory")));
@@ -67,30 +67,30 @@ impl State {
             let follows =
                 "new durable work is refused, queued work does not begin, and records of ended work are kept in memory";
             let text = format!("the history cannot be written: {error}; {follows}");
-            Problem::new("history-failing", text)
+            ReportedProblem::new("history-failing", text)
         }));
         problems.extend(self.reporter.exposed.problems());
         problems.extend(
             self.callers
                 .buffers
                 .problem()
-                .map(|text| Problem::new("buffers-full", text)),
+                .map(|text| ReportedProblem::new("buffers-full", text)),
         );
         problems.extend(
             self.callers
                 .connections
                 .problem()
-                .map(|text| Problem::new("connections", text)),
+                .map(|text| ReportedProblem::new("connections", text)),
         );
         let of_listener = self.listener.problems().into_iter();
-        problems.extend(of_listener.map(|text| Problem::about("http-listener", text.clone(), text)));
+        problems.extend(of_listener.map(|text| ReportedProblem::about("http-listener", text.clone(), text)));
         problems.extend(self.secrets.problems().map(|(code, name, why)| {
             let follows = match code {
                 "tls" => "TLS serves with the last good pair, if there was one",
                 _ => "routes admit nobody with it",
             };
             let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
-            Problem::about(code, name, text)
+            ReportedProblem::about(code, name, text)
         }));
         let installed = self.functions.registry.iter();
         problems.extend(installed.flat_map(|(name, function)| {
@@ -101,12 +101,12 @@ impl State {
                 .filter(|warning| warning.kind() == Some(Warning::HomeSetAside));
             aside.map(move |warning| {
                 let text = format!("`{name}`: {}", warning.line());
-                Problem::about("home-set-aside", text.clone(), text)
+                ReportedProblem::about("home-set-aside", text.clone(), text)
             })
         }));
         problems.extend(self.watchers.problems().map(|(function, problem)| {
             let text = format!("`{function}`: {problem}");
-            Problem::about("files", text.clone(), text)
+            ReportedProblem::about("files", text.clone(), text)
         }));
         problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
@@ -114,15 +114,27 @@ impl State {
                 "{} records of the history were lost: the disk was full or too slow",
                 health.lost
             );
-            problems.push(Problem::new("history-lost", text));
+            problems.push(ReportedProblem::new("history-lost", text));
         }
         problems.extend(health.hold.map(|why| {
             let text = format!("durable work is refused: {why}");
-            Problem::new("history-incomplete", text)
+            ReportedProblem::new("history-incomplete", text)
         }));
-        problems.extend(health.set_aside.map(|note| Problem::new("history-set-aside", &*note)));
-        problems.extend(self.audit.problem().map(|text| Problem::new("audit-failing", text)));
-        problems.extend(self.state.problems().map(|(code, text)| Problem::new(code, text)));
+        problems.extend(
+            health
+                .set_aside
+                .map(|note| ReportedProblem::new("history-set-aside", &*note)),
+        );
+        problems.extend(
+            self.audit
+                .problem()
+                .map(|text| ReportedProblem::new("audit-failing", text)),
+        );
+        problems.extend(
+            self.state
+                .problems()
+                .map(|(code, text)| ReportedProblem::new(code, text)),
+        );
         problems.extend(of_forgetting(health.forgetting));
         problems
     }
@@ -135,14 +147,14 @@ impl State {
         let now = self.problems();
         self.check_problems(&now);
         let (began, over) = self.reporter.problems.update(now);
-        for Problem { code, text, .. } in &over {
+        for ReportedProblem { code, text, .. } in &over {
             self.report(ReportEvent::Problem {
                 code,
                 text,
                 lasts: false,
             });
         }
-        for Problem { code, text, .. } in &began {
+        for ReportedProblem { code, text, .. } in &began {
             self.report(ReportEvent::Problem {
                 code,
                 text,

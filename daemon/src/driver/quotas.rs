@@ -1,14 +1,14 @@
 //! Has the homes and caches of functions measured, and tells the supervisor which functions are over their quotas.
 
-use super::State;
+use super::Driver;
 use super::inbox::Input;
-use super::tasks::Owner;
-use crate::quotas::{self, Change, Done, LASTS};
-use crate::workers::Asked;
-use crate::workers::adoption::{Ends, adoption_record};
+use super::tasks::TaskOwner;
+use crate::quotas::{self, LASTS, MeasurementEnd, QuotaChange};
+use crate::workers::PendingRequest;
+use crate::workers::adoption::{PipeEnds, adoption_record};
 use fnd_core::api::{FunctionStatus, StorageUse};
 use fnd_core::instant;
-use fnd_core::quota::books::Failure;
+use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Paths, Quotas};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
      fnd`, which ends running functions)";
 
-impl State {
+impl Driver {
     /// Uses the quotas of the version that serves. Called when another version serves or none does.
     pub(crate) fn requota(&mut self, function: &FunctionName) {
         let limits = self.serving(function).map(|serving| &serving.manifest.limits);
@@ -61,7 +61,7 @@ impl State {
     pub(super) fn start_measurement(&mut self, function: FunctionName) {
         let serving = self.serving(&function).map(|serving| (serving.id, serving.version));
         let Some((id, version)) = serving.filter(|_| !self.supervisor.is_draining()) else {
-            let why = Failure::NotPossible("no version of the function serves, or fnd drains".to_owned());
+            let why = MeasurementFailure::NotPossible("no version of the function serves, or fnd drains".to_owned());
             return self.quotas.books.measured(&function, Err(why), self.clock.now().mono);
         };
         let (worker, tmp) = (
@@ -83,7 +83,7 @@ impl State {
         });
         // Without a connection fnd ends.
         if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, Asked::Measure(worker));
+            self.workers.asked.insert(number, PendingRequest::Measure(worker));
         }
     }
 
@@ -94,12 +94,12 @@ impl State {
         spawned: &Spawned,
         mut descriptors: impl Iterator<Item = OwnedFd>,
     ) {
-        let Some(stdout) = Ends::take(spawned, &mut descriptors).stdout else {
+        let Some(stdout) = PipeEnds::take(spawned, &mut descriptors).stdout else {
             // The kernel drops descriptors for which there is no room.
             return self.measurement_said(worker, None);
         };
         let inbox = self.inbox.clone();
-        self.inbox.spawn(Owner::Caller, async move {
+        self.inbox.spawn(TaskOwner::Caller, async move {
             let said = quotas::read(stdout).await;
             inbox.input(Input::Measured(worker, said));
         });
@@ -141,10 +141,10 @@ impl State {
         }
     }
 
-    fn measured(&mut self, done: Done) {
-        let Done { function, tmp, result } = done;
+    fn measured(&mut self, done: MeasurementEnd) {
+        let MeasurementEnd { function, tmp, result } = done;
         self.workers.release_tmp(Some(tmp));
-        if let Err(Failure::NotPossible(why) | Failure::CutOff(why)) = &result {
+        if let Err(MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why)) = &result {
             tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
         }
         self.quotas.books.measured(&function, result, self.clock.now().mono);
@@ -158,7 +158,7 @@ impl State {
             home: &paths.0,
             cache: &paths.1,
         };
-        let Some(Change { began, why }) = self.quotas.change(function, paths) else {
+        let Some(QuotaChange { began, why }) = self.quotas.change(function, paths) else {
             return;
         };
         match &why {
@@ -185,7 +185,9 @@ impl State {
         let ago = at.map(|at| u64::try_from(now.mono.saturating_sub(at).as_millis()).unwrap_or(u64::MAX));
         let measured = found.measured.as_ref();
         let failure = found.failure.as_ref().map(|failure| match failure {
-            Failure::NotPossible(why) | Failure::CutOff(why) => format!("the last measurement failed: {why}"),
+            MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why) => {
+                format!("the last measurement failed: {why}")
+            }
         });
         let unfinished = measured.and_then(Measured::unfinished);
         Some(StorageUse {

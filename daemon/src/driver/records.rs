@@ -3,7 +3,7 @@
 //! A call that has printed something is recorded when the output thread has counted its output. Later records of the
 //! invocation wait for that; the caller does not.
 
-use crate::ledger::{Begun, Command, Writer};
+use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
 use crate::output::Captured;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder};
@@ -12,14 +12,14 @@ use std::collections::{HashMap, HashSet};
 use tokio::sync::oneshot;
 
 /// An attempt of an invocation.
-pub(crate) type Key = (InvocationId, Attempt);
+pub(crate) type AttemptKey = (InvocationId, Attempt);
 
 /// The record of an ended attempt, and of its invocation.
-pub(crate) type Ended = (Box<AttemptRecord>, Box<InvocationRecord>);
+pub(crate) type EndedRecords = (Box<AttemptRecord>, Box<InvocationRecord>);
 
 /// The ledger, and the records that wait.
 pub(crate) struct Records {
-    pub(crate) ledger: Writer,
+    pub(crate) ledger: LedgerWriter,
     awaited: Awaited,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 struct Awaited {
     /// Their records, once there are any.
-    calls: HashMap<Key, Option<Ended>>,
+    calls: HashMap<AttemptKey, Option<EndedRecords>>,
     /// Those who wait until the output of some of them is counted.
-    waiting: Vec<(HashSet<Key>, oneshot::Sender<()>)>,
+    waiting: Vec<(HashSet<AttemptKey>, oneshot::Sender<()>)>,
 }
 
 impl Records {
-    pub(crate) fn new(ledger: Writer) -> Self {
+    pub(crate) fn new(ledger: LedgerWriter) -> Self {
         Self {
             ledger,
             awaited: Awaited::default(),
@@ -41,7 +41,7 @@ impl Records {
     }
 
     /// Stores something. The ledger counts a command without room and reports it in `status`.
-    pub(crate) fn store(&self, command: Command) {
+    pub(crate) fn store(&self, command: LedgerCommand) {
         let _ = self.ledger.submit(command);
     }
 
@@ -66,17 +66,17 @@ impl Records {
     }
 
     /// Notes that the output of a call that has ended is still to be counted.
-    pub(crate) fn await_output(&mut self, key: Key) {
+    pub(crate) fn await_output(&mut self, key: AttemptKey) {
         self.awaited.calls.insert(key, None);
     }
 
     /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
-    pub(crate) fn keep(&mut self, ended: Ended) -> Option<Ended> {
+    pub(crate) fn keep(&mut self, ended: EndedRecords) -> Option<EndedRecords> {
         self.awaited.keep(ended)
     }
 
     /// The output of a call is counted. Returns its record, which is complete now.
-    pub(crate) fn output_counted(&mut self, key: Key, captured: &Captured) -> Option<Ended> {
+    pub(crate) fn output_counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
         let ended = self.awaited.counted(key, captured)?;
         self.ledger.ends(&ended.0, &ended.1, false);
         Some(ended)
@@ -90,17 +90,17 @@ impl Records {
 
     /// Returns the records that wait for their output, because a newer record of the invocation follows, or (without an
     /// invocation) because fnd ends.
-    pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
+    pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
         self.awaited.due(invocation)
     }
 }
 
 impl Awaited {
-    fn has(&self, key: Key) -> bool {
+    fn has(&self, key: AttemptKey) -> bool {
         self.calls.contains_key(&key)
     }
 
-    fn keep(&mut self, ended: Ended) -> Option<Ended> {
+    fn keep(&mut self, ended: EndedRecords) -> Option<EndedRecords> {
         match self.calls.get_mut(&(ended.0.invocation, ended.0.attempt)) {
             Some(kept @ None) => {
                 *kept = Some(ended);
@@ -110,7 +110,7 @@ impl Awaited {
         }
     }
 
-    fn counted(&mut self, key: Key, captured: &Captured) -> Option<Ended> {
+    fn counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
         let found = self.calls.remove(&key)?;
         self.is_over(key);
         let mut ended = found?;
@@ -121,11 +121,11 @@ impl Awaited {
         Some(ended)
     }
 
-    fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
+    fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
         if self.calls.is_empty() {
             return Vec::new();
         }
-        let of = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
+        let of = |(id, _): &AttemptKey| invocation.is_none_or(|invocation| invocation == *id);
         let due: Vec<_> = self.calls.extract_if(|key, _| of(key)).collect();
         due.iter().for_each(|(key, _)| self.is_over(*key));
         due.into_iter().filter_map(|(_, ended)| ended).collect()
@@ -133,7 +133,7 @@ impl Awaited {
 
     /// Returns a receiver for the moment in which none of the present calls waits any more; nothing if none waits.
     fn wait(&mut self) -> Option<oneshot::Receiver<()>> {
-        let keys: HashSet<Key> = self.calls.keys().copied().collect();
+        let keys: HashSet<AttemptKey> = self.calls.keys().copied().collect();
         if keys.is_empty() {
             return None;
         }
@@ -143,7 +143,7 @@ impl Awaited {
     }
 
     /// Tells those who waited for this call alone.
-    fn is_over(&mut self, key: Key) {
+    fn is_over(&mut self, key: AttemptKey) {
         for (keys, _) in &mut self.waiting {
             keys.remove(&key);
         }
@@ -160,13 +160,13 @@ mod tests {
     use crate::report::examples;
     use fnd_core::outcome::Reason;
 
-    fn ended(id: u128, number: u32) -> Ended {
+    fn ended(id: u128, number: u32) -> EndedRecords {
         let mut attempt = attempt("hello", Reason::Ok);
         (attempt.invocation, attempt.attempt) = (InvocationId(id), Attempt(number));
         (Box::new(attempt), Box::new(examples::ended(Reason::Ok)))
     }
 
-    fn keys(ended: &[Ended]) -> Vec<Key> {
+    fn keys(ended: &[EndedRecords]) -> Vec<AttemptKey> {
         ended
             .iter()
             .map(|ended| (ended.0.invocation, ended.0.attempt))

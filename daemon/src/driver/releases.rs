@@ -1,29 +1,29 @@
 //! What people do with releases: going back, pinning, and reading stored files; and what follows from a release that
 //! serves or cannot be loaded.
 
-use super::State;
+use super::Driver;
 use super::canary::asked_canary;
 use crate::control::backend::ReleaseChange;
 use crate::functions::releases::Outcome;
-use crate::ledger::Command;
-use crate::workers::Asked;
+use crate::ledger::LedgerCommand;
+use crate::workers::PendingRequest;
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
 use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
 
 /// The files of a stored release, or why they cannot be read.
-pub(crate) type Files = Result<Vec<StoredFile>, String>;
+pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
 
 /// What became of a request to hold a release.
-pub(crate) enum Held {
+pub(crate) enum HoldResult {
     /// It is done: a release, and its state.
     Done(Option<Version>, ReleaseState),
     /// The release is being installed and perhaps tried; its state after that.
     Asked(Version, ReleaseState, oneshot::Receiver<Outcome>),
 }
 
-impl State {
+impl Driver {
     /// Holds a release. `name` is the beginning of its hash; without a name, a rollback goes to the release before, and a
     /// pin holds the one that serves.
     pub(crate) fn hold_release(
@@ -31,7 +31,7 @@ impl State {
         function: &FunctionName,
         kind: HoldKind,
         name: Option<&str>,
-    ) -> Result<Held, NotHeld> {
+    ) -> Result<HoldResult, NotHeld> {
         let releases = self.releases_of(function)?;
         let version = held_version(releases, kind, name)?;
         let is_live = releases.is_live(version);
@@ -56,13 +56,13 @@ impl State {
             self.follow_canary(function);
         }
         if is_live && !is_tried {
-            return Ok(Held::Done(Some(version), ReleaseState::Serving));
+            return Ok(HoldResult::Done(Some(version), ReleaseState::Serving));
         }
         // If it serves, its installation ends the trial of the other version, which could replace it until then.
         let waiting = self.functions.releases.wait(function);
         self.functions.want_copy(function, version);
         self.settle();
-        Ok(Held::Asked(version, ReleaseState::Serving, waiting))
+        Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
     }
 
     /// Returns what a change will make of the releases of a function, as JSON.
@@ -120,7 +120,7 @@ impl State {
         &mut self,
         function: &FunctionName,
         name: &str,
-    ) -> Result<(Version, oneshot::Receiver<Files>), NotHeld> {
+    ) -> Result<(Version, oneshot::Receiver<StoredFiles>), NotHeld> {
         let version = self
             .releases_of(function)?
             .named(name)
@@ -139,17 +139,17 @@ impl State {
         });
         // Without a spawner the sender is dropped, which tells the receiver.
         if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, Asked::Files(sender));
+            self.workers.asked.insert(number, PendingRequest::Files(sender));
         }
         Ok((version, receiver))
     }
 
     /// Handles the spawner's answer to that, if `request` was one.
-    pub(super) fn release_read(&mut self, request: u32, read: Files) -> bool {
-        if !matches!(self.workers.asked.get(&request), Some(Asked::Files(_))) {
+    pub(super) fn release_read(&mut self, request: u32, read: StoredFiles) -> bool {
+        if !matches!(self.workers.asked.get(&request), Some(PendingRequest::Files(_))) {
             return false;
         }
-        if let Some(Asked::Files(sender)) = self.workers.asked.remove(&request) {
+        if let Some(PendingRequest::Files(sender)) = self.workers.asked.remove(&request) {
             let _ = sender.send(read); // an error: the caller has gone
         }
         true
@@ -208,7 +208,7 @@ impl State {
     /// Stores the releases that have changed.
     pub(super) fn store_releases(&mut self) {
         for (function, releases) in self.functions.releases.take_changed() {
-            self.records.store(Command::StoreReleases { function, releases });
+            self.records.store(LedgerCommand::StoreReleases { function, releases });
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Reports events, and writes status files.
 
-use super::State;
+use super::Driver;
 use crate::chain;
 use crate::report::changed_by;
 use fnd_core::report::ReportEvent;
 use fnd_wire::ids::FunctionName;
 
-impl State {
+impl Driver {
     pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
         self.reporter.report(event);
         if let Some(function) = changed_by(event) {

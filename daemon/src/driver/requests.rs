@@ -3,7 +3,7 @@
 use super::Daemon;
 use crate::functions::catalog::Rescan;
 use crate::start::systemd;
-use crate::workers::Asked;
+use crate::workers::PendingRequest;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
 use fnd_wire::ids::InvocationId;
@@ -28,7 +28,7 @@ impl Daemon {
         let mut state = self.state.borrow_mut();
         state.functions.reloading = true;
         if let Some(number) = state.workers.send(&Request::Reload, Vec::new()) {
-            state.workers.asked.insert(number, Asked::Reload);
+            state.workers.asked.insert(number, PendingRequest::Reload);
         }
         let scan = state.functions.installer.new_scan();
         // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,

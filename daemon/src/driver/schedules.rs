@@ -1,7 +1,7 @@
 //! Keeps the schedules in step with the functions that serve, and submits the invocations that are due.
 
-use super::State;
-use crate::ledger::Command;
+use super::Driver;
+use crate::ledger::LedgerCommand;
 use crate::triggers::schedule::{Ring, submissions};
 use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
@@ -12,7 +12,7 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 
-impl State {
+impl Driver {
     /// Gives the table the schedules of a function. Called when another version serves, and when the function was
     /// enabled, disabled, paused or deleted.
     pub(crate) fn reschedule(&mut self, function: &FunctionName) {
@@ -118,7 +118,7 @@ impl State {
 
     fn store_marks(&mut self, marks: impl IntoIterator<Item = Marks>) {
         for marks in marks {
-            self.records.store(Command::StoreMarks(marks));
+            self.records.store(LedgerCommand::StoreMarks(marks));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Asks the spawner for the secrets that routes and `[http] events` name and for the files of `[http] tls`, and hands on its answers.
 
-use super::State;
+use super::Driver;
 use crate::functions::registry::Function;
-use crate::triggers::secrets::Answer;
+use crate::triggers::secrets::SecretsAnswer;
 use fnd_manifest::function::route::Credential;
 use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, PROTOCOL_REQUESTS, SecretAsked};
 use fnd_wire::ids::FunctionName;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
      which ends running functions)";
 
-impl State {
+impl Driver {
     /// Asks for the secrets of a function whose files were just judged; those of the version that serves if the newest
     /// files are refused.
     pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
@@ -86,7 +86,7 @@ impl State {
     }
 
     /// Handles the answer to a request for a secret; returns whether the request was one.
-    pub(super) fn secret_answered(&mut self, request: u32, answer: Answer) -> bool {
+    pub(super) fn secret_answered(&mut self, request: u32, answer: SecretsAnswer) -> bool {
         let Some(again) = self.secrets.answered(request, answer) else {
             return false;
         };

@@ -30,7 +30,7 @@ const IN_A_ROW: u32 = 20;
 
 /// The message that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum SpinStep {
     /// A call was sent: the worker's answer.
     Answer,
     /// A caller was answered: its next request.
@@ -58,7 +58,7 @@ impl Spin {
     }
 
     /// A call was sent to its worker, or a caller was answered. `callers` is the number of those that wait now.
-    pub(crate) fn message_follows(&self, next: Next, callers: usize) {
+    pub(crate) fn message_follows(&self, next: SpinStep, callers: usize) {
         let mut search = self.search.borrow_mut();
         if search.limit.is_zero() {
             return;
@@ -92,7 +92,7 @@ impl Spin {
 struct Search {
     limit: Duration,
     /// When the present search began, and for what.
-    since: Option<(Instant, Next)>,
+    since: Option<(Instant, SpinStep)>,
     answers: Credit,
     requests: Credit,
 }
@@ -137,15 +137,15 @@ impl Search {
         self.requests.time = limit * IN_A_ROW;
     }
 
-    fn credit(&mut self, next: Next) -> &mut Credit {
+    fn credit(&mut self, next: SpinStep) -> &mut Credit {
         match next {
-            Next::Answer => &mut self.answers,
-            Next::Request => &mut self.requests,
+            SpinStep::Answer => &mut self.answers,
+            SpinStep::Request => &mut self.requests,
         }
     }
 
     /// Ends the present search with success, and begins another one where that `may` be.
-    fn message_follows(&mut self, now: Instant, next: Next, may: bool) {
+    fn message_follows(&mut self, now: Instant, next: SpinStep, may: bool) {
         let limit = self.limit;
         if let Some((since, found)) = self.since.take() {
             self.credit(found).add(now.saturating_duration_since(since), limit);
@@ -189,7 +189,7 @@ mod tests {
         let (mut search, mut now) = search();
         let mut vain = Duration::ZERO;
         for _ in 0..messages {
-            search.message_follows(now, Next::Request, true);
+            search.message_follows(now, SpinStep::Request, true);
             if search.since.is_some() && interval >= LIMIT {
                 assert!(!search.goes_on(now + LIMIT));
                 vain += LIMIT;
@@ -203,9 +203,9 @@ mod tests {
     fn it_looks_until_the_next_message_or_the_limit() {
         let (mut search, now) = search();
         assert!(!search.goes_on(now), "no message follows");
-        search.message_follows(now, Next::Request, true);
+        search.message_follows(now, SpinStep::Request, true);
         assert!(search.goes_on(now + LIMIT - Duration::from_micros(1)));
-        search.message_follows(now + LIMIT, Next::Request, true);
+        search.message_follows(now + LIMIT, SpinStep::Request, true);
         assert!(search.goes_on(now + LIMIT), "the limit counts from the last message");
         assert!(!search.goes_on(now + 2 * LIMIT));
         assert!(!search.goes_on(now + 2 * LIMIT));
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn it_does_not_look_while_several_callers_wait() {
         let (mut search, now) = search();
-        search.message_follows(now, Next::Request, true);
-        search.message_follows(now, Next::Request, false);
+        search.message_follows(now, SpinStep::Request, true);
+        search.message_follows(now, SpinStep::Request, false);
         assert!(!search.goes_on(now));
     }
 
@@ -223,7 +223,7 @@ mod tests {
     fn messages_in_time_are_always_looked_for() {
         let (mut search, mut now) = search();
         for _ in 0..10_000 {
-            search.message_follows(now, Next::Request, true);
+            search.message_follows(now, SpinStep::Request, true);
             now += LIMIT / 2;
             assert!(search.goes_on(now));
         }
@@ -241,7 +241,7 @@ mod tests {
         let (mut search, mut now) = search();
         let (mut found, mut vain) = (0, 0);
         for _ in 0..10_000 {
-            for (next, time) in [(Next::Answer, LIMIT / 2), (Next::Request, 4 * LIMIT)] {
+            for (next, time) in [(SpinStep::Answer, LIMIT / 2), (SpinStep::Request, 4 * LIMIT)] {
                 search.message_follows(now, next, true);
                 let looks = search.since.is_some();
                 now += time;
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn without_a_limit_it_never_looks() {
         let (mut search, now) = search();
-        search.message_follows(now, Next::Request, true);
+        search.message_follows(now, SpinStep::Request, true);
         search.set_limit(Duration::ZERO);
         assert!(!search.goes_on(now));
     }

@@ -2,7 +2,7 @@
 //!
 //! Connections of callers are not here: they end with their server, which waits for them (`http/server.rs`).
 
-use super::State;
+use super::Driver;
 use super::inbox::{Inbox, Input};
 use fnd_core::supervisor::Event;
 use fnd_wire::ids::WorkerId;
@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// Whose work stops when a task ends unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum TaskOwner {
     /// fnd's own: the task runs as long as fnd.
     Fnd(&'static str),
     /// A worker's: without the task fnd does not hear it.
@@ -29,7 +29,7 @@ pub(crate) struct Tasks(RefCell<JoinSet<()>>);
 
 impl Inbox {
     /// Starts a task. It ends with fnd, or by the handle.
-    pub(crate) fn spawn(&self, owner: Owner, task: impl Future<Output = ()> + 'static) -> AbortHandle {
+    pub(crate) fn spawn(&self, owner: TaskOwner, task: impl Future<Output = ()> + 'static) -> AbortHandle {
         let mut tasks = self.tasks.0.borrow_mut();
         // Finished tasks leave the set here. A task that waits for them would run once more after each call.
         while tasks.try_join_next().is_some() {}
@@ -48,10 +48,10 @@ impl Inbox {
 }
 
 /// Returns what was wrong with the end of a task, if anything was.
-fn unexpected(ended: &Result<(), Box<dyn Any + Send>>, owner: Owner) -> Option<String> {
+fn unexpected(ended: &Result<(), Box<dyn Any + Send>>, owner: TaskOwner) -> Option<String> {
     match (ended, owner) {
-        (Ok(()), Owner::Worker(_) | Owner::Caller) => None,
-        (Ok(()), Owner::Fnd(_)) => Some("it was not meant to end".to_owned()),
+        (Ok(()), TaskOwner::Worker(_) | TaskOwner::Caller) => None,
+        (Ok(()), TaskOwner::Fnd(_)) => Some("it was not meant to end".to_owned()),
         (Err(panic), _) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -60,21 +60,21 @@ fn unexpected(ended: &Result<(), Box<dyn Any + Send>>, owner: Owner) -> Option<S
     }
 }
 
-impl State {
+impl Driver {
     /// Handles a task that ended unexpectedly.
-    pub(super) fn task_ended(&mut self, owner: Owner, why: &str) {
+    pub(super) fn task_ended(&mut self, owner: TaskOwner, why: &str) {
         match owner {
             // The main loop ends fnd as its own panic would: functions go on, and the next fnd takes them over.
-            Owner::Fnd(name) => {
+            TaskOwner::Fnd(name) => {
                 self.turn.failed = Some(format!("the task `{name}` of fnd ended: {why}"));
                 self.changed.notify_one();
             }
-            Owner::Worker(worker) => {
+            TaskOwner::Worker(worker) => {
                 tracing::error!("fnd's task for {worker} ended: {why}");
                 let message = format!("fnd's task for it ended: {why}");
                 self.step(Event::Broken { worker, message });
             }
-            Owner::Caller => tracing::error!("a task for a caller ended: {why}"),
+            TaskOwner::Caller => tracing::error!("a task for a caller ended: {why}"),
         }
     }
 }
@@ -102,12 +102,12 @@ mod tests {
         let all = async {
             let inbox = inbox();
             let (alive, mut ended) = mpsc::channel::<()>(1);
-            inbox.spawn(Owner::Caller, async move {
+            inbox.spawn(TaskOwner::Caller, async move {
                 std::future::pending::<()>().await;
                 drop(alive);
             });
             for _ in 0..10 {
-                inbox.spawn(Owner::Caller, async {});
+                inbox.spawn(TaskOwner::Caller, async {});
                 run_all().await;
             }
             let left = inbox.tasks.0.borrow().len();
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_panic_is_unexpected_and_so_is_the_end_of_a_task_of_fnd() {
-        let caller = Owner::Caller;
+        let caller = TaskOwner::Caller;
         assert_eq!(unexpected(&Ok(()), caller), None);
-        let own = unexpected(&Ok(()), Owner::Fnd("watch"));
+        let own = unexpected(&Ok(()), TaskOwner::Fnd("watch"));
         assert_eq!(own.as_deref(), Some("it was not meant to end"));
         let panicked = |task: fn()| unexpected(&std::panic::catch_unwind(task), caller).unwrap();
         assert_eq!(panicked(|| panic!("no {}", 7)), "it panicked: no 7");

@@ -1,11 +1,11 @@
 //! Builds the documents of the API and the status files from the supervisor's state and the registry.
 
-use super::State;
+use super::Driver;
 use super::follow_ups::NOT_OPERATED;
-use crate::functions::registry::{Function, Serving};
+use crate::functions::registry::{Function, ServingVersion};
 use crate::functions::releases::held_words;
 use crate::ledger::Free;
-use crate::report::problems::Problem;
+use crate::report::problems::ReportedProblem;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
@@ -31,9 +31,9 @@ use std::path::{Path, PathBuf};
 /// Most bytes that are read of the list of packages.
 const PACKAGES_MAX: u64 = 256 << 10;
 
-impl State {
+impl Driver {
     /// Returns the version of a function that serves.
-    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
+    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
         let function = self.functions.registry.get(name)?;
         // Only while a newer version is on trial can another one serve.
         let before = function
@@ -161,14 +161,14 @@ impl State {
     }
 
     /// Returns the problems of calls that are not made because of who the author is.
-    pub(super) fn refused_call_problems(&self) -> Vec<Problem> {
+    pub(super) fn refused_call_problems(&self) -> Vec<ReportedProblem> {
         let mut problems = Vec::new();
         for name in self.functions.of_others() {
             let known = self.functions.registry.get(name);
             let newest = known.and_then(|known| known.newest.as_ref());
             for warning in newest.map_or_else(Vec::new, |newest| self.refused_calls(name, &newest.manifest)) {
                 let about = format!("{name} {}", warning.message);
-                problems.push(Problem::about(
+                problems.push(ReportedProblem::about(
                     Warning::NotOperated.as_str(),
                     about,
                     format!("{name}: {}", warning.text()),

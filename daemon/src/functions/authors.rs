@@ -4,8 +4,8 @@
 //! root uploads, is root's. Of a stored copy, the spawner remembers whether it was.
 
 use super::Functions;
-use super::catalog::Candidate;
-use super::syntax::Circumstances;
+use super::catalog::SourceFiles;
+use super::syntax::NodeFacts;
 use crate::uploads::staging::uploader;
 use fnd_core::access::Author;
 use fnd_wire::ids::FunctionName;
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Returns the author of a candidate's files; `trusted`: the judge says that root owns all of them.
-pub(super) fn author(candidate: &Candidate, trusted: bool, node: &Circumstances<'_>) -> Author {
+pub(super) fn author(candidate: &SourceFiles, trusted: bool, node: &NodeFacts<'_>) -> Author {
     if trusted {
         return Author::Root;
     }
@@ -70,7 +70,7 @@ mod tests {
         }
         fs::write(files.join("one.sh"), "").unwrap();
         let dirs = [&files, &uploads].map(|path| path.display().to_string());
-        let node = Circumstances {
+        let node = NodeFacts {
             host: "h",
             now_ms: 0,
             dirs: &dirs,
@@ -79,7 +79,7 @@ mod tests {
             can_check: false,
         };
         let of = |name: &str, directory, trusted| {
-            let candidate = Candidate {
+            let candidate = SourceFiles {
                 function: FunctionName::new(name).unwrap(),
                 directory,
                 source: format!("{name}.sh"),

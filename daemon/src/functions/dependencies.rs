@@ -1,19 +1,19 @@
 //! Functions whose dependencies are being installed, or could not be.
 
 use super::Functions;
-use super::catalog::Candidate;
-use super::install::{Change, read_document};
+use super::catalog::SourceFiles;
+use super::install::{CatalogChange, read_document};
 use super::registry::UNFETCHED;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::BuildNetwork;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Problem, Refused};
+use fnd_wire::frame::{Refused, SpawnerProblem};
 
 impl Functions {
     /// Notes that a function waits for its dependencies. Returns what is to be installed once they are there.
     /// With `keeps_error`, what is wrong with the code before stays until the other code is there.
-    pub(crate) fn waits_for_build(&mut self, request: u32, document: &Bytes, keeps_error: bool) -> Option<Candidate> {
+    pub(crate) fn waits_for_build(&mut self, request: u32, document: &Bytes, keeps_error: bool) -> Option<SourceFiles> {
         let candidate = self.installer.answered(request)?;
         if candidate.copy().is_some() {
             return Some(candidate);
@@ -35,11 +35,11 @@ impl Functions {
     /// is the reason, the others are the last ones that were printed.
     pub(crate) fn build_failed(
         &mut self,
-        candidate: Candidate,
+        candidate: SourceFiles,
         document: &Bytes,
         why: &str,
         dirs: &[String],
-    ) -> Option<Change> {
+    ) -> Option<CatalogChange> {
         let function = candidate.function.clone();
         let verdict = read_document::<Verdict>(document).ok();
         let origin = verdict.as_ref().and_then(Verdict::to_fetch);
@@ -96,7 +96,7 @@ pub(crate) fn explain(refused: &mut Refused) {
     let verdict = refused.document.as_ref().filter(|_| refused.problems.is_empty());
     let verdict = verdict.and_then(|document| read_document::<Verdict>(document).ok());
     if verdict.is_some_and(|verdict| verdict.manifest.is_some()) {
-        refused.problems.push(Problem {
+        refused.problems.push(SpawnerProblem {
             file: refused.function.to_string(),
             message: "the running fnd-spawner is older than dependencies".to_owned(),
             help: "start it again: `systemctl stop fnd && systemctl start fnd`".to_owned(),

@@ -6,7 +6,7 @@
 
 use crate::functions::Functions;
 use crate::functions::catalog::{AWAY, Rescan};
-use crate::report::problems::Problem;
+use crate::report::problems::ReportedProblem;
 use fnd_manifest::diagnostic::Diagnostic;
 
 /// The directories and files that could not be read.
@@ -30,14 +30,14 @@ impl Unread {
     }
 
     /// Returns the problems to report.
-    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
+    pub(crate) fn problems(&self) -> impl Iterator<Item = ReportedProblem> {
         self.now.iter().map(|diagnostic| {
             let code = if diagnostic.code == AWAY {
                 "directory-away"
             } else {
                 "functions-unread"
             };
-            Problem::about(code, diagnostic.file.clone().unwrap_or_default(), diagnostic.text())
+            ReportedProblem::about(code, diagnostic.file.clone().unwrap_or_default(), diagnostic.text())
         })
     }
 }

@@ -3,8 +3,8 @@
 
 use super::Functions;
 use super::registry::Function;
-use crate::functions::catalog::Candidate;
-use crate::report::problems::Problem;
+use crate::functions::catalog::SourceFiles;
+use crate::report::problems::ReportedProblem;
 use fnd_core::triggers::hooks::graph::{Graph, spelled};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::{Manifest, calls as called};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(crate) struct FunctionHooks {
     graph: Graph,
     /// Functions whose newest version would close a cycle.
-    refused: BTreeMap<FunctionName, Candidate>,
+    refused: BTreeMap<FunctionName, SourceFiles>,
 }
 
 impl FunctionHooks {
@@ -25,7 +25,7 @@ impl FunctionHooks {
     /// another function is gone. `has_earlier` says that a version of it serves, which then goes on.
     pub(super) fn conflict(
         &mut self,
-        candidate: &Candidate,
+        candidate: &SourceFiles,
         manifest: &Manifest,
         has_earlier: bool,
     ) -> Option<Diagnostic> {
@@ -47,7 +47,7 @@ impl FunctionHooks {
         &mut self,
         function: &FunctionName,
         versions: impl IntoIterator<Item = &'a Manifest>,
-    ) -> Vec<Candidate> {
+    ) -> Vec<SourceFiles> {
         let was_off = self.graph.is_off(function);
         if self.graph.set(function, versions.into_iter().flat_map(calls)) {
             return std::mem::take(&mut self.refused).into_values().collect();
@@ -107,14 +107,14 @@ impl Functions {
     }
 
     /// Returns the problems of calls that reach nobody. `node` is the function that `[alert]` of fnd.toml calls.
-    pub(crate) fn call_problems(&self, node: Option<&FunctionName>) -> impl Iterator<Item = Problem> {
+    pub(crate) fn call_problems(&self, node: Option<&FunctionName>) -> impl Iterator<Item = ReportedProblem> {
         let missing = node.filter(|name| self.registry.get(name).is_none());
         let of_node = missing.map(|name| (String::new(), called::node_to_nobody(name)));
         let each = self.to_nobody.iter();
         let each = each.flat_map(|(name, warnings)| warnings.iter().map(|one| (name.to_string(), one.clone())));
         of_node.into_iter().chain(each).filter_map(|(about, warning)| {
             let code = warning.kind()?.as_str();
-            Some(Problem::about(
+            Some(ReportedProblem::about(
                 code,
                 format!("{about} {}", warning.message),
                 warning.text(),

@@ -2,11 +2,11 @@
 
 use super::Functions;
 use super::authors::author;
-use super::catalog::{Candidate, CatalogEvent, marked};
-use super::registry::{Serving, diagnostic};
-use super::syntax::Circumstances;
+use super::catalog::{CatalogEvent, SourceFiles, marked};
+use super::registry::{ServingVersion, diagnostic};
+use super::syntax::NodeFacts;
 use fnd_core::access::Author;
-use fnd_core::release::{Copied, Next};
+use fnd_core::release::{AfterInstall, Copied};
 use fnd_core::supervisor::{self, Rules};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::listing::unclaimed as no_function;
@@ -42,10 +42,10 @@ impl Judged {
 
 /// A change of the functions.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum CatalogChange {
     /// A version is installed and can serve, or get a share of the calls in percent; without an id for the run that it may
     /// start.
-    Installed(Box<supervisor::Installed>, Option<u32>),
+    Installed(Box<supervisor::InstalledVersion>, Option<u32>),
     /// The newest content of a function cannot serve.
     Refused {
         function: FunctionName,
@@ -73,10 +73,10 @@ impl Functions {
     /// Keeps the spawner's answer until the files were checked again: the spawner reads them a moment after the
     /// catalog's scan, and somebody may have begun to write in between. The catalog's thread checks, since a directory
     /// on a network may be slow.
-    pub(crate) fn judged(&mut self, request: u32, judged: Judged) -> Option<Change> {
+    pub(crate) fn judged(&mut self, request: u32, judged: Judged) -> Option<CatalogChange> {
         let candidate = self.installer.candidate(request)?;
         if candidate.copy().is_some() {
-            return Some(Change::Confirmed(request, judged)); // a copy never changes
+            return Some(CatalogChange::Confirmed(request, judged)); // a copy never changes
         }
         self.catalog.confirm(request, candidate.clone());
         self.judged.insert(request, judged);
@@ -85,11 +85,11 @@ impl Functions {
 
     /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files
     /// on again when they are complete.
-    fn confirmed(&mut self, request: u32, same: bool) -> Option<Change> {
+    fn confirmed(&mut self, request: u32, same: bool) -> Option<CatalogChange> {
         // Absent: checked twice, which cannot happen, and does no harm.
         let judged = self.judged.remove(&request)?;
         if same {
-            return Some(Change::Confirmed(request, judged));
+            return Some(CatalogChange::Confirmed(request, judged));
         }
         if let Some(candidate) = self.installer.answered(request) {
             self.installer.is_final(&candidate.function);
@@ -98,7 +98,7 @@ impl Functions {
     }
 
     /// Handles an event of the catalog.
-    pub(crate) fn catalog_event(&mut self, event: CatalogEvent) -> Vec<Change> {
+    pub(crate) fn catalog_event(&mut self, event: CatalogEvent) -> Vec<CatalogChange> {
         match event {
             CatalogEvent::Changed(mut candidates) => {
                 self.quiet = false;
@@ -132,7 +132,7 @@ impl Functions {
                     let free = self.hooks.set(name, []);
                     self.installer.want(free);
                 }
-                return names.into_iter().map(Change::Removed).collect();
+                return names.into_iter().map(CatalogChange::Removed).collect();
             }
             CatalogEvent::Findings {
                 problems,
@@ -152,12 +152,12 @@ impl Functions {
                     .into_iter()
                     .map(|(candidate, problem)| self.clash(candidate, problem));
                 let mut changes: Vec<_> = clashes.collect();
-                changes.push(Change::Found(unread));
+                changes.push(CatalogChange::Found(unread));
                 return changes;
             }
             CatalogEvent::Scanned(number) => {
                 self.installer.scanned(number);
-                return vec![Change::Rescanned];
+                return vec![CatalogChange::Rescanned];
             }
             CatalogEvent::Confirmed(request, same) => return self.confirmed(request, same).into_iter().collect(),
             CatalogEvent::Reported(number, reported) => self.saved.reported(number, reported),
@@ -168,13 +168,13 @@ impl Functions {
         Vec::new()
     }
 
-    fn clash(&mut self, candidate: Candidate, problem: Diagnostic) -> Change {
+    fn clash(&mut self, candidate: SourceFiles, problem: Diagnostic) -> CatalogChange {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
         if self.registry.get(&function).is_some_and(|known| known.newest.is_none()) {
             self.decide_refused(&function);
         }
-        Change::Clash { function, error }
+        CatalogChange::Clash { function, error }
     }
 
     /// Handles the answer that files are installed. `serves` gives the version of a function that serves until now.
@@ -183,8 +183,8 @@ impl Functions {
         request: u32,
         mut installed: Installed,
         serves: impl FnOnce(&FunctionName) -> Option<Version>,
-        node: Circumstances<'_>,
-    ) -> Option<Change> {
+        node: NodeFacts<'_>,
+    ) -> Option<CatalogChange> {
         let document = std::mem::take(&mut installed.document);
         let mut candidate = self.installer.answered(request)?;
         let name = candidate.function.clone();
@@ -240,13 +240,13 @@ impl Functions {
                 let newest = known.newest.as_ref().map(|newest| newest.version);
                 newest == Some(installed.version) && known.findings.error.is_none()
             });
-            if next == Next::Serve && is_same && self.sources.is_poll(&name) {
+            if next == AfterInstall::Serve && is_same && self.sources.is_poll(&name) {
                 return None;
             }
-            if let Next::Hold(_) | Next::First(_) = next {
+            if let AfterInstall::Hold(_) | AfterInstall::First(_) = next {
                 self.registry.waits(candidate, verdict);
                 let version = installed.version;
-                return Some(Change::Waits {
+                return Some(CatalogChange::Waits {
                     function: name,
                     version,
                 });
@@ -255,7 +255,7 @@ impl Functions {
                 Ok(same) => (candidate, verdict) = same,
                 Err(change) => return change,
             }
-            if let Next::Canary(percent) = next {
+            if let AfterInstall::Canary(percent) = next {
                 self.registry.waits(candidate, verdict.clone());
                 return self.canary(&name, &installed, &verdict, (percent, node));
             }
@@ -277,11 +277,14 @@ impl Functions {
         let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);
         let rules = self.registry.rules(&manifest, node.host);
         let serving = self.registry.get(&name)?.newest.as_ref()?;
-        Some(Change::Installed(Box::new(for_supervisor(&name, serving, rules)), None))
+        Some(CatalogChange::Installed(
+            Box::new(for_supervisor(&name, serving, rules)),
+            None,
+        ))
     }
 
     /// Returns the change of a function that conflicts with another one.
-    fn taken(&mut self, candidate: Candidate, interpreters: Vec<String>, problem: Diagnostic) -> Change {
+    fn taken(&mut self, candidate: SourceFiles, interpreters: Vec<String>, problem: Diagnostic) -> CatalogChange {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, interpreters, vec![problem]);
         self.decide_refused(&function);
@@ -289,9 +292,9 @@ impl Functions {
     }
 
     /// Returns the change of a function that was refused; `report` says whether people are told.
-    pub(super) fn change_refused(&self, function: FunctionName, error: String, report: bool) -> Change {
+    pub(super) fn change_refused(&self, function: FunctionName, error: String, report: bool) -> CatalogChange {
         let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
-        Change::Refused {
+        CatalogChange::Refused {
             function,
             error,
             report,
@@ -300,7 +303,7 @@ impl Functions {
     }
 
     /// Handles the answer that files cannot be used.
-    pub(crate) fn refused(&mut self, request: u32, mut refused: Refused, mono: Duration) -> Option<Change> {
+    pub(crate) fn refused(&mut self, request: u32, mut refused: Refused, mono: Duration) -> Option<CatalogChange> {
         let candidate = self.installer.answered(request)?;
         let function = candidate.function.clone();
         let document = refused.document.take();
@@ -329,7 +332,7 @@ impl Functions {
     }
 
     /// Handles the answer that an installation failed for a reason outside of the files.
-    pub(crate) fn failed(&mut self, request: u32, message: &str, mono: Duration) -> Option<Change> {
+    pub(crate) fn failed(&mut self, request: u32, message: &str, mono: Duration) -> Option<CatalogChange> {
         let candidate = self.installer.answered(request)?;
         if let Some(asked) = candidate.copy() {
             return self.copy_refused(&candidate.function, asked, message);
@@ -342,7 +345,7 @@ impl Functions {
             document: None,
         };
         let error = format!("{}: {message}", self.registry.refused(candidate, refused, None));
-        Some(Change::Refused {
+        Some(CatalogChange::Refused {
             function,
             error,
             report: false,
@@ -351,7 +354,7 @@ impl Functions {
     }
 
     /// Returns the next installation to ask for, while there is room.
-    pub(crate) fn next_install(&mut self) -> Option<(Request, Candidate)> {
+    pub(crate) fn next_install(&mut self) -> Option<(Request, SourceFiles)> {
         let candidate = self
             .installer
             .next_request(|function| self.versions.is_pruning(function))?;
@@ -411,8 +414,12 @@ impl Functions {
 }
 
 /// Returns a version as the supervisor takes it, without an id for the run that it may start.
-pub(super) fn for_supervisor(name: &FunctionName, serving: &Serving, rules: Arc<Rules>) -> supervisor::Installed {
-    supervisor::Installed {
+pub(super) fn for_supervisor(
+    name: &FunctionName,
+    serving: &ServingVersion,
+    rules: Arc<Rules>,
+) -> supervisor::InstalledVersion {
+    supervisor::InstalledVersion {
         function: name.clone(),
         id: serving.id,
         version: serving.version,

@@ -1,7 +1,7 @@
 //! The queue of functions to install, a bounded number at a time. A scan is settled when all its functions are
 //! installed or refused.
 
-use crate::functions::catalog::Candidate;
+use crate::functions::catalog::SourceFiles;
 use crate::functions::reinstall::Reinstall;
 use fnd_core::checks::Checks;
 use fnd_wire::ids::FunctionName;
@@ -15,9 +15,9 @@ const WINDOW: usize = 256;
 /// Installations.
 #[derive(Debug, Default)]
 pub struct Installer {
-    waiting: VecDeque<Candidate>,
+    waiting: VecDeque<SourceFiles>,
     /// Candidates that the spawner is installing, by request number.
-    asked: HashMap<u32, Candidate>,
+    asked: HashMap<u32, SourceFiles>,
     /// Files whose syntax is checked before they serve.
     pub(crate) checks: Checks,
     /// Installations to retry later; no scan waits for them.
@@ -29,7 +29,7 @@ pub struct Installer {
 
 impl Installer {
     /// Queues what a scan saw, in place of older entries for the same functions.
-    pub fn want(&mut self, candidates: Vec<Candidate>) {
+    pub fn want(&mut self, candidates: Vec<SourceFiles>) {
         for candidate in &candidates {
             self.again.forget(&candidate.function);
         }
@@ -38,7 +38,7 @@ impl Installer {
 
     /// Queues a copy, or a file whose dependencies are installed by now, unless the function's file waits: that is newer, and
     /// the answer about it asks for the copy again.
-    pub fn want_again(&mut self, candidate: Candidate) {
+    pub fn want_again(&mut self, candidate: SourceFiles) {
         if !self
             .waiting
             .iter()
@@ -48,7 +48,7 @@ impl Installer {
         }
     }
 
-    fn enqueue(&mut self, candidates: Vec<Candidate>) {
+    fn enqueue(&mut self, candidates: Vec<SourceFiles>) {
         // Each installed function comes here with the functions that its routes have set free, which are none as a rule: a
         // walk over all that waits for nothing would take the longer the more wait.
         if candidates.is_empty() {
@@ -74,7 +74,7 @@ impl Installer {
 
     /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
     /// retry already.
-    pub fn refused(&mut self, candidate: Candidate, mono: Duration) -> bool {
+    pub fn refused(&mut self, candidate: SourceFiles, mono: Duration) -> bool {
         let again = self.again.is_under_way(&candidate.function);
         // A waiting entry is newer.
         if !self
@@ -100,7 +100,7 @@ impl Installer {
     }
 
     /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.
-    pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
+    pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<SourceFiles> {
         if self.asked.len() >= WINDOW {
             return None;
         }
@@ -128,18 +128,18 @@ impl Installer {
     }
 
     /// Stores which request asked for a candidate.
-    pub fn asked(&mut self, request: u32, candidate: Candidate) {
+    pub fn asked(&mut self, request: u32, candidate: SourceFiles) {
         self.asked.insert(request, candidate);
     }
 
     /// Returns the candidate a request asks for.
     #[must_use]
-    pub fn candidate(&self, request: u32) -> Option<&Candidate> {
+    pub fn candidate(&self, request: u32) -> Option<&SourceFiles> {
         self.asked.get(&request)
     }
 
     /// Removes and returns the candidate of a request that is over.
-    pub fn answered(&mut self, request: u32) -> Option<Candidate> {
+    pub fn answered(&mut self, request: u32) -> Option<SourceFiles> {
         self.asked.remove(&request)
     }
 

@@ -8,7 +8,7 @@
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;
 use crate::functions::Functions;
-use crate::way::way;
+use crate::path_steps::way;
 use crate::workers;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 /// The properties that distinguish one program from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct InterpreterStamp {
     real: PathBuf,
     inode: u64,
     mode: u32,
@@ -38,7 +38,7 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-impl Stamp {
+impl InterpreterStamp {
     /// Returns the stamp of a path; nothing where no file is there.
     fn of(path: &Path) -> Option<Self> {
         let real = std::fs::canonicalize(path).ok()?;
@@ -57,14 +57,14 @@ impl Stamp {
 pub(crate) struct Interpreters {
     /// Absent where the kernel gives no inotify instance: then the interpreters are only checked from time to time.
     watch: Option<Rc<AsyncFd<OwnedFd>>>,
-    seen: BTreeMap<String, Option<Stamp>>,
+    seen: BTreeMap<String, Option<InterpreterStamp>>,
     /// The names that matter in each watched directory, by watch number.
     names: HashMap<i32, HashSet<OsString>>,
 }
 
 /// An interpreter that has changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedInterpreter {
     /// The path by which functions name it.
     pub(crate) path: String,
     /// The file it leads to now, if any.
@@ -94,21 +94,21 @@ impl Interpreters {
         for path in paths {
             self.seen
                 .entry((*path).to_owned())
-                .or_insert_with(|| Stamp::of(Path::new(path)));
+                .or_insert_with(|| InterpreterStamp::of(Path::new(path)));
         }
         self.watch_ways();
     }
 
     /// Checks all interpreters and returns those that changed since the last check.
-    pub(crate) fn check(&mut self) -> Vec<Changed> {
+    pub(crate) fn check(&mut self) -> Vec<ChangedInterpreter> {
         // Watch first: then changes after the check are reported.
         self.watch_ways();
         let mut changed = Vec::new();
         for (path, seen) in &mut self.seen {
-            let now = Stamp::of(Path::new(path));
+            let now = InterpreterStamp::of(Path::new(path));
             if *seen != now {
                 seen.clone_from(&now);
-                changed.push(Changed {
+                changed.push(ChangedInterpreter {
                     path: path.clone(),
                     real: now.map(|now| now.real),
                 });
@@ -211,7 +211,7 @@ impl Daemon {
 impl Functions {
     /// Queues every function whose interpreter has changed. Returns those interpreters, each with the number of its
     /// functions.
-    pub(crate) fn check_interpreters(&mut self) -> Vec<(Changed, usize)> {
+    pub(crate) fn check_interpreters(&mut self) -> Vec<(ChangedInterpreter, usize)> {
         let mut again = BTreeMap::new();
         let mut counted = Vec::new();
         self.registry.forget_interpreters();

@@ -1,7 +1,7 @@
 //! Python projects that were copied into a functions directory: their functions do not run by themselves.
 
 use super::Functions;
-use super::catalog::{Candidate, marked};
+use super::catalog::{SourceFiles, marked};
 use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ impl Functions {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
         };
-        let is_held = |candidate: &Candidate| {
+        let is_held = |candidate: &SourceFiles| {
             let (directory, _) = place(candidate, roots);
             // A directory with `function.toml` is what the warning asks for.
             !candidate.directory_form && (found.contains_key(&directory) || is_marked(&directory))
@@ -68,13 +68,13 @@ impl Functions {
 }
 
 /// Returns the functions directory of a function, its directory below that (empty: none), and the name of its source.
-fn group(candidate: &Candidate) -> ((u16, &str), &str) {
+fn group(candidate: &SourceFiles) -> ((u16, &str), &str) {
     let (group, file) = candidate.source.rsplit_once('/').unwrap_or(("", &candidate.source));
     ((candidate.directory, group), file)
 }
 
 /// Returns the directory of a function, and the name of its source in it.
-fn place<'c>(candidate: &'c Candidate, roots: &[String]) -> (String, &'c str) {
+fn place<'c>(candidate: &'c SourceFiles, roots: &[String]) -> (String, &'c str) {
     let ((directory, group), file) = group(candidate);
     let root = roots.get(usize::from(directory)).map_or("", String::as_str);
     match group {

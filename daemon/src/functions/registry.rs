@@ -1,14 +1,14 @@
 //! The state of each function apart from its runs: its newest content as judged, and the version that serves.
 
-use crate::functions::catalog::Candidate;
+use crate::functions::catalog::SourceFiles;
 use crate::functions::rules::rules;
-use fnd_core::recent::{Recent, packed};
+use fnd_core::interned::{Recent, packed};
 use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
-use fnd_manifest::judge::{Origin, Verdict};
-use fnd_manifest::warning::{Shown, Warning};
-use fnd_wire::frame::{Installed, Problem, Refused, SET_ASIDE};
+use fnd_manifest::judge::{SourceOrigin, Verdict};
+use fnd_manifest::warning::{Warning, WarningPlaces};
+use fnd_wire::frame::{Installed, Refused, SET_ASIDE, SpawnerProblem};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
 use fnd_wire::units;
@@ -21,7 +21,7 @@ pub(super) const UNFETCHED: &str = "source";
 
 /// An installed version.
 #[derive(Debug, Clone)]
-pub struct Serving {
+pub struct ServingVersion {
     /// The spawner's number for it.
     pub id: FunctionId,
     pub version: Version,
@@ -49,11 +49,11 @@ pub struct How {
     pub interpreter: String,
 }
 
-impl Serving {
+impl ServingVersion {
     /// Returns an installed version as it was judged; nothing if it was judged without a manifest. Parts that many
     /// functions have alike are in `alike`.
     #[must_use]
-    fn of(installed: &Installed, verdict: &Verdict, alike: &mut Alike) -> Option<Self> {
+    fn of(installed: &Installed, verdict: &Verdict, alike: &mut SharedParts) -> Option<Self> {
         let mut manifest = verdict.manifest.clone()?;
         let entry = std::mem::take(&mut manifest.entry).into();
         let version = verdict.runtime_version.clone();
@@ -90,7 +90,7 @@ impl Serving {
 
 /// The values that many functions have alike, stored once: of ten thousand functions most have the same rules.
 #[derive(Debug, Default)]
-struct Alike {
+struct SharedParts {
     manifests: Recent<Manifest>,
     how: Recent<How>,
     interpreters: Recent<[String]>,
@@ -99,7 +99,7 @@ struct Alike {
     real_paths: BTreeMap<String, String>,
 }
 
-impl Alike {
+impl SharedParts {
     /// Returns the real path of an interpreter.
     fn real(&mut self, interpreter: &str) -> &str {
         let known = self.real_paths.entry(interpreter.to_owned());
@@ -110,13 +110,13 @@ impl Alike {
 #[derive(Debug, Clone)]
 pub struct Function {
     /// Its place in the functions directories.
-    pub candidate: Candidate,
+    pub candidate: SourceFiles,
     /// The newest version that was installed, if any. It serves, unless it is on trial first.
-    pub newest: Option<Box<Serving>>,
+    pub newest: Option<Box<ServingVersion>>,
     /// The version that served before the newest one; it still serves while the newest one is on trial.
-    pub before: Option<Box<Serving>>,
+    pub before: Option<Box<ServingVersion>>,
     /// The version that gets a share of the calls.
-    pub canary: Option<Box<Serving>>,
+    pub canary: Option<Box<ServingVersion>>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Arc<[String]>,
     /// Whether its own manifest says whether it runs by itself.
@@ -131,7 +131,7 @@ pub struct Findings {
     /// The modules that it imports, if it is a Python file.
     pub imports: Vec<String>,
     /// Where it comes from, if its manifest has a source.
-    pub source: Option<Origin>,
+    pub source: Option<SourceOrigin>,
     /// Its problems and warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// Why it does not serve, in one line.
@@ -174,7 +174,7 @@ impl Function {
 
     /// Returns the version that serves; `version` is the one that the supervisor names.
     #[must_use]
-    pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
+    pub fn serving(&self, version: Option<Version>) -> Option<&ServingVersion> {
         let older = self.before.iter().chain(&self.canary);
         let mut serving = older.filter(|older| Some(older.version) == version);
         serving.next().or(self.newest.as_ref()).map(|serving| &**serving)
@@ -190,7 +190,7 @@ impl Function {
     }
 
     /// Returns the versions that run or may run: the newest first.
-    pub fn versions(&self) -> impl Iterator<Item = &Serving> {
+    pub fn versions(&self) -> impl Iterator<Item = &ServingVersion> {
         let versions = self.newest.iter().chain(&self.before).chain(&self.canary);
         versions.map(|serving| &**serving)
     }
@@ -201,13 +201,13 @@ impl Function {
             let is_wanted = move |one: &&Diagnostic| one.kind().is_some_and(|kind| kind.shown() == wanted);
             self.findings.diagnostics.iter().filter(is_wanted)
         };
-        let counted = Some(shown(Shown::Counted).count()).filter(|count| *count > 0);
+        let counted = Some(shown(WarningPlaces::Counted).count()).filter(|count| *count > 0);
         let counted = counted.map(|count| {
             let settings = units::counted(count, "setting has", "settings have");
             let name = &self.candidate.function;
             format!("{settings} another meaning here, or none (`fndctl show {name}` says which)")
         });
-        shown(Shown::Function).map(Diagnostic::line).chain(counted)
+        shown(WarningPlaces::Function).map(Diagnostic::line).chain(counted)
     }
 }
 
@@ -224,7 +224,7 @@ pub struct Registry {
     /// Whether a function came or went, or a manifest or the interpreters of one have changed, since
     /// [`Registry::take_manifests_changed`].
     manifests_changed: bool,
-    alike: Alike,
+    alike: SharedParts,
 }
 
 impl Registry {
@@ -252,8 +252,8 @@ impl Registry {
     }
 
     /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
-    pub(super) fn version(&mut self, installed: &Installed, verdict: &Verdict) -> Option<Serving> {
-        Serving::of(installed, verdict, &mut self.alike)
+    pub(super) fn version(&mut self, installed: &Installed, verdict: &Verdict) -> Option<ServingVersion> {
+        ServingVersion::of(installed, verdict, &mut self.alike)
     }
 
     /// Returns the rules of a manifest on the node `host`.
@@ -282,8 +282,8 @@ impl Registry {
 
     /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.
     #[must_use]
-    pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<Candidate> {
-        let gets = |serving: &Serving| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
+    pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<SourceFiles> {
+        let gets = |serving: &ServingVersion| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
         let functions = self.iter().map(|(_, function)| function);
         let affected = functions
             .filter(|function| function.findings.error.is_some() || function.newest.as_deref().is_some_and(gets));
@@ -311,11 +311,11 @@ impl Registry {
     /// Stores an installed version; `serves` is the version that served until now.
     pub fn installed(
         &mut self,
-        candidate: Candidate,
+        candidate: SourceFiles,
         installed: &Installed,
         verdict: Verdict,
         serves: Option<Version>,
-    ) -> Option<&Serving> {
+    ) -> Option<&ServingVersion> {
         let interpreters = self.alike.interpreters.share(verdict.interpreters.clone());
         let mut diagnostics = verdict.diagnostics.clone();
         // The spawner warns of homes and of limits only.
@@ -372,7 +372,7 @@ impl Registry {
     }
 
     /// Stores the version that gets a share of the calls, or that none does.
-    pub fn set_canary(&mut self, name: &FunctionName, canary: Option<Serving>) {
+    pub fn set_canary(&mut self, name: &FunctionName, canary: Option<ServingVersion>) {
         if let Some(function) = self.all.get_mut(name) {
             self.changed = true;
             self.manifests_changed = true;
@@ -416,17 +416,22 @@ impl Registry {
 
     /// Stores the file of a function whose version may not serve now; the serving version goes on. Why its code could not be
     /// fetched stays until it is fetched: it is tried again and again, which is no news.
-    pub fn waits(&mut self, candidate: Candidate, verdict: Verdict) {
+    pub fn waits(&mut self, candidate: SourceFiles, verdict: Verdict) {
         let is_fetched = verdict.to_fetch().is_some();
         self.waits_with(candidate, verdict, |known| is_fetched && known.is_unfetched());
     }
 
     /// The same for code that is fetched again only because it was time: every error stays until that is over.
-    pub fn waits_as_before(&mut self, candidate: Candidate, verdict: Verdict) {
+    pub fn waits_as_before(&mut self, candidate: SourceFiles, verdict: Verdict) {
         self.waits_with(candidate, verdict, |known| known.findings.error.is_some());
     }
 
-    fn waits_with(&mut self, candidate: Candidate, mut verdict: Verdict, keeps_error: impl FnOnce(&Function) -> bool) {
+    fn waits_with(
+        &mut self,
+        candidate: SourceFiles,
+        mut verdict: Verdict,
+        keeps_error: impl FnOnce(&Function) -> bool,
+    ) {
         let interpreters = self.alike.interpreters.share(std::mem::take(&mut verdict.interpreters));
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
@@ -459,7 +464,7 @@ impl Registry {
     }
 
     /// Stores a refusal; the serving version goes on. Returns the error in one line.
-    pub fn refused(&mut self, candidate: Candidate, refused: Refused, verdict: Option<Verdict>) -> String {
+    pub fn refused(&mut self, candidate: SourceFiles, refused: Refused, verdict: Option<Verdict>) -> String {
         let (judged, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
@@ -470,7 +475,7 @@ impl Registry {
     /// Stores why a function's newest content cannot serve; the serving version goes on. Returns the error in one line.
     pub fn unusable(
         &mut self,
-        candidate: Candidate,
+        candidate: SourceFiles,
         interpreters: Vec<String>,
         diagnostics: Vec<Diagnostic>,
     ) -> String {
@@ -508,7 +513,7 @@ impl Registry {
 }
 
 /// Converts a problem of the spawner to a diagnostic like the judge's.
-pub(crate) fn diagnostic(problem: Problem) -> Diagnostic {
+pub(crate) fn diagnostic(problem: SpawnerProblem) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         code: "file".into(),

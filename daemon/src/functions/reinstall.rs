@@ -2,7 +2,7 @@
 //! directory above that others may write to. No event tells when such a reason is over, so the pauses grow. This module
 //! reads no clock.
 
-use crate::functions::catalog::Candidate;
+use crate::functions::catalog::SourceFiles;
 use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The functions to retry.
 #[derive(Debug, Default)]
 pub(crate) struct Reinstall {
-    refused: HashMap<FunctionName, Refused>,
+    refused: HashMap<FunctionName, RefusedFile>,
     /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
 }
 
 #[derive(Debug)]
-struct Refused {
-    candidate: Candidate,
+struct RefusedFile {
+    candidate: SourceFiles,
     pause: Duration,
     /// When it is retried; nothing while a retry is under way.
     at: Option<Duration>,
@@ -30,13 +30,13 @@ struct Refused {
 
 impl Reinstall {
     /// Schedules a retry of a file that was refused for a reason outside of it.
-    pub(crate) fn refused(&mut self, candidate: Candidate, mono: Duration) {
+    pub(crate) fn refused(&mut self, candidate: SourceFiles, mono: Duration) {
         let before = self.refused.get(&candidate.function);
         let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
         let at = mono.saturating_add(pause);
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
         let function = candidate.function.clone();
-        let refused = Refused {
+        let refused = RefusedFile {
             candidate,
             pause,
             at: Some(at),
@@ -62,7 +62,7 @@ impl Reinstall {
     }
 
     /// Returns the retries that are due now.
-    pub(crate) fn due(&mut self, mono: Duration) -> Vec<Candidate> {
+    pub(crate) fn due(&mut self, mono: Duration) -> Vec<SourceFiles> {
         let mut due = Vec::new();
         for refused in self.refused.values_mut() {
             if refused.at.is_some_and(|at| at <= mono) {
@@ -83,8 +83,8 @@ impl Reinstall {
 mod tests {
     use super::*;
 
-    fn candidate(name: &str) -> Candidate {
-        Candidate {
+    fn candidate(name: &str) -> SourceFiles {
+        SourceFiles {
             function: FunctionName::new(name).unwrap(),
             directory: 0,
             source: format!("{name}.sh"),

@@ -2,10 +2,10 @@
 //! the copies that these want installed.
 
 use super::Functions;
-use super::catalog::Candidate;
-use super::install::{Change, for_supervisor};
-use super::syntax::Circumstances;
-use fnd_core::release::{Canary, CanaryRules, HoldKind, Next, Releases, Tried, canary_words};
+use super::catalog::SourceFiles;
+use super::install::{CatalogChange, for_supervisor};
+use super::syntax::NodeFacts;
+use fnd_core::release::{AfterInstall, Canary, CanaryRules, HoldKind, Releases, Tried, canary_words};
 use fnd_manifest::function::{Listen, Manifest, Mode};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, STORED};
@@ -123,10 +123,10 @@ impl Functions {
     /// Decides whether a file that was installed may serve; queues the copy that serves in its place.
     pub(super) fn decide_file(
         &mut self,
-        candidate: &Candidate,
+        candidate: &SourceFiles,
         (installed, verdict): (&Installed, &Verdict),
         now_ms: u64,
-    ) -> Next {
+    ) -> AfterInstall {
         let tried = self.tried(&candidate.function, verdict);
         let had_canary = self
             .releases
@@ -138,16 +138,16 @@ impl Functions {
             releases.file_installed(now_ms, version, (&source, tried))
         });
         match next {
-            Next::Serve => {}
+            AfterInstall::Serve => {}
             // The release that serves may have to follow a new secret or interpreter, too.
-            Next::Canary(_) if had_canary => {
+            AfterInstall::Canary(_) if had_canary => {
                 let serving = self.releases.get(&candidate.function).and_then(Releases::serving);
                 if let Some(serving) = serving {
                     self.want_copy(&candidate.function, serving);
                 }
             }
-            Next::Canary(_) => {}
-            Next::Hold(copy) | Next::First(copy) => self.want_copy(&candidate.function, copy),
+            AfterInstall::Canary(_) => {}
+            AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.want_copy(&candidate.function, copy),
         }
         next
     }
@@ -178,8 +178,8 @@ impl Functions {
         name: &FunctionName,
         installed: &Installed,
         verdict: &Verdict,
-        (percent, node): (u32, Circumstances<'_>),
-    ) -> Option<Change> {
+        (percent, node): (u32, NodeFacts<'_>),
+    ) -> Option<CatalogChange> {
         let canary = self.registry.version(installed, verdict)?;
         let can_share = self
             .serving_manifest(name)
@@ -197,7 +197,7 @@ impl Functions {
         self.releases
             .change(name, |releases| releases.canary_judged(version, rules));
         let rules = self.registry.rules(&canary.manifest, node.host);
-        let change = Change::Installed(Box::new(for_supervisor(name, &canary, rules)), Some(percent));
+        let change = CatalogChange::Installed(Box::new(for_supervisor(name, &canary, rules)), Some(percent));
         self.registry.set_canary(name, Some(canary));
         Some(change)
     }
@@ -211,7 +211,7 @@ impl Functions {
 
     /// Queues a copy. If the file is to be installed as well, nothing is queued: its answer asks for the copy again.
     pub(crate) fn want_copy(&mut self, function: &FunctionName, version: Version) {
-        self.installer.want_again(Candidate {
+        self.installer.want_again(SourceFiles {
             function: function.clone(),
             directory: STORED,
             source: version.hex(),
@@ -235,7 +235,7 @@ impl Functions {
     }
 
     /// Handles a copy that cannot be installed.
-    pub(super) fn copy_refused(&mut self, function: &FunctionName, asked: Version, why: &str) -> Option<Change> {
+    pub(super) fn copy_refused(&mut self, function: &FunctionName, asked: Version, why: &str) -> Option<CatalogChange> {
         let ended = self.releases.change(function, |releases| releases.copy_refused(asked));
         self.releases.answer(function, &Err(why.to_owned()));
         self.copy_done(function, asked);

@@ -2,7 +2,7 @@
 
 use crate::functions::Functions;
 use crate::ledger::{KeepOf, LimitsOf, Retention};
-use crate::output::kept::KeepOutput;
+use crate::output::log_store::KeepOutput;
 use fnd_manifest::function::{History, Logs};
 use fnd_manifest::settings::Settings;
 

@@ -2,10 +2,10 @@
 //! `[http] events`, has their route.
 
 use super::Functions;
-use crate::functions::catalog::Candidate;
+use crate::functions::catalog::SourceFiles;
 use crate::functions::registry::Function;
 use fnd_core::access::Author;
-use fnd_core::triggers::route::{Conflict, Moved, Owner, Owners, Routes};
+use fnd_core::triggers::route::{Conflict, Moved, Owners, RouteOwner, Routes};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_wire::ids::{FunctionName, Version};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub(crate) struct FunctionRoutes {
     owners: Owners,
     /// Functions whose route another function or `[http] events` has.
-    refused: BTreeMap<FunctionName, Candidate>,
+    refused: BTreeMap<FunctionName, SourceFiles>,
     /// The table of the routes that serve; absent: something has changed since it was made.
     table: Option<Rc<Routes>>,
 }
@@ -27,7 +27,7 @@ impl FunctionRoutes {
     /// routes are free.
     pub(super) fn conflict(
         &mut self,
-        candidate: &Candidate,
+        candidate: &SourceFiles,
         author: Author,
         manifest: &Manifest,
     ) -> Option<Diagnostic> {
@@ -45,7 +45,7 @@ impl FunctionRoutes {
         function: &FunctionName,
         author: Author,
         versions: impl IntoIterator<Item = &'a Manifest>,
-    ) -> (Vec<Candidate>, BTreeSet<FunctionName>) {
+    ) -> (Vec<SourceFiles>, BTreeSet<FunctionName>) {
         let routes: Vec<_> = versions
             .into_iter()
             .flat_map(|manifest| manifest.http.clone())
@@ -136,18 +136,18 @@ fn problem(function: &FunctionName, conflict: &Conflict) -> Diagnostic {
     let host = host.as_deref().map(|host| format!(" of {host}")).unwrap_or_default();
     let method = method.as_str();
     let (message, help) = match owner {
-        Owner::Function(owner) if !is_same => (
+        RouteOwner::Function(owner) if !is_same => (
             format!(
                 "the route {method} {path}{host} of `{function}` overlaps with one of `{owner}`, a function of somebody else, and would \
                  get or hide requests that are meant for it"
             ),
             "give the route a path that no route of other people can match, or a host of its own; `fndctl routes` shows them",
         ),
-        Owner::Function(owner) => (
+        RouteOwner::Function(owner) => (
             format!("`{function}` and `{owner}` both have the route {method} {path}{host}; `{owner}` keeps it"),
             "give one of the two another path, method or host",
         ),
-        Owner::Events => (
+        RouteOwner::Events => (
             format!(
                 "the route {method} {path}{host} of `{function}` gets no requests: {path} is the address of `[http] events` in fnd.toml"
             ),

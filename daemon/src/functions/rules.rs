@@ -51,12 +51,12 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
 }
 
 /// Returns the rule of the supervisor for a rule of a manifest.
-pub(crate) fn overlap(overlap: manifest::Overlap) -> Overlap {
+pub(crate) fn overlap(overlap: manifest::OverlapKey) -> Overlap {
     match overlap {
-        manifest::Overlap::Queue => Overlap::Queue,
-        manifest::Overlap::Skip => Overlap::Skip,
-        manifest::Overlap::Replace => Overlap::Replace,
-        manifest::Overlap::Reject => Overlap::Reject,
+        manifest::OverlapKey::Queue => Overlap::Queue,
+        manifest::OverlapKey::Skip => Overlap::Skip,
+        manifest::OverlapKey::Replace => Overlap::Replace,
+        manifest::OverlapKey::Reject => Overlap::Reject,
     }
 }
 
@@ -84,7 +84,7 @@ fn kind(manifest: &Manifest) -> FunctionKind {
 /// of a program that serves HTTP (`start_timeout`).
 const LOAD_MAX: Duration = Duration::from_secs(30);
 
-fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
+fn pool(pool: &manifest::PoolKeys, server: Option<&HttpServer>) -> Pool {
     let alone = pool.isolation == manifest::Isolation::Invocation;
     let spare = alone.then_some(pool.spare);
     Pool {
@@ -100,20 +100,20 @@ fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
     }
 }
 
-fn retry(retry: &manifest::Retry) -> Retry {
+fn retry(retry: &manifest::RetryKeys) -> Retry {
     Retry {
         retries: retry.retries,
         backoff: Backoff {
             interval: retry.interval,
             factor: match retry.backoff {
-                manifest::Backoff::Exponential => retry.factor,
-                manifest::Backoff::Fixed => 1.0,
+                manifest::BackoffKeys::Exponential => retry.factor,
+                manifest::BackoffKeys::Fixed => 1.0,
             },
             max_interval: retry.max_interval,
             jitter: match retry.jitter {
-                manifest::Jitter::Equal => Jitter::Equal,
-                manifest::Jitter::Full => Jitter::Full,
-                manifest::Jitter::None => Jitter::None,
+                manifest::JitterKey::Equal => Jitter::Equal,
+                manifest::JitterKey::Full => Jitter::Full,
+                manifest::JitterKey::None => Jitter::None,
             },
         },
         on: retry.on.iter().map(|class| class_of(*class)).collect(),

@@ -7,20 +7,20 @@ use tokio::sync::oneshot;
 #[derive(Debug, Default)]
 pub(crate) struct SavedFiles {
     last: u32,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCall>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCall {
     number: u32,
     function: FunctionName,
-    files: Files,
+    files: CatalogAnswer,
     caller: oneshot::Sender<()>,
 }
 
 /// The catalog's answer about the files.
 #[derive(Debug, PartialEq, Eq)]
-enum Files {
+enum CatalogAnswer {
     /// Nothing yet.
     Unknown,
     /// They are being written.
@@ -35,10 +35,10 @@ impl SavedFiles {
         self.waiting.retain(|waiting| !waiting.caller.is_closed());
         self.last = self.last.wrapping_add(1);
         let (caller, receiver) = oneshot::channel();
-        self.waiting.push(Waiting {
+        self.waiting.push(WaitingCall {
             number: self.last,
             function,
-            files: Files::Unknown,
+            files: CatalogAnswer::Unknown,
             caller,
         });
         (self.last, receiver)
@@ -47,13 +47,18 @@ impl SavedFiles {
     /// Handles an answer of the catalog: whether the files were reported as they are.
     pub(crate) fn reported(&mut self, number: u32, reported: bool) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.number == number) {
-            waiting.files = if reported { Files::Reported } else { Files::Incomplete };
+            waiting.files = if reported {
+                CatalogAnswer::Reported
+            } else {
+                CatalogAnswer::Incomplete
+            };
         }
     }
 
     /// Ends the waits for functions whose files were reported, and are not `under_way` to serve or to be refused.
     pub(crate) fn wake(&mut self, under_way: impl Fn(&FunctionName) -> bool) {
-        let is_over = |waiting: &mut Waiting| waiting.files == Files::Reported && !under_way(&waiting.function);
+        let is_over =
+            |waiting: &mut WaitingCall| waiting.files == CatalogAnswer::Reported && !under_way(&waiting.function);
         for waiting in self.waiting.extract_if(.., is_over) {
             let _ = waiting.caller.send(()); // an error: the caller has gone
         }
@@ -63,7 +68,7 @@ impl SavedFiles {
     /// not answer, so that nothing is known.
     pub(crate) fn give_up(&mut self, number: u32) -> bool {
         let mut gone = self.waiting.extract_if(.., |waiting| waiting.number == number);
-        gone.any(|waiting| waiting.files != Files::Unknown)
+        gone.any(|waiting| waiting.files != CatalogAnswer::Unknown)
     }
 
     /// Returns whether nobody waits.

@@ -1,7 +1,7 @@
 //! The table of the subscriptions of the functions that serve (`[[event]]`). Schemas are compiled when the table is made.
 
 use super::Functions;
-use crate::functions::registry::Serving;
+use crate::functions::registry::ServingVersion;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_wire::ids::{FunctionName, Version};
 use std::rc::Rc;
@@ -40,7 +40,7 @@ impl Functions {
         }
     }
 
-    fn versions(&self, function: &FunctionName) -> impl Iterator<Item = &Serving> {
+    fn versions(&self, function: &FunctionName) -> impl Iterator<Item = &ServingVersion> {
         let known = self.registry.get(function).into_iter();
         known.flat_map(|known| known.newest.iter().chain(&known.before).map(|serving| &**serving))
     }

@@ -1,8 +1,8 @@
 //! Files whose syntax is checked before they serve: which ones, and what a failed check says.
 
 use super::Functions;
-use super::catalog::Candidate;
-use super::install::Change;
+use super::catalog::SourceFiles;
+use super::install::CatalogChange;
 use fnd_core::checks::CheckResult;
 use fnd_manifest::diagnostic::{Diagnostic, Place};
 use fnd_manifest::judge::{Verdict, checked_name};
@@ -17,7 +17,7 @@ const LINE_MAX: usize = 200;
 
 /// The circumstances of an installation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Circumstances<'a> {
+pub(crate) struct NodeFacts<'a> {
     /// The name of this machine.
     pub(crate) host: &'a str,
     /// The time, Unix milliseconds.
@@ -40,11 +40,11 @@ impl Functions {
     /// The change if it may not: nothing until its check is over.
     pub(super) fn checked_first(
         &mut self,
-        candidate: Candidate,
+        candidate: SourceFiles,
         verdict: Verdict,
         installed: &Installed,
-        node: Circumstances<'_>,
-    ) -> Result<(Candidate, Verdict), Option<Change>> {
+        node: NodeFacts<'_>,
+    ) -> Result<(SourceFiles, Verdict), Option<CatalogChange>> {
         let (function, version) = (&candidate.function, installed.version);
         if !self.is_checked_first(function, &verdict, installed) {
             return Ok((candidate, verdict));
@@ -80,11 +80,11 @@ impl Functions {
     /// Refuses a file whose code is wrong; its serving version goes on.
     fn check_failed(
         &mut self,
-        candidate: Candidate,
+        candidate: SourceFiles,
         verdict: Verdict,
         (version, output): (Version, &str),
         dirs: &[String],
-    ) -> Change {
+    ) -> CatalogChange {
         let function = candidate.function.clone();
         let entry = verdict.manifest.as_ref().map(|manifest| manifest.entry.as_str());
         let entry = entry.unwrap_or_default();

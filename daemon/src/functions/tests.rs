@@ -1,14 +1,14 @@
 use super::*;
-use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
-use crate::functions::install::{Change, Judged, read_document};
+use crate::functions::catalog::{CatalogEvent, CatalogPaths, SourceFiles, WalkRules};
+use crate::functions::install::{CatalogChange, Judged, read_document};
 use crate::functions::registry::Registry;
-use crate::functions::syntax::Circumstances;
+use crate::functions::syntax::NodeFacts;
 use fnd_core::access::Author;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Installed, Problem, Refused, Request};
+use fnd_wire::frame::{Installed, Refused, Request, SpawnerProblem};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
-use fnd_wire::plan::{Form, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use tempfile::TempDir;
 
 fn functions() -> (Functions, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let places = Places {
+    let places = CatalogPaths {
         directories: vec![dir.path().to_owned()],
         held: dir.path().join("held"),
         remembered: Vec::new(),
         marks: dir.path().to_owned(),
     };
-    let catalog = Catalog::start(places, Rules::default(), |_| {}).unwrap();
+    let catalog = Catalog::start(places, WalkRules::default(), |_| {}).unwrap();
     (Functions::new(catalog, Versions::default()), dir)
 }
 
-fn candidate(name: &str) -> Candidate {
-    Candidate {
+fn candidate(name: &str) -> SourceFiles {
+    SourceFiles {
         function: FunctionName::new(name).unwrap(),
         directory: 0,
         source: format!("{name}.sh"),
@@ -59,7 +59,7 @@ fn document_of(name: &FunctionName, code: &str) -> Bytes {
         name: name.clone(),
         files: vec![file("/f/x.sh", code)],
         manifest: None,
-        form: Form::File,
+        form: CodeLayout::File,
     };
     let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("it judges a function");
@@ -67,8 +67,8 @@ fn document_of(name: &FunctionName, code: &str) -> Bytes {
     verdict.function.function.function.verdict.document
 }
 
-fn node() -> Circumstances<'static> {
-    Circumstances {
+fn node() -> NodeFacts<'static> {
+    NodeFacts {
         host: "node",
         now_ms: 0,
         dirs: &[],
@@ -92,7 +92,7 @@ fn installed(name: &FunctionName) -> Installed {
 }
 
 fn refused(name: &FunctionName) -> Refused {
-    let problem = Problem {
+    let problem = SpawnerProblem {
         file: "/f/x.sh".to_owned(),
         message: "no room".to_owned(),
         help: String::new(),
@@ -151,7 +151,7 @@ async fn an_answer_counts_when_the_files_are_still_the_same() {
         functions.judged(1, Judged::Installed(Box::new(installed(&name)), None));
         let changes = functions.catalog_event(CatalogEvent::Confirmed(1, same));
         assert_eq!(
-            matches!(changes[..], [Change::Confirmed(1, Judged::Installed(_, None))]),
+            matches!(changes[..], [CatalogChange::Confirmed(1, Judged::Installed(_, None))]),
             same
         );
         assert_eq!(
@@ -172,7 +172,7 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     let name = ask(&mut functions);
     let change = functions.installed(1, installed(&name), |_| None, node());
-    let Some(Change::Installed(event, _)) = change else {
+    let Some(CatalogChange::Installed(event, _)) = change else {
         panic!("{change:?}");
     };
     assert_eq!(
@@ -185,7 +185,7 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
     assert!(!functions.has_settled(), "once");
     assert_eq!(functions.announcement(), "functions: 1");
     let gone = functions.catalog_event(CatalogEvent::Removed(vec![name.clone()]));
-    assert!(matches!(&gone[..], [Change::Removed(gone)] if *gone == name));
+    assert!(matches!(&gone[..], [CatalogChange::Removed(gone)] if *gone == name));
     assert_eq!(functions.announcement(), "functions: 0");
 }
 
@@ -197,7 +197,7 @@ async fn a_retry_that_is_refused_again_is_not_reported_again() {
     for first in [true, false] {
         let name = ask(&mut functions);
         let change = functions.refused(1, refused(&name), mono);
-        let Some(Change::Refused {
+        let Some(CatalogChange::Refused {
             error, report, serving, ..
         }) = change
         else {
@@ -222,7 +222,7 @@ async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
     functions.reloading = true;
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
     let changes = functions.catalog_event(CatalogEvent::Scanned(scan));
-    assert!(matches!(changes[..], [Change::Rescanned]));
+    assert!(matches!(changes[..], [CatalogChange::Rescanned]));
     assert!(!functions.wake_settled(false), "one is to be installed");
     let name = ask(&mut functions);
     functions.installed(1, installed(&name), |_| None, node());

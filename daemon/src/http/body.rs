@@ -1,10 +1,10 @@
 //! The bodies of answers: whole, from the disk, in pieces, or passed on from a program.
 
 use super::connections::Busy;
-use super::kept::FromDisk;
+use super::spooled_body::FromDisk;
 use super::stream::Chunks;
 use crate::buffers::{self, Buffers, UNCOUNTED};
-use crate::http::passing::Passing;
+use crate::http::streaming_body::Passing;
 use crate::http::tunnel::Tunnel;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::io;
@@ -15,14 +15,14 @@ use std::task::{Context, Poll, ready};
 /// The body of an answer. Its connection counts as busy while the body exists.
 #[derive(Debug)]
 pub(crate) struct Body {
-    content: Content,
+    content: BodyContent,
     busy: Option<Busy>,
     /// It contains values of secrets, which must not be on the disk.
     is_secret: bool,
 }
 
 #[derive(Debug)]
-enum Content {
+enum BodyContent {
     Whole(Option<Bytes>),
     /// An answer that exceeds the memory budget.
     Kept(FromDisk),
@@ -34,7 +34,7 @@ enum Content {
 }
 
 impl Body {
-    fn new(content: Content) -> Self {
+    fn new(content: BodyContent) -> Self {
         Self {
             content,
             busy: None,
@@ -44,7 +44,7 @@ impl Body {
 
     /// Returns a body that is there.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::new(Content::Whole(Some(bytes.into())))
+        Self::new(BodyContent::Whole(Some(bytes.into())))
     }
 
     /// Returns a body that is there and never moves to the disk.
@@ -56,39 +56,39 @@ impl Body {
 
     /// Returns a body that comes in pieces.
     pub(super) fn stream(stream: impl Chunks + 'static) -> Self {
-        Self::new(Content::Stream(Box::new(stream)))
+        Self::new(BodyContent::Stream(Box::new(stream)))
     }
 
     /// Returns the body of a program's answer, passed on as a stream.
     pub(crate) fn passing(body: Passing) -> Self {
-        Self::new(Content::Passing(body))
+        Self::new(BodyContent::Passing(body))
     }
 
     /// Returns the body of an answer after which another protocol follows.
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
-        Self::new(Content::Tunnel(Some(Box::new(tunnel))))
+        Self::new(BodyContent::Tunnel(Some(Box::new(tunnel))))
     }
 
     /// Returns the protocol that follows, if it is another one.
     pub(super) fn take_tunnel(&mut self) -> Option<Tunnel> {
         match &mut self.content {
-            Content::Tunnel(tunnel) => tunnel.take().map(|tunnel| *tunnel),
-            Content::Whole(_) | Content::Kept(_) | Content::Stream(_) | Content::Passing(_) => None,
+            BodyContent::Tunnel(tunnel) => tunnel.take().map(|tunnel| *tunnel),
+            BodyContent::Whole(_) | BodyContent::Kept(_) | BodyContent::Stream(_) | BodyContent::Passing(_) => None,
         }
     }
 
     /// Returns the protocol that follows, if it is another one, until the connection has it.
     pub(crate) fn tunnel_mut(&mut self) -> Option<&mut Tunnel> {
         match &mut self.content {
-            Content::Tunnel(tunnel) => tunnel.as_deref_mut(),
-            Content::Whole(_) | Content::Kept(_) | Content::Stream(_) | Content::Passing(_) => None,
+            BodyContent::Tunnel(tunnel) => tunnel.as_deref_mut(),
+            BodyContent::Whole(_) | BodyContent::Kept(_) | BodyContent::Stream(_) | BodyContent::Passing(_) => None,
         }
     }
 
     /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the
     /// limit.
     pub(super) fn hold(&mut self, busy: Busy) {
-        if let Content::Stream(stream) = &self.content
+        if let BodyContent::Stream(stream) = &self.content
             && stream.is_endless()
         {
             busy.follows();
@@ -98,7 +98,7 @@ impl Body {
 
     /// Returns whether fnd holds the whole body until it is read.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.content, Content::Whole(_) | Content::Kept(_))
+        matches!(self.content, BodyContent::Whole(_) | BodyContent::Kept(_))
     }
 
     /// Counts the body against the memory budget until it is read; moves it to the disk if the budget has no room.
@@ -106,7 +106,7 @@ impl Body {
     /// # Errors
     /// If the disk has no room either.
     pub(super) async fn count(&mut self, buffers: &Arc<Buffers>) -> io::Result<()> {
-        if let Content::Whole(Some(bytes)) = &mut self.content
+        if let BodyContent::Whole(Some(bytes)) = &mut self.content
             && bytes.len() > UNCOUNTED
         {
             if self.is_secret {
@@ -114,8 +114,8 @@ impl Body {
                 return Ok(());
             }
             match buffers.hold_answer(std::mem::take(bytes)).await? {
-                buffers::Answer::Memory(counted) => *bytes = counted,
-                buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept, buffers)),
+                buffers::AnswerPlace::Memory(counted) => *bytes = counted,
+                buffers::AnswerPlace::Kept(kept) => self.content = BodyContent::Kept(FromDisk::new(kept, buffers)),
             }
         }
         Ok(())
@@ -129,32 +129,32 @@ impl hyper::body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let chunk = match &mut self.get_mut().content {
-            Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
-            Content::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
-            Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
-            Content::Passing(body) => return Pin::new(body).poll_frame(cx),
-            Content::Tunnel(_) => None,
+            BodyContent::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
+            BodyContent::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
+            BodyContent::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
+            BodyContent::Passing(body) => return Pin::new(body).poll_frame(cx),
+            BodyContent::Tunnel(_) => None,
         };
         Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Content::Kept(kept) => kept.is_over(),
-            Content::Stream(stream) => stream.is_over(),
-            Content::Passing(body) => body.is_end_stream(),
-            Content::Tunnel(_) => true,
+            BodyContent::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            BodyContent::Kept(kept) => kept.is_over(),
+            BodyContent::Stream(stream) => stream.is_over(),
+            BodyContent::Passing(body) => body.is_end_stream(),
+            BodyContent::Tunnel(_) => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Content::Kept(kept) => SizeHint::with_exact(kept.left()),
-            Content::Stream(_) => SizeHint::default(),
-            Content::Passing(body) => body.size_hint(),
-            Content::Tunnel(_) => SizeHint::with_exact(0),
+            BodyContent::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodyContent::Kept(kept) => SizeHint::with_exact(kept.left()),
+            BodyContent::Stream(_) => SizeHint::default(),
+            BodyContent::Passing(body) => body.size_hint(),
+            BodyContent::Tunnel(_) => SizeHint::with_exact(0),
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 /// The places of a socket.
 #[derive(Debug, Clone, Copy)]
-pub struct Places {
+pub struct SocketPlaces {
     /// Most open connections.
     pub all: usize,
     /// Connections that one owner may have open, unless it is root or exempt.
@@ -31,7 +31,7 @@ pub struct Places {
     pub for_root: usize,
 }
 
-impl Places {
+impl SocketPlaces {
     /// Returns how many connections all owners but root may have open.
     fn but_roots(&self) -> usize {
         self.all - self.for_root
@@ -40,7 +40,7 @@ impl Places {
 
 /// Whose connections are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
+pub enum ConnectionOwner {
     User(u32),
     /// A network address. Of an IPv6 address only the first 64 bits count: one client has all the rest.
     Address(IpAddr),
@@ -48,7 +48,7 @@ pub enum Owner {
     Exempt,
 }
 
-impl Owner {
+impl ConnectionOwner {
     const ROOT: Self = Self::User(0);
 
     /// Returns the owner that an address belongs to.
@@ -62,7 +62,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for ConnectionOwner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(uid) => write!(formatter, "the user {uid}"),
@@ -78,25 +78,25 @@ impl fmt::Display for Owner {
 pub struct Connections {
     /// The server's name in messages.
     name: &'static str,
-    places: Cell<Places>,
+    places: Cell<SocketPlaces>,
     open: Cell<usize>,
     /// Number of open connections of each owner.
-    owners: RefCell<BTreeMap<Owner, usize>>,
+    owners: RefCell<BTreeMap<ConnectionOwner, usize>>,
     /// Counts how often a connection became idle or began to follow; a smaller number is longer ago.
     ticks: Cell<u64>,
     /// The connections that can be closed, in the order in which they are.
-    yielding: RefCell<BTreeMap<Turn, (Owner, Rc<Notify>)>>,
+    yielding: RefCell<BTreeMap<Turn, (ConnectionOwner, Rc<Notify>)>>,
     refused: Cell<u64>,
     silent: Cell<u64>,
     /// Whether the status reports that places are scarce.
     scarce: Cell<bool>,
-    changed: OnceCell<Changed>,
+    changed: OnceCell<ConnectionNotice>,
 }
 
 /// Called when places become scarce, or sufficient again.
-struct Changed(Box<dyn Fn()>);
+struct ConnectionNotice(Box<dyn Fn()>);
 
-impl std::fmt::Debug for Changed {
+impl std::fmt::Debug for ConnectionNotice {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Changed")
     }
@@ -117,13 +117,13 @@ pub(crate) enum Full {
     /// All places are in use.
     All,
     /// The owner has as many connections as one may have.
-    One(Owner),
+    One(ConnectionOwner),
 }
 
 impl Connections {
     /// Returns the accounting of a server without connections. `name` is its name in messages.
     #[must_use]
-    pub fn new(name: &'static str, places: Places) -> Self {
+    pub fn new(name: &'static str, places: SocketPlaces) -> Self {
         Self {
             name,
             places: Cell::new(places),
@@ -139,7 +139,7 @@ impl Connections {
     }
 
     /// Changes the number of places. Connections that are open stay.
-    pub fn set_places(&self, places: Places) {
+    pub fn set_places(&self, places: SocketPlaces) {
         self.places.set(places);
         self.check_scarcity();
     }
@@ -148,7 +148,7 @@ impl Connections {
     ///
     /// # Errors
     /// The limit that is reached: all connections within it wait for an answer.
-    pub(crate) fn admit(self: &Rc<Self>, owner: Owner) -> Result<Rc<Connection>, Full> {
+    pub(crate) fn admit(self: &Rc<Self>, owner: ConnectionOwner) -> Result<Rc<HttpConnection>, Full> {
         let room = self.make_room(owner);
         if room.is_err() {
             self.refused.set(self.refused.get() + 1);
@@ -158,14 +158,14 @@ impl Connections {
     }
 
     /// Returns a place for a connection if one is free; closes no other connection.
-    pub(crate) fn admit_if_free(self: &Rc<Self>, owner: Owner) -> Option<Rc<Connection>> {
+    pub(crate) fn admit_if_free(self: &Rc<Self>, owner: ConnectionOwner) -> Option<Rc<HttpConnection>> {
         (self.open.get() < self.places.get().all).then(|| self.open(owner))
     }
 
-    fn open(self: &Rc<Self>, owner: Owner) -> Rc<Connection> {
+    fn open(self: &Rc<Self>, owner: ConnectionOwner) -> Rc<HttpConnection> {
         self.open.set(self.open.get() + 1);
         *self.owners.borrow_mut().entry(owner).or_default() += 1;
-        let connection = Connection {
+        let connection = HttpConnection {
             all: Rc::clone(self),
             owner,
             evicted: Rc::default(),
@@ -179,21 +179,21 @@ impl Connections {
         Rc::new(connection)
     }
 
-    fn make_room(&self, owner: Owner) -> Result<(), Full> {
+    fn make_room(&self, owner: ConnectionOwner) -> Result<(), Full> {
         let places = self.places.get();
         if owner.is_limited() && self.open_of(owner) >= places.of_one {
             return self.evict(|other| other == owner).then_some(()).ok_or(Full::One(owner));
         }
-        let is_root = owner == Owner::ROOT;
+        let is_root = owner == ConnectionOwner::ROOT;
         let most = if is_root { places.all } else { places.but_roots() };
         // Connections of root are closed for root only.
-        let room = self.open.get() < most || self.evict(|other| is_root || other != Owner::ROOT);
+        let room = self.open.get() < most || self.evict(|other| is_root || other != ConnectionOwner::ROOT);
         room.then_some(()).ok_or(Full::All)
     }
 
     /// Tells a connection to close; returns whether there was one to close. It closes when its task runs next; until
     /// then there is one connection more than the limit.
-    fn evict(&self, whose: impl Fn(Owner) -> bool) -> bool {
+    fn evict(&self, whose: impl Fn(ConnectionOwner) -> bool) -> bool {
         let mut yielding = self.yielding.borrow_mut();
         let owners = self.owners.borrow();
         // In the same group, the owner with the most connections loses one, so that many connections do not drive out
@@ -212,7 +212,7 @@ impl Connections {
         true
     }
 
-    fn open_of(&self, owner: Owner) -> usize {
+    fn open_of(&self, owner: ConnectionOwner) -> usize {
         self.owners.borrow().get(&owner).copied().unwrap_or_default()
     }
 
@@ -224,7 +224,7 @@ impl Connections {
 
     /// Returns how many connections each owner has open.
     #[must_use]
-    pub fn by_owner(&self) -> Vec<(Owner, usize)> {
+    pub fn by_owner(&self) -> Vec<(ConnectionOwner, usize)> {
         self.owners
             .borrow()
             .iter()
@@ -246,7 +246,7 @@ impl Connections {
 
     /// Sets a callback for the times when [`Self::problem`] begins or ends.
     pub fn on_change(&self, changed: impl Fn() + 'static) {
-        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+        let _ = self.changed.set(ConnectionNotice(Box::new(changed))); // the first one stays
     }
 
     /// Returns the problem that the status shows from when a limit is reached until a quarter of the places is free
@@ -261,7 +261,7 @@ impl Connections {
                 .map(|(owner, open)| (*owner, *open));
             let places = self.places.get();
             let one = match most {
-                Some((Owner::Address(_), _)) => "address",
+                Some((ConnectionOwner::Address(_), _)) => "address",
                 _ => "user",
             };
             format!(
@@ -288,12 +288,12 @@ impl Connections {
         let owners = self.owners.borrow();
         let users = owners
             .iter()
-            .filter(|(owner, _)| matches!(owner, Owner::User(_)) && owner.is_limited());
+            .filter(|(owner, _)| matches!(owner, ConnectionOwner::User(_)) && owner.is_limited());
         let of_one = users.map(|(_, open)| *open).max();
         let scarce = of_one >= Some(limit(places.of_one)) || self.open.get() >= limit(places.but_roots());
         drop(owners);
         if self.scarce.replace(scarce) != scarce
-            && let Some(Changed(changed)) = self.changed.get()
+            && let Some(ConnectionNotice(changed)) = self.changed.get()
         {
             changed();
         }
@@ -302,9 +302,9 @@ impl Connections {
 
 /// One open connection; dropping it frees its place.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     all: Rc<Connections>,
-    owner: Owner,
+    owner: ConnectionOwner,
     evicted: Rc<Notify>,
     /// Number of requests that are being answered; HTTP/2 has more than one.
     answers: Cell<usize>,
@@ -316,7 +316,7 @@ pub(crate) struct Connection {
     rests_since: Cell<Instant>,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Resolves when the connection has to close.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
@@ -373,7 +373,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         self.wake();
         self.all.open.set(self.all.open.get() - 1);
@@ -392,7 +392,7 @@ impl Drop for Connection {
 /// A request being answered.
 #[derive(Debug)]
 pub(crate) struct Busy {
-    connection: Rc<Connection>,
+    connection: Rc<HttpConnection>,
     follows: Cell<bool>,
 }
 

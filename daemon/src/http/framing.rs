@@ -12,7 +12,7 @@ const LINE_MAX: usize = 128;
 
 /// The fault of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum WrongFraming {
     /// A line ends without a carriage return.
     LineEnd,
     /// The header `Host` is missing.
@@ -29,7 +29,7 @@ pub(super) enum Wrong {
     OtherHost,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongFraming {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
@@ -50,22 +50,22 @@ impl fmt::Display for Wrong {
 /// Follows the messages of a connection.
 #[derive(Debug)]
 pub(super) struct Framing {
-    at: At,
+    at: FramingState,
     line: [u8; LINE_MAX],
     /// Number of bytes of the line so far, including those that were not kept.
     length: usize,
     /// The last of these bytes, in case the line feed comes alone in the next read.
     last: u8,
-    head: Head,
+    head: MessageHead,
     /// Number of heads that have ended.
     heads: u64,
     /// The first faulty message, counted from 1.
-    wrong: Option<(u64, Wrong)>,
+    wrong: Option<(u64, WrongFraming)>,
 }
 
 /// The headers seen in a head.
 #[derive(Debug, Default)]
-struct Head {
+struct MessageHead {
     hosts: u32,
     content_length: Option<u64>,
     is_chunked: bool,
@@ -75,7 +75,7 @@ struct Head {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum FramingState {
     /// Before the first line; empty lines are skipped.
     Start,
     Head,
@@ -93,29 +93,29 @@ enum At {
 impl Framing {
     pub(super) fn new() -> Self {
         Self {
-            at: At::Start,
+            at: FramingState::Start,
             line: [0; LINE_MAX],
             length: 0,
             last: 0,
-            head: Head::default(),
+            head: MessageHead::default(),
             heads: 0,
             wrong: None,
         }
     }
 
     /// Returns the fault of the message with this number, counted from 1: its own, or that of one before it.
-    pub(super) fn wrong_with(&self, number: u64) -> Option<Wrong> {
+    pub(super) fn wrong_with(&self, number: u64) -> Option<WrongFraming> {
         self.wrong.filter(|(at, _)| *at <= number).map(|(_, wrong)| wrong)
     }
 
     /// Returns whether a head has begun and not ended.
     pub(super) fn is_in_head(&self) -> bool {
-        self.at == At::Head || (self.at == At::Start && self.length > 0)
+        self.at == FramingState::Head || (self.at == FramingState::Start && self.length > 0)
     }
 
     /// Follows no further bytes: they are not HTTP/1.1.
     pub(super) fn stop(&mut self) {
-        self.at = At::Over;
+        self.at = FramingState::Over;
     }
 
     /// Returns how many heads have ended.
@@ -127,19 +127,19 @@ impl Framing {
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.at {
-                At::Over => return,
-                At::Body(left) | At::Chunk(left) => {
+                FramingState::Over => return,
+                FramingState::Body(left) | FramingState::Chunk(left) => {
                     let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     bytes = bytes.get(count..).unwrap_or_default();
                     let left = left - count as u64;
                     self.at = match (self.at, left) {
-                        (At::Chunk(_), 0) => At::ChunkSize,
-                        (At::Chunk(_), left) => At::Chunk(left),
-                        (_, 0) => At::Start,
-                        (_, left) => At::Body(left),
+                        (FramingState::Chunk(_), 0) => FramingState::ChunkSize,
+                        (FramingState::Chunk(_), left) => FramingState::Chunk(left),
+                        (_, 0) => FramingState::Start,
+                        (_, left) => FramingState::Body(left),
                     };
                 }
-                At::Start | At::Head | At::ChunkSize | At::Trailers => {
+                FramingState::Start | FramingState::Head | FramingState::ChunkSize | FramingState::Trailers => {
                     let end = bytes.iter().position(|byte| *byte == b'\n');
                     let (piece, rest) = match end {
                         Some(end) => bytes.split_at(end + 1),
@@ -172,34 +172,34 @@ impl Framing {
     /// Processes the end of a line; `before` is the byte before its line feed.
     fn line_ended(&mut self, before: u8) {
         if before != b'\r' {
-            return self.refuse(Wrong::LineEnd);
+            return self.refuse(WrongFraming::LineEnd);
         }
         let line: &[u8] = self.line.get(..self.length.min(LINE_MAX)).unwrap_or_default();
         let line = line.strip_suffix(b"\r\n").unwrap_or(line);
         match self.at {
-            At::Start if line.is_empty() => {}
-            At::Start => {
-                self.head = Head::default();
-                self.at = At::Head;
+            FramingState::Start if line.is_empty() => {}
+            FramingState::Start => {
+                self.head = MessageHead::default();
+                self.at = FramingState::Head;
             }
-            At::Head if line.is_empty() => self.head_ended(),
-            At::Head => self.header(self.length <= LINE_MAX),
-            At::ChunkSize => {
+            FramingState::Head if line.is_empty() => self.head_ended(),
+            FramingState::Head => self.header(self.length <= LINE_MAX),
+            FramingState::ChunkSize => {
                 let digits: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_hexdigit).collect();
                 if digits.len() == LINE_MAX {
-                    return self.refuse(Wrong::Digits); // hyper accepts any number of zeros
+                    return self.refuse(WrongFraming::Digits); // hyper accepts any number of zeros
                 }
                 let size = str::from_utf8(&digits)
                     .ok()
                     .and_then(|digits| u64::from_str_radix(digits, 16).ok());
                 self.at = match size {
-                    Some(0) => At::Trailers,
-                    Some(size) => At::Chunk(size.saturating_add(2)),
-                    None => At::Over,
+                    Some(0) => FramingState::Trailers,
+                    Some(size) => FramingState::Chunk(size.saturating_add(2)),
+                    None => FramingState::Over,
                 };
             }
-            At::Trailers if line.is_empty() => self.at = At::Start,
-            At::Trailers | At::Body(_) | At::Chunk(_) | At::Over => {}
+            FramingState::Trailers if line.is_empty() => self.at = FramingState::Start,
+            FramingState::Trailers | FramingState::Body(_) | FramingState::Chunk(_) | FramingState::Over => {}
         }
     }
 
@@ -219,7 +219,7 @@ impl Framing {
         } else if name.eq_ignore_ascii_case(b"content-length") {
             self.head.lengths += 1;
             if !is_all {
-                return self.refuse(Wrong::Digits); // hyper accepts any number of spaces and zeros
+                return self.refuse(WrongFraming::Digits); // hyper accepts any number of spaces and zeros
             }
             let text = str::from_utf8(value).ok();
             self.head.content_length = text.and_then(|text| text.trim().parse().ok());
@@ -228,34 +228,38 @@ impl Framing {
 
     fn head_ended(&mut self) {
         if self.head.hosts > 1 {
-            return self.refuse(Wrong::Hosts);
+            return self.refuse(WrongFraming::Hosts);
         }
         if self.head.lengths > 1 {
-            return self.refuse(Wrong::TwoLengths);
+            return self.refuse(WrongFraming::TwoLengths);
         }
         if self.head.is_strange {
-            return self.refuse(Wrong::Coding);
+            return self.refuse(WrongFraming::Coding);
         }
         if self.head.lengths == 1 && !self.head.is_chunked && self.head.content_length.is_none() {
             return self.stop(); // hyper refuses a length that is no number
         }
         self.heads += 1;
         self.at = match self.head.content_length {
-            _ if self.head.is_chunked => At::ChunkSize,
-            Some(length) if length > 0 => At::Body(length),
-            _ => At::Start,
+            _ if self.head.is_chunked => FramingState::ChunkSize,
+            Some(length) if length > 0 => FramingState::Body(length),
+            _ => FramingState::Start,
         };
     }
 
     /// Marks the present message as faulty; the bytes after it cannot be trusted.
-    fn refuse(&mut self, wrong: Wrong) {
+    fn refuse(&mut self, wrong: WrongFraming) {
         // The line of a chunk belongs to the message whose head has ended.
         let number = match self.at {
-            At::ChunkSize | At::Trailers => self.heads,
-            At::Start | At::Head | At::Body(_) | At::Chunk(_) | At::Over => self.heads + 1,
+            FramingState::ChunkSize | FramingState::Trailers => self.heads,
+            FramingState::Start
+            | FramingState::Head
+            | FramingState::Body(_)
+            | FramingState::Chunk(_)
+            | FramingState::Over => self.heads + 1,
         };
         self.wrong = Some((number, wrong));
-        self.at = At::Over;
+        self.at = FramingState::Over;
     }
 }
 

@@ -3,9 +3,9 @@
 //! hyper bounds the rest: a client that opens and resets streams faster than they are accepted is cut off
 //! (`max_pending_accept_reset_streams`).
 
+use super::connection_io::{ConnectionSocket, Io};
 use super::limits::READ_MAX;
-use super::line::{Io, Line};
-use super::server::{Life, Phase, Service, reached, time_is_up};
+use super::server::{HttpService, Life, RequestPhase, reached, time_is_up};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -48,7 +48,11 @@ impl Drop for EndStreams {
 }
 
 /// Serves one connection until it ends.
-pub(super) async fn serve<S: Service>(line: Rc<Line>, life: Rc<Life<S>>, mut phase: watch::Receiver<Phase>) {
+pub(super) async fn serve<S: HttpService>(
+    line: Rc<ConnectionSocket>,
+    life: Rc<Life<S>>,
+    mut phase: watch::Receiver<RequestPhase>,
+) {
     line.is_opaque();
     line.answers_whole(true);
     let streams = Streams::default();
@@ -83,14 +87,14 @@ pub(super) async fn serve<S: Service>(line: Rc<Line>, life: Rc<Life<S>>, mut pha
             return;
         }
         // Only reads the value.
-        () = reached(&mut phase, Phase::Stopping) => {
+        () = reached(&mut phase, RequestPhase::Stopping) => {
             // Requests that come from now on are refused in a way that lets the client send them again.
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 biased;
                 ended = connection.as_mut() => ended,
                 // Only reads the value.
-                () = reached(&mut phase, Phase::Refusing) => {
+                () = reached(&mut phase, RequestPhase::Refusing) => {
                     life.ending.refuse();
                     connection.await
                 }

@@ -1,10 +1,10 @@
-//! Limits for the callers of every server; [`Limits`] are those that each server chooses.
+//! Limits for the callers of every server; [`HttpLimits`] are those that each server chooses.
 
 use std::time::Duration;
 
 /// The limits of one server. A connection keeps those that held when it was accepted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct HttpLimits {
     /// Longest head of a request, bytes.
     pub(crate) head_bytes: usize,
     /// Most headers of a request.

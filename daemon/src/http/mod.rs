@@ -23,12 +23,12 @@
 //!   places
 //! - `headers`: headers that pass between a caller and a function
 //! - `http2`: one connection of HTTP/2
-//! - `kept`: an answer that stays on the disk until its caller reads it
+//! - `spooled_body`: an answer that stays on the disk until its caller reads it
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
-//! - `line`: the bytes of one connection
+//! - `connection_io`: the bytes of one connection
 //! - `listen`: the sockets that a server listens on
 //! - `paced`: a caller's body on its way to a program: it must come at a pace
-//! - `passing`: an answer that a function gives itself, on its way to the caller
+//! - `streaming_body`: an answer that a function gives itself, on its way to the caller
 //! - `query`: the parameters of a request, and the forms of their values
 //! - `request`: a request
 //! - `response`: answers
@@ -37,19 +37,19 @@
 //! - `tunnel`: a connection that speaks another protocol from its first answer on
 
 pub(crate) mod body;
+mod connection_io;
 pub mod connections;
 mod framing;
 pub(crate) mod headers;
 mod http2;
-mod kept;
 pub mod limits;
-mod line;
 pub mod listen;
 pub mod paced;
-pub mod passing;
 pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
+mod spooled_body;
 pub(crate) mod stream;
+pub mod streaming_body;
 pub mod tunnel;

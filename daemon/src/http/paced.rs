@@ -18,12 +18,12 @@ pub struct Paced<B = Incoming> {
     bytes: u64,
     /// How long fnd has waited for them.
     waited: Duration,
-    waiting: Option<Waiting>,
+    waiting: Option<WriteWait>,
 }
 
 /// The present wait for the caller.
 #[derive(Debug)]
-struct Waiting {
+struct WriteWait {
     since: Instant,
     ends: Pin<Box<Sleep>>,
 }
@@ -56,7 +56,7 @@ impl<B> Paced<B> {
             return Poll::Pending;
         };
         let left = pace.time(self.bytes).saturating_sub(self.waited).min(BODY_GAP);
-        let waiting = self.waiting.get_or_insert_with(|| Waiting {
+        let waiting = self.waiting.get_or_insert_with(|| WriteWait {
             since: Instant::now(),
             ends: Box::pin(sleep(left)),
         });

@@ -3,7 +3,7 @@
 use super::limits::{BODY_GAP, DISCARD_MAX, Pace};
 use super::query::Query;
 use super::response::{Refusal, no_room, refuse, refuse_for_now};
-use crate::buffers::{Buffers, Gathering, Share};
+use crate::buffers::{AddressShare, Buffers, Gathering};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_wire::units::print_size;
@@ -41,14 +41,14 @@ impl Unread {
     }
 }
 
-pub(crate) struct Request {
+pub(crate) struct IncomingRequest {
     pub(crate) parts: hyper::http::request::Parts,
     pub(crate) body: Rc<Unread>,
     /// How long the body may take.
     pub(crate) pace: Pace,
 }
 
-impl Request {
+impl IncomingRequest {
     /// Returns the parameters, which must all be in `known`.
     ///
     /// # Errors
@@ -117,8 +117,8 @@ impl Request {
         buffers: &Arc<Buffers>,
         (limit, limit_name): (u64, &str),
         from: Option<IpAddr>,
-    ) -> Result<(Data, Share), Refusal> {
-        let mut share = Share::new(buffers, from, limit);
+    ) -> Result<(Data, AddressShare), Refusal> {
+        let mut share = AddressShare::new(buffers, from, limit);
         let body = self.read(buffers, (limit, limit_name), Some(&mut share)).await?;
         Ok((body, share))
     }
@@ -127,7 +127,7 @@ impl Request {
         &self,
         buffers: &Arc<Buffers>,
         (limit, limit_name): (u64, &str),
-        mut share: Option<&mut Share>,
+        mut share: Option<&mut AddressShare>,
     ) -> Result<Data, Refusal> {
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(buffers);

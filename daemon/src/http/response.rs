@@ -21,11 +21,11 @@ const ITEMS_HERE: usize = 100;
 pub(crate) type Answered = Response<Body>;
 
 /// A refusal to send; boxed, so that results stay small.
-pub(crate) type Refusal = Box<Refused>;
+pub(crate) type Refusal = Box<RefusedResponse>;
 
 /// A problem and the headers that belong to it.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedResponse {
     pub(crate) problem: Problem,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Refused {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Box::new(Refused {
+        Box::new(RefusedResponse {
             problem,
             retry_after: None,
             allow: None,
@@ -158,7 +158,7 @@ pub(crate) fn result(result: Option<&RunResult>) -> Answered {
 }
 
 /// Returns a refusal as `application/problem+json` (RFC 9457).
-pub(crate) fn problem(refused: &Refused) -> Answered {
+pub(crate) fn problem(refused: &RefusedResponse) -> Answered {
     // A problem consists of plain text and numbers, so this cannot fail; if it did, the status would still be correct.
     let bytes = serde_json::to_vec(&refused.problem).unwrap_or_default();
     let mut response = whole("application/problem+json", bytes);
@@ -177,7 +177,7 @@ pub(crate) fn problem(refused: &Refused) -> Answered {
 }
 
 /// Returns a refusal as the only bytes of a connection, before any request was read.
-pub(super) fn last(refused: &Refused) -> Vec<u8> {
+pub(super) fn last(refused: &RefusedResponse) -> Vec<u8> {
     let body = serde_json::to_string(&refused.problem).unwrap_or_default(); // cannot fail, see `problem`
     let status = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let again = refused.retry_after.unwrap_or(AGAIN.as_secs());

@@ -7,13 +7,13 @@
 //!                └─▶ refused: 503 if it can be written at once, closed
 //! ```
 
-use super::connections::Connection;
-use super::framing::Wrong;
+use super::connection_io::{ConnectionSocket, Io};
+use super::connections::HttpConnection;
+use super::framing::WrongFraming;
 use super::http2;
-use super::limits::{LAST_WORDS, Limits, READ_MAX};
-use super::line::{Io, Line};
+use super::limits::{HttpLimits, LAST_WORDS, READ_MAX};
 use super::listen::Listeners;
-use super::listen::socket::Accepted;
+use super::listen::socket::AcceptedConnection;
 use super::response::{self, Answered, Refusal, problem, refuse};
 use fnd_core::api::problem::Code;
 use hyper::body::Incoming;
@@ -31,18 +31,18 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The service behind a server: it decides who may connect, and answers requests.
-pub(crate) trait Service: 'static {
+pub(crate) trait HttpService: 'static {
     /// The known facts about the client of a connection.
     type Caller: 'static;
 
     /// Returns the limits of a new connection.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> HttpLimits;
 
     /// Returns the caller of a new connection and its place.
     ///
     /// # Errors
     /// The connection is refused: it is closed, after the refusal has been sent if that is possible at once.
-    fn admit(&self, accepted: &Accepted) -> Result<(Self::Caller, Rc<Connection>), Option<Refusal>>;
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Self::Caller, Rc<HttpConnection>), Option<Refusal>>;
 
     /// Returns the answer to a request. The future is dropped if the caller leaves.
     async fn answer(&self, caller: &Self::Caller, request: Request<Incoming>) -> Answered;
@@ -53,9 +53,9 @@ pub(crate) trait Service: 'static {
 
 /// Stops a server, on request or when this is dropped.
 #[derive(Debug)]
-pub struct Stop(watch::Sender<bool>);
+pub struct ServerStop(watch::Sender<bool>);
 
-impl Stop {
+impl ServerStop {
     /// Stops the server: it accepts no new connections, and requests that are being answered have a limited time left.
     pub fn now(&self) {
         self.0.send_replace(true);
@@ -69,7 +69,7 @@ const ACCEPTED_PER_TURN: u32 = 16;
 
 /// What a server does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(super) enum RequestPhase {
     Serving,
     /// Each answer is the last one of its connection.
     Stopping,
@@ -80,14 +80,18 @@ pub(super) enum Phase {
 /// Returns a future that serves until it is stopped, and the handle that stops it. The future must run where tasks can
 /// be [spawned locally](tokio::task::spawn_local); if it is dropped, so are its connections. `name` is the name of the
 /// server, for the journal.
-pub(crate) fn serve<S: Service>(name: String, listeners: Listeners, service: S) -> (impl Future<Output = ()>, Stop) {
+pub(crate) fn serve<S: HttpService>(
+    name: String,
+    listeners: Listeners,
+    service: S,
+) -> (impl Future<Output = ()>, ServerStop) {
     let (sender, stop) = watch::channel(false);
-    (accept(name, listeners, Rc::new(service), stop), Stop(sender))
+    (accept(name, listeners, Rc::new(service), stop), ServerStop(sender))
 }
 
-async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, mut stop: watch::Receiver<bool>) {
+async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<S>, mut stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
-    let (phase, _) = watch::channel(Phase::Serving);
+    let (phase, _) = watch::channel(RequestPhase::Serving);
     let mut in_turn = 0;
     loop {
         if in_turn == ACCEPTED_PER_TURN {
@@ -102,7 +106,7 @@ async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, 
                     match service.admit(&accepted) {
                         Ok((caller, place)) => {
                             let limits = service.limits();
-                            let life = Life { service: Rc::clone(&service), caller, place, limits, ending: Ending::default() };
+                            let life = Life { service: Rc::clone(&service), caller, place, limits, ending: ServerEnding::default() };
                             tasks.spawn_local(connection(accepted, life, phase.subscribe()));
                         }
                         Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
@@ -125,8 +129,8 @@ async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, 
     }
     listeners.close();
     for (next, time) in [
-        (Phase::Stopping, service.limits().stop_time),
-        (Phase::Refusing, LAST_WORDS),
+        (RequestPhase::Stopping, service.limits().stop_time),
+        (RequestPhase::Refusing, LAST_WORDS),
     ] {
         phase.send_replace(next);
         let answered = async { while tasks.join_next().await.is_some() {} };
@@ -138,24 +142,24 @@ async fn accept<S: Service>(name: String, listeners: Listeners, service: Rc<S>, 
 }
 
 /// Waits until the server is in a phase, or gone.
-pub(super) async fn reached(phase: &mut watch::Receiver<Phase>, awaited: Phase) {
+pub(super) async fn reached(phase: &mut watch::Receiver<RequestPhase>, awaited: RequestPhase) {
     // The return value borrows the channel's value: if it were kept while a connection ends, it would block the next
     // change.
     drop(phase.wait_for(|phase| *phase >= awaited).await);
 }
 
 /// A connection, its caller and its place.
-pub(super) struct Life<S: Service> {
+pub(super) struct Life<S: HttpService> {
     pub(super) service: Rc<S>,
     pub(super) caller: S::Caller,
-    pub(super) place: Rc<Connection>,
-    pub(super) limits: Limits,
-    pub(super) ending: Ending,
+    pub(super) place: Rc<HttpConnection>,
+    pub(super) limits: HttpLimits,
+    pub(super) ending: ServerEnding,
 }
 
 /// How far the server's stop is, for the requests of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct ServerEnding {
     /// Whether the next answer is the last one.
     is_last: Cell<bool>,
     /// Whether requests without an answer are refused.
@@ -163,7 +167,7 @@ pub(super) struct Ending {
     changed: Notify,
 }
 
-impl Ending {
+impl ServerEnding {
     pub(super) fn refuse(&self) {
         self.refuses.set(true);
         self.changed.notify_waiters();
@@ -176,8 +180,12 @@ impl Ending {
     }
 }
 
-impl<S: Service> Life<S> {
-    pub(super) async fn answer(&self, line: &Line, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
+impl<S: HttpService> Life<S> {
+    pub(super) async fn answer(
+        &self,
+        line: &ConnectionSocket,
+        mut request: Request<Incoming>,
+    ) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);
         line.answers_by_closing(request.version() == Version::HTTP_10);
@@ -213,7 +221,11 @@ impl<S: Service> Life<S> {
 }
 
 /// Serves one connection until it ends.
-async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: watch::Receiver<Phase>) {
+async fn connection<S: HttpService>(
+    accepted: AcceptedConnection,
+    life: Life<S>,
+    mut phase: watch::Receiver<RequestPhase>,
+) {
     let limits = life.limits;
     // Boxed, so that plain connections do not pay for the size of handshakes and of HTTP/2.
     let socket = if accepted.tls.is_some() {
@@ -227,20 +239,20 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
                 Ok(Err(_)) | Err(_) => return,
             },
             // Only reads the value.
-            () = reached(&mut phase, Phase::Stopping) => return,
+            () = reached(&mut phase, RequestPhase::Stopping) => return,
         }
     } else {
         accepted.socket
     };
     let is_http2 = socket.is_http2();
-    let line = Line::new(socket, limits.head_time);
+    let line = ConnectionSocket::new(socket, limits.head_time);
     let life = Rc::new(life);
     if is_http2 {
         return Box::pin(http2::serve(line, life, phase)).await;
     }
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // `Line` times heads, and `time_is_up` idle connections: hyper would set a timer for each request.
+        // `ConnectionSocket` times heads, and `time_is_up` idle connections: hyper would set a timer for each request.
         .header_read_timeout(None)
         .max_headers(limits.headers)
         .max_header_size(limits.head_bytes)
@@ -270,7 +282,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
             return;
         }
         // Only reads the value.
-        () = reached(&mut phase, Phase::Stopping) => {
+        () = reached(&mut phase, RequestPhase::Stopping) => {
             life.ending.is_last.set(true);
             tokio::select! {
                 biased;
@@ -282,7 +294,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
                         biased;
                         ended = &mut connection => ended,
                         // Only reads the value.
-                        () = reached(&mut phase, Phase::Refusing) => {
+                        () = reached(&mut phase, RequestPhase::Refusing) => {
                             life.ending.refuse();
                             (&mut connection).await
                         }
@@ -302,7 +314,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
             () = life.place.evicted() => {}
             () = Box::pin(tunnel.run(Io(line), read)) => {}
             // Only reads the value.
-            () = reached(&mut phase, Phase::Refusing) => {}
+            () = reached(&mut phase, RequestPhase::Refusing) => {}
         }
     }
 }
@@ -311,7 +323,7 @@ async fn connection<S: Service>(accepted: Accepted, life: Life<S>, mut phase: wa
 /// request has had its time.
 ///
 /// One timer serves the whole connection: when it ends, it is set to the time that is up next by then.
-pub(super) async fn time_is_up(line: &Line, place: &Connection, limits: &Limits) {
+pub(super) async fn time_is_up(line: &ConnectionSocket, place: &HttpConnection, limits: &HttpLimits) {
     let opened = Instant::now();
     let mut next = opened + limits.silence;
     let mut written = opened;
@@ -349,13 +361,13 @@ fn name_host(request: &mut Request<Incoming>) {
 }
 
 /// Returns the fault of a request that does not name its host, or names two.
-fn wrong_host(request: &Request<Incoming>) -> Option<Wrong> {
+fn wrong_host(request: &Request<Incoming>) -> Option<WrongFraming> {
     let Some(host) = request.headers().get(HOST) else {
         // HTTP/1.0 has no such header, and HTTP/2 its own place for the host.
-        return (request.version() == Version::HTTP_11).then_some(Wrong::NoHost);
+        return (request.version() == Version::HTTP_11).then_some(WrongFraming::NoHost);
     };
     let target = request.uri().authority()?.as_str().as_bytes();
-    (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(Wrong::OtherHost)
+    (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(WrongFraming::OtherHost)
 }
 
 /// Returns the answer to a request that is not answered because the server stops.
@@ -364,7 +376,7 @@ fn stopping() -> Answered {
 }
 
 /// Returns the answer to a request whose host, beginning or end is ambiguous; the connection ends with this answer.
-fn malformed(wrong: Wrong) -> Answered {
+fn malformed(wrong: WrongFraming) -> Answered {
     let mut answer = problem(&refuse(Code::BadRequest, wrong.to_string()));
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(CONNECTION, close);

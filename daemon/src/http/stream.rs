@@ -61,7 +61,7 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
         Framing::Events => ("text/event-stream", Some(FOLLOW_GAP)),
     };
     let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
-    let stream = Stream {
+    let stream = LineStream {
         lines,
         framing,
         gap,
@@ -104,7 +104,7 @@ impl Chunks for File {
 }
 
 #[derive(Debug)]
-struct Stream<T> {
+struct LineStream<T> {
     lines: mpsc::Receiver<T>,
     framing: Framing,
     gap: Option<Interval>,
@@ -113,7 +113,7 @@ struct Stream<T> {
     over: bool,
 }
 
-impl<T: Piece> Chunks for Stream<T> {
+impl<T: Piece> Chunks for LineStream<T> {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         if self.over {
             return Poll::Ready(None);
@@ -150,7 +150,7 @@ impl<T: Piece> Chunks for Stream<T> {
     }
 }
 
-impl<T: Piece> Stream<T> {
+impl<T: Piece> LineStream<T> {
     /// Returns the bytes of some lines; for no lines the bytes of the end.
     fn frame(&mut self, ready: &[T]) -> Vec<u8> {
         let mut chunk = Vec::new();

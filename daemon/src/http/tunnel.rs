@@ -1,7 +1,7 @@
 //! A connection that speaks another protocol from its first answer on (`101 Switching Protocols`), for example
 //! WebSocket: its bytes pass between the caller and the program until one of them ends.
 
-use super::line::Io;
+use super::connection_io::Io;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -27,13 +27,13 @@ pub enum Side {
 pub struct Tunnel {
     program: Upgraded,
     end: oneshot::Sender<Side>,
-    passed: Rc<Passed>,
+    passed: Rc<TunnelCount>,
     kept: Option<Box<dyn Any>>,
 }
 
 /// How many bytes have passed after the head of the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Passed {
+pub(crate) struct TunnelCount {
     pub(crate) to_caller: Cell<u64>,
     pub(crate) from_caller: Cell<u64>,
 }
@@ -54,7 +54,7 @@ impl Tunnel {
     }
 
     /// Keeps a value that is made with the counts of bytes until the connection ends.
-    pub(crate) fn keep<T: 'static>(&mut self, value: impl FnOnce(Rc<Passed>) -> T) {
+    pub(crate) fn keep<T: 'static>(&mut self, value: impl FnOnce(Rc<TunnelCount>) -> T) {
         self.kept = Some(Box::new(value(Rc::clone(&self.passed))));
     }
 
@@ -68,8 +68,8 @@ impl Tunnel {
         } = self;
         let (from_program, mut to_program) = split(TokioIo::new(program));
         let (from_caller, mut to_caller) = split(caller);
-        let mut from_program = Counted(from_program, &passed.to_caller);
-        let mut from_caller = Counted(from_caller, &passed.from_caller);
+        let mut from_program = CountedReader(from_program, &passed.to_caller);
+        let mut from_caller = CountedReader(from_caller, &passed.from_caller);
         let to = async {
             to_program.write_all(&read).await?;
             add(&passed.from_caller, read.len());
@@ -92,9 +92,9 @@ impl Tunnel {
 }
 
 /// A reader that counts its bytes.
-struct Counted<'a, R>(R, &'a Cell<u64>);
+struct CountedReader<'a, R>(R, &'a Cell<u64>);
 
-impl<R: AsyncRead + Unpin> AsyncRead for Counted<'_, R> {
+impl<R: AsyncRead + Unpin> AsyncRead for CountedReader<'_, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.0).poll_read(cx, buffer);

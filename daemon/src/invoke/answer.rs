@@ -4,11 +4,11 @@ use super::refusal::{no_function, rejected};
 use crate::control::backend::{Answering, PassedOn};
 use crate::http::body::Body;
 use crate::http::headers;
-use crate::http::passing::Headed;
 use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal};
+use crate::http::streaming_body::Headed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
-use fnd_core::outcome::{Class, Reason, State};
+use fnd_core::outcome::{Class, Reason, RunState};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -55,7 +55,7 @@ pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
 pub(crate) struct Ended<'a> {
     id: InvocationId,
     function: &'a FunctionName,
-    state: State,
+    state: RunState,
     reason: Option<Reason>,
     message: &'a str,
 }
@@ -96,8 +96,8 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
             .as_deref()
             .is_some_and(|chosen| chosen.status >= Some(500))
     };
-    let failed = ended.state == State::Failed && ended.reason == Some(Reason::Error);
-    if ended.state == State::Succeeded || (failed && result.is_some_and(worded)) {
+    let failed = ended.state == RunState::Failed && ended.reason == Some(Reason::Error);
+    if ended.state == RunState::Succeeded || (failed && result.is_some_and(worded)) {
         let mut answer = response::result(result);
         if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
             let kept = result.and_then(|result| result.kept.as_deref());
@@ -158,9 +158,9 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     headers::take_out(&mut parts.headers, has_body);
     // The state that the invocation will have if the body is complete.
     let state = if parts.status.is_server_error() {
-        State::Failed
+        RunState::Failed
     } else {
-        State::Succeeded
+        RunState::Succeeded
     };
     parts.headers.insert(INVOCATION, header(&id.to_string()));
     parts.headers.insert(STATE, header(state.as_str()));

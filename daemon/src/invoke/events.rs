@@ -3,13 +3,13 @@
 use super::refusal::rejected;
 use crate::buffers::Buffers;
 use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, NewEvent, NotPublished};
-use crate::http::request::{Request, short};
+use crate::http::request::{IncomingRequest, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
 use fnd_core::trace::Trace;
-use fnd_core::triggers::event::{self, CloudEvent, Content, Events};
+use fnd_core::triggers::event::{self, CloudEvent, EventContent, Events};
 use fnd_manifest::function::Manifest;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_size;
@@ -49,7 +49,7 @@ pub(crate) async fn accept(
     backend: &dyn EventBackend,
     buffers: &Arc<Buffers>,
     origin: EventOrigin,
-    (request, body): (&Request, Data),
+    (request, body): (&IncomingRequest, Data),
     (trace, emitter): (Option<Trace>, Option<Emitter>),
 ) -> Result<Answered, Refusal> {
     let headers = &request.parts.headers;
@@ -62,7 +62,7 @@ pub(crate) async fn accept(
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
-        event::read(&event::Request {
+        event::read(&event::EventRequest {
             headers: &headers,
             body: &bytes,
             id: &id,
@@ -106,10 +106,10 @@ fn new_event(event: CloudEvent, trace: Option<&Trace>, (body, held): (&Data, imp
     let CloudEvent { attributes, data } = event;
     let stated = attributes.datacontenttype.clone();
     let (data, content_type) = match data {
-        Content::None => (None, stated),
-        Content::Body => (Some(body.clone()), stated),
+        EventContent::None => (None, stated),
+        EventContent::Body => (Some(body.clone()), stated),
         // In an event's JSON, data without a media type is JSON.
-        Content::Part(data) => (Some(held(data)), stated.or_else(|| Some("application/json".to_owned()))),
+        EventContent::Part(data) => (Some(held(data)), stated.or_else(|| Some("application/json".to_owned()))),
     };
     // The extension for traces counts where no header names one.
     let of_extension = || Trace::of(|name| attributes.extensions.get(name).cloned());

@@ -1,6 +1,6 @@
 //! The refusals of requests to run: they were not accepted, or there is no such function.
 
-use crate::http::response::{AGAIN, Refusal, Refused};
+use crate::http::response::{AGAIN, Refusal, RefusedResponse};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::outcome::Skip;
@@ -26,7 +26,7 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
             (code, retry_after)
         }
     };
-    Box::new(Refused {
+    Box::new(RefusedResponse {
         problem: Problem::new(code, rejection.words(function)).of(function),
         retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
         allow: None,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// A command to store: one for each storing action of the supervisor, and the records of the catalog.
 #[derive(Debug, Clone)]
-pub enum Command {
+pub enum LedgerCommand {
     /// A new invocation; its load key is stored in the same transaction.
     Store(Box<Accepted>),
     /// The shares of events, all in this transaction. Events that were accepted at `since_ms` or later are remembered.
@@ -63,14 +63,14 @@ pub enum Command {
     },
     /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
     /// follow it. They are kept for a retry together. They contain no further `Together`.
-    Together(Vec<Command>),
+    Together(Vec<LedgerCommand>),
     /// A change that somebody has asked for and waits for: it is stored as a whole, or given up. Without parts it shows
     /// that all earlier commands are stored.
     Change {
         /// The number of the acknowledgement.
         number: u64,
         /// They contain no further `Change`.
-        parts: Vec<Command>,
+        parts: Vec<LedgerCommand>,
     },
     /// Somebody has asked for the end of this invocation: the next fnd ends it, if this one is killed before.
     Cancel(InvocationId),
@@ -98,7 +98,7 @@ pub(super) fn is_end_of_files(record: &InvocationRecord) -> bool {
 /// Roughly the memory of a mark of a file, with its path.
 const FILE_MARK: usize = size_of::<FileMark>() + 64;
 
-impl Command {
+impl LedgerCommand {
     /// Returns whether the command must be synced to disk at once: a caller waits for it, or may retry with its key
     /// after a crash.
     pub(super) fn is_waited_for(&self) -> bool {
@@ -239,7 +239,7 @@ pub enum Acknowledged {
         /// The contents that wait for it, each with its directory.
         contents: Vec<(Arc<str>, RunContent)>,
     },
-    /// [`Health`] has changed.
+    /// [`WriterHealth`] has changed.
     HealthChanged,
     /// The ends of these workers are on disk, or were given up and counted.
     Recorded(Vec<WorkerId>),
@@ -247,7 +247,7 @@ pub enum Acknowledged {
 
 /// The health of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Health {
+pub struct WriterHealth {
     /// Why the last write failed; absent if it did not fail.
     pub failing: Option<String>,
     /// Number of writes that failed.
@@ -294,16 +294,16 @@ const BATCH_MAX: usize = 1024;
 const GATHER: Duration = Duration::from_millis(50);
 
 /// The queue from all other threads to the writer's thread.
-pub(super) struct Queue {
-    inner: Mutex<Inner>,
+pub(super) struct CommandQueue {
+    inner: Mutex<InnerQueue>,
     arrived: Condvar,
     tried: Condvar,
 }
 
 #[derive(Default)]
-struct Inner {
+struct InnerQueue {
     /// The commands, each with its time of arrival.
-    waiting: VecDeque<(Instant, Command)>,
+    waiting: VecDeque<(Instant, LedgerCommand)>,
     bytes: usize,
     /// A caller waits for a command in the queue.
     urgent: bool,
@@ -316,10 +316,10 @@ struct Inner {
     /// Number of commands that were ever accepted, and that were ever tried.
     submitted: u64,
     tried: u64,
-    health: Health,
+    health: WriterHealth,
 }
 
-impl Inner {
+impl InnerQueue {
     /// Returns how long the oldest command has waited.
     fn age(&self) -> Duration {
         self.waiting.front().map_or(Duration::ZERO, |(came, _)| came.elapsed())
@@ -328,13 +328,13 @@ impl Inner {
 
 /// The commands of one transaction.
 pub(super) struct Batch {
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<LedgerCommand>,
     pub(super) retention: Option<Box<Retention>>,
     /// Whether this is the last batch: no more commands will come.
     pub(super) last: bool,
 }
 
-impl Queue {
+impl CommandQueue {
     pub(super) fn new() -> Self {
         Self {
             inner: Mutex::default(),
@@ -343,15 +343,15 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, InnerQueue> {
         // Each change below is complete before anything can panic, so a poisoned mutex is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepts a command. Returns the command if there is no room.
-    pub(super) fn push(&self, command: Command) -> Result<(), Command> {
+    pub(super) fn push(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
         let size = command.size();
-        let share = if matches!(command, Command::Store(_) | Command::Publish { .. }) {
+        let share = if matches!(command, LedgerCommand::Store(_) | LedgerCommand::Publish { .. }) {
             2
         } else {
             1
@@ -382,14 +382,14 @@ impl Queue {
     pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
         let mut inner = self.lock();
         if failing {
-            let idle = |inner: &mut Inner| !inner.stopped && !inner.urgent;
+            let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent;
             inner = self
                 .arrived
                 .wait_timeout_while(inner, pause, idle)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         } else {
-            let idle = |inner: &mut Inner| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
+            let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
             inner = self
                 .arrived
                 .wait_timeout_while(inner, pause, idle)
@@ -397,8 +397,9 @@ impl Queue {
                 .0;
             // Commands that arrived while the writer was forgetting have already gathered for that time.
             let left = GATHER.saturating_sub(inner.age());
-            let gathering =
-                |inner: &mut Inner| !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len());
+            let gathering = |inner: &mut InnerQueue| {
+                !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len())
+            };
             inner = self
                 .arrived
                 .wait_timeout_while(inner, left, gathering)
@@ -408,7 +409,7 @@ impl Queue {
         let count = inner.waiting.len().min(BATCH_MAX);
         inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
         let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
-        inner.bytes -= commands.iter().map(Command::size).sum::<usize>();
+        inner.bytes -= commands.iter().map(LedgerCommand::size).sum::<usize>();
         inner.urgent &= !inner.waiting.is_empty();
         Batch {
             commands,
@@ -437,7 +438,7 @@ impl Queue {
         }
         inner.urgent = true;
         self.arrived.notify_one();
-        let behind = |inner: &mut Inner| inner.tried < target;
+        let behind = |inner: &mut InnerQueue| inner.tried < target;
         drop(self.tried.wait_timeout_while(inner, limit, behind));
     }
 
@@ -504,7 +505,7 @@ impl Queue {
         self.lock().figures = figures;
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> WriterHealth {
         self.lock().health.clone()
     }
 

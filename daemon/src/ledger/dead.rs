@@ -1,7 +1,7 @@
 //! Queries for dead letters, and the copy of the whole ledger.
 
 use super::list::list;
-use super::query::{QueryError, Reader};
+use super::query::{LedgerReader, QueryError};
 use super::room::{self, Free, Pages};
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
@@ -25,7 +25,7 @@ pub struct DeadPage {
     pub next: Option<InvocationId>,
 }
 
-impl Reader {
+impl LedgerReader {
     /// Lists dead letters, newest first; [`InvocationFilter::dead`] counts as set.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Stores the shares of events in one transaction, and remembers the events.
 
-use super::query::{QueryError, Reader};
+use super::query::{LedgerReader, QueryError};
 use super::rows::int;
 use super::store::{StoreError, json, put_skipped, store};
 use fnd_core::supervisor::{Delivered, Shares};
@@ -52,7 +52,7 @@ pub(super) fn publish(
     Ok(())
 }
 
-impl Reader {
+impl LedgerReader {
     /// Returns what came of the events with these keys that were accepted at `since_ms` or later.
     ///
     /// # Errors

@@ -5,10 +5,10 @@
 //! should read no database that another user can write. It prints one JSON object with all findings. Its exit code does
 //! not depend on them.
 
-use super::in_flight::{self, Seen};
+use super::in_flight::{self, InFlightFigures};
 use super::{FILE, LockError, OpenError, Site, damage, lock_state, lost_commits, notices, restore, rows, schema};
 use crate::database::keep_log_on_close;
-use fnd_core::examined::{Examined, LedgerFinding, Severity};
+use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_manifest::settings::OnDamage;
 use rusqlite::Connection;
 use std::path::Path;
@@ -110,7 +110,7 @@ pub fn file(path: &Path, examined: &mut Examined) {
 }
 
 /// Checks the ledger of a site, and whether it has all that was recorded of its log.
-fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<Whole>, OpenError> {
+fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<WholeLedger>, OpenError> {
     // While fnd runs, it may begin its log anew between two reads of this program, but hardly each time.
     for tries in 1.. {
         match lost_commits(site.run, path)? {
@@ -122,7 +122,7 @@ fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<Whole>, OpenError>
     whole(path)
 }
 
-fn report(path: &Path, found: Result<Option<Whole>, OpenError>, examined: &mut Examined) {
+fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: &mut Examined) {
     match found {
         Ok(None) => {
             let what = format!("there is no `{}`: nothing has run yet", path.display());
@@ -164,7 +164,7 @@ fn report(path: &Path, found: Result<Option<Whole>, OpenError>, examined: &mut E
 }
 
 /// Contents of an undamaged database.
-struct Whole {
+struct WholeLedger {
     invocations: u64,
     loaded: u64,
     /// Ids of invocations that have not ended.
@@ -173,7 +173,7 @@ struct Whole {
 }
 
 /// Checks everything: trees, indexes against tables, and each row that a start reads. Returns nothing if there is no ledger.
-fn whole(path: &Path) -> Result<Option<Whole>, OpenError> {
+fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -190,7 +190,7 @@ fn whole(path: &Path) -> Result<Option<Whole>, OpenError> {
     }
     if !db.table_exists(None, "meta").map_err(failed)? {
         // Created by an fnd that died before its first transaction.
-        return Ok(Some(Whole {
+        return Ok(Some(WholeLedger {
             invocations: 0,
             loaded: 0,
             unfinished: Vec::new(),
@@ -219,7 +219,7 @@ fn whole(path: &Path) -> Result<Option<Whole>, OpenError> {
         let sql = format!("SELECT count(*) FROM {table}");
         db.query_row(&sql, [], |row| row.get(0)).map_err(failed)
     };
-    Ok(Some(Whole {
+    Ok(Some(WholeLedger {
         invocations: count("invocation")?,
         loaded: count("load")?,
         unfinished,
@@ -244,12 +244,12 @@ fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
             format!("there is no `{shown}`: nothing has begun since the machine did"),
         ),
         Err(error) => finding(Severity::Unknown, check, format!("`{shown}` cannot be read: {error}")),
-        Ok(Seen { filled, unreadable: 0 }) => finding(
+        Ok(InFlightFigures { filled, unreadable: 0 }) => finding(
             Severity::Ok,
             check,
             format!("`{shown}` names {filled} attempts whose end the ledger may not have; the next start reads them"),
         ),
-        Ok(Seen { filled, unreadable }) => finding(
+        Ok(InFlightFigures { filled, unreadable }) => finding(
             Severity::Error,
             check,
             format!(

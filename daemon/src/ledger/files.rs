@@ -1,11 +1,11 @@
 //! Stores which contents of watched files are handled, and reads them for the watchers.
 
-use super::query::{QueryError, Reader};
+use super::query::{LedgerReader, QueryError};
 use super::rows::{blob, int};
 use super::store::StoreError;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{File, Known, RunContent};
+use fnd_core::triggers::file::message::{KnownFile, RunContent, SeenFile};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -18,7 +18,7 @@ const PAGE: usize = 1000;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownFiles {
     /// The files, by inode. Their number of a directory is 0.
-    pub files: Vec<Known>,
+    pub files: Vec<KnownFile>,
     /// The invocations that files wait for, and whether they succeeded; absent while one has not ended.
     pub ends: Vec<(InvocationId, Option<bool>)>,
     /// Where the next page begins; absent after the last one.
@@ -125,7 +125,7 @@ pub(super) fn waiting(db: &Connection, id: InvocationId) -> rusqlite::Result<Vec
     statement.query_map([blob(id)], read)?.collect()
 }
 
-impl Reader {
+impl LedgerReader {
     /// Returns since when a function watches a directory, Unix milliseconds.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ fn known_files(
     let mut page = KnownFiles::default();
     let read = |row: &Row<'_>| {
         let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-        let file = File {
+        let file = SeenFile {
             directory: 0,
             inode: number(0)?,
             path: Bytes(row.get(1)?),
@@ -192,7 +192,7 @@ fn known_files(
         let after: Option<[u8; 16]> = row.get(7)?;
         let after = after.map(|id| InvocationId(u128::from_be_bytes(id)));
         let state: Option<String> = row.get(8)?;
-        Ok((Known { file, after }, state))
+        Ok((KnownFile { file, after }, state))
     };
     let first = from.map_or(i64::MIN, u64::cast_signed);
     let mut statement = db.prepare_cached(sql)?;
@@ -202,14 +202,14 @@ fn known_files(
             page.next = Some(known.file.inode);
             break;
         }
-        let state = state.as_deref().and_then(State::parse);
+        let state = state.as_deref().and_then(RunState::parse);
         if state.is_none() {
             // The history has forgotten the invocation, so nobody knows what is to be done with the file.
             known.after = None;
         }
         if let (Some(id), Some(state)) = (known.after, state) {
             page.ends
-                .push((id, state.is_final().then_some(state == State::Succeeded)));
+                .push((id, state.is_final().then_some(state == RunState::Succeeded)));
         }
         page.files.push(known);
     }

@@ -29,12 +29,12 @@ pub(super) enum Scope {
     /// That of one function.
     Of(FunctionName),
     /// That of several functions, each with its own bounds; the round goes over the history of all functions.
-    Each(HashMap<FunctionName, Bounds>),
+    Each(HashMap<FunctionName, KeepBounds>),
 }
 
 /// Which of the checked invocations a round forgets, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(super) struct KeepBounds {
     /// All invocations up to this id.
     pub(super) all: u128,
     /// Invocations that did not fail, up to this id.
@@ -43,7 +43,7 @@ pub(super) struct Bounds {
     pub(super) failed: u128,
 }
 
-impl Bounds {
+impl KeepBounds {
     /// Returns bounds that forget everything before an id.
     pub(super) fn before(id: u128) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Bounds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Round {
     pub(super) scope: Scope,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: KeepBounds,
     /// The last invocation that was checked.
     pub(super) at: u128,
     /// The last invocation to check, if it comes before the end of the bounds.
@@ -119,14 +119,14 @@ impl Neighbours {
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct ForgetProgress {
     pub(super) forgotten: usize,
     /// Whether the round is complete.
     pub(super) over: bool,
 }
 
 impl Round {
-    pub(super) fn new(scope: Scope, bounds: Bounds) -> Self {
+    pub(super) fn new(scope: Scope, bounds: KeepBounds) -> Self {
         Self {
             scope,
             bounds,
@@ -140,13 +140,13 @@ impl Round {
 
     /// Returns a round over the history of all functions that forgets records of several functions, each by its own
     /// bounds.
-    pub(super) fn each(of: HashMap<FunctionName, Bounds>) -> Self {
-        let end = of.values().map(Bounds::end).max().unwrap_or(0);
-        Self::new(Scope::Each(of), Bounds::before(end.saturating_add(1)))
+    pub(super) fn each(of: HashMap<FunctionName, KeepBounds>) -> Self {
+        let end = of.values().map(KeepBounds::end).max().unwrap_or(0);
+        Self::new(Scope::Each(of), KeepBounds::before(end.saturating_add(1)))
     }
 
     /// Forgets some records.
-    pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<Done> {
+    pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<ForgetProgress> {
         let found = self.candidates(db)?;
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
         let (mut forgotten, mut bytes, mut checked) = (0, 0, 0_usize);
@@ -177,26 +177,26 @@ impl Round {
         if let Some(last) = checked.checked_sub(1).and_then(|last| found.get(last)) {
             self.at = last.id;
         }
-        Ok(Done {
+        Ok(ForgetProgress {
             forgotten,
             over: checked == found.len() && found.len() < CHECK_MAX,
         })
     }
 
     /// Returns a candidate that exceeds its bounds and is kept as the last run of its function.
-    fn keeps_last(&self, candidate: &Candidate) -> Option<(Option<FunctionName>, u128)> {
+    fn keeps_last(&self, candidate: &ForgetCandidate) -> Option<(Option<FunctionName>, u128)> {
         let last = (candidate.function.clone(), candidate.id);
         // A step that failed is repeated.
         let is_new = candidate.is_last && self.exceeds(candidate) && !self.kept.contains(&last);
         is_new.then_some(last)
     }
 
-    fn takes(&self, candidate: &Candidate) -> bool {
+    fn takes(&self, candidate: &ForgetCandidate) -> bool {
         let is_spared = |spare: Spare| candidate.dead || candidate.has_key && candidate.id >= spare.keys_from;
         candidate.has_ended && !candidate.is_last && !self.spare.is_some_and(is_spared) && self.exceeds(candidate)
     }
 
-    fn exceeds(&self, candidate: &Candidate) -> bool {
+    fn exceeds(&self, candidate: &ForgetCandidate) -> bool {
         let bounds = match &self.scope {
             Scope::All | Scope::Of(_) => Some(&self.bounds),
             Scope::Each(all) => candidate.function.as_ref().and_then(|function| all.get(function)),
@@ -225,7 +225,7 @@ impl Round {
         Ok((ids.len(), bytes))
     }
 
-    fn candidates(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
+    fn candidates(&self, db: &Connection) -> rusqlite::Result<Vec<ForgetCandidate>> {
         let (at, end) = (self.at.to_be_bytes(), self.bounds.end().min(self.until).to_be_bytes());
         let mut statement = db.prepare_cached(&sql(&self.scope))?;
         match &self.scope {
@@ -256,7 +256,7 @@ pub(super) fn sql(scope: &Scope) -> String {
     )
 }
 
-struct Candidate {
+struct ForgetCandidate {
     id: u128,
     failed: bool,
     has_ended: bool,
@@ -268,8 +268,8 @@ struct Candidate {
     function: Option<FunctionName>,
 }
 
-fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
-    Ok(Candidate {
+fn candidate(row: &Row<'_>) -> rusqlite::Result<ForgetCandidate> {
+    Ok(ForgetCandidate {
         id: u128::from_be_bytes(row.get(0)?),
         failed: row.get(1)?,
         has_ended: row.get(2)?,
@@ -349,7 +349,7 @@ fn forget(db: &Connection, first: u128, last: u128) -> rusqlite::Result<()> {
 
 /// Steps down a function's history to the newest invocation that is no longer kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(super) struct ForgetWalk {
     /// The last invocation that it reached.
     at: u128,
     /// How many more invocations are kept.
@@ -358,7 +358,7 @@ pub(super) struct Walk {
     pub(super) index: &'static str,
 }
 
-impl Walk {
+impl ForgetWalk {
     /// Begins after the newest invocation. `keep` are kept; `u32::MAX` keeps all.
     pub(super) fn new(keep: u32, failed: bool) -> Self {
         Self {

@@ -42,7 +42,7 @@ use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
 use pages::Pages;
 use rusqlite::Connection;
-use slot::{Header, Over, Slot};
+use slot::{Over, Slot, TableHeader};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -61,12 +61,12 @@ pub(super) const FILE: &str = "in-flight";
 #[derive(Debug)]
 pub(super) struct InFlight {
     pages: Pages,
-    slots: Mutex<Slots>,
+    slots: Mutex<InFlightSlots>,
 }
 
 #[derive(Debug)]
-struct Slots {
-    header: Header,
+struct InFlightSlots {
+    header: TableHeader,
     /// Each attempt has its own slot until its end is stored: the next attempt may begin before that.
     taken: BTreeMap<(InvocationId, Attempt), FilledSlot>,
     empty: Vec<u64>,
@@ -136,13 +136,13 @@ impl InFlight {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slots> {
+    fn lock(&self) -> MutexGuard<'_, InFlightSlots> {
         // Each change is complete before anything can panic, so a poisoned mutex is still consistent.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Slots {
+impl InFlightSlots {
     /// Stores the slot of an attempt, which may have one already.
     fn fill(&mut self, pages: &Pages, content: Slot) {
         slot::encode(&content, &mut self.bytes);
@@ -213,7 +213,7 @@ impl Slots {
 }
 
 /// The contents of a table.
-pub(super) struct Seen {
+pub(super) struct InFlightFigures {
     /// Number of attempts.
     pub(super) filled: usize,
     /// Number of slots that cannot be read.
@@ -221,7 +221,7 @@ pub(super) struct Seen {
 }
 
 /// Reads a table without changing it.
-pub(super) fn inspect(path: &Path) -> io::Result<Seen> {
+pub(super) fn inspect(path: &Path) -> io::Result<InFlightFigures> {
     let table = old_table::read(&File::open(path)?)?;
     Ok(table.seen())
 }

@@ -6,9 +6,9 @@
 //! invocations, unfinished invocations, dead letters, the calls of an invocation. A cursor is an id, and ids grow with time, so new invocations
 //! appear in no later page.
 
-use super::query::{PAGE_MAX, Page};
+use super::query::{PAGE_MAX, RecordPage};
 use super::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::record::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
@@ -71,8 +71,8 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     let (index, only) = match (filter.state, &filter.function) {
         _ if filter.dead => ("INDEXED BY dead", "dead = 1"),
         _ if by_parent.is_some() => ("INDEXED BY children", CALLED),
-        (Some(State::Failed | State::Interrupted), Some(_)) => ("INDEXED BY failed_of", FAILED),
-        (Some(State::Failed | State::Interrupted), None) => ("INDEXED BY failed", FAILED),
+        (Some(RunState::Failed | RunState::Interrupted), Some(_)) => ("INDEXED BY failed_of", FAILED),
+        (Some(RunState::Failed | RunState::Interrupted), None) => ("INDEXED BY failed", FAILED),
         (Some(state), None) if !state.is_final() => ("INDEXED BY unfinished", UNFINISHED),
         (_, Some(_)) => ("INDEXED BY by_function", "1"),
         (_, None) => ("NOT INDEXED", "1"),
@@ -100,7 +100,7 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     all
 }
 
-pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<Page> {
+pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<RecordPage> {
     let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX) as usize;
     let Statement { sql, values } = statement(filter);
     let mut statement = db.prepare_cached(&sql)?;
@@ -112,7 +112,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
     let mut checked = 0;
     while let Some(row) = found.next()? {
         if records.len() == limit || checked == CHECK_MAX {
-            return Ok(Page {
+            return Ok(RecordPage {
                 records,
                 usage,
                 hook_failed,
@@ -136,7 +136,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
             records.push(record);
         }
     }
-    Ok(Page {
+    Ok(RecordPage {
         records,
         usage,
         hook_failed,

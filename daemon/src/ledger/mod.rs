@@ -1,8 +1,8 @@
 //! The ledger: the history in SQLite (invocations, attempts, results), the scripts that have run as `load`, and which
 //! functions are disabled.
 //!
-//! [`open`] returns the state that the supervisor needs at its start, a [`Writer`] whose thread owns the writing
-//! connection, and a [`Reader`] whose thread owns a reading connection. Apart from these two threads, only [`copy`] and
+//! [`open`] returns the state that the supervisor needs at its start, a [`LedgerWriter`] whose thread owns the writing
+//! connection, and a [`LedgerReader`] whose thread owns a reading connection. Apart from these two threads, only [`copy`] and
 //! [`examine`] open the database. Neither thread makes decisions: the records of the supervisor are stored as they are.
 //!
 //! Files:
@@ -62,19 +62,19 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Acknowledged, Command, Figures, Forgetting, Health};
+pub use command::{Acknowledged, Figures, Forgetting, LedgerCommand, WriterHealth};
 pub(crate) use dead::copy_path;
 pub use dead::{DeadPage, copy};
 pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
-pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
+pub use query::{LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};
 pub use retention::{KeepOf, LimitsOf, Retention};
 pub use room::Free;
 pub use schema::VERSION;
-pub use writer::Writer;
+pub use writer::LedgerWriter;
 
 use crate::database::LostCommits;
 use fnd_core::release::Releases;
@@ -108,7 +108,7 @@ pub struct Site<'a> {
     pub on_damage: OnDamage,
 }
 
-pub struct Opened {
+pub struct OpenedLedger {
     /// The state that the supervisor continues with.
     pub restored: Restored,
     /// The newest id that was ever stored, for [`Ids`](crate::clock::Ids).
@@ -126,9 +126,9 @@ pub struct Opened {
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
     /// Accepts commands to store.
-    pub writer: Writer,
+    pub writer: LedgerWriter,
     /// Answers queries.
-    pub reader: Reader,
+    pub reader: LedgerReader,
 }
 
 /// Why a ledger could not be opened.
@@ -259,7 +259,7 @@ pub fn open<F>(
     retention: Retention,
     held_attempts: &[(InvocationId, u32)],
     acknowledge: F,
-) -> Result<Opened, OpenError>
+) -> Result<OpenedLedger, OpenError>
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
@@ -286,13 +286,13 @@ where
         found => found?,
     };
     dead::remove_copies(site.state);
-    let started = Writer::start((db, later), in_flight, site, retention, Box::new(acknowledge));
+    let started = LedgerWriter::start((db, later), in_flight, site, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),
     })?;
-    let reader = Reader::start(reading, &writer).map_err(OpenError::Thread)?;
-    Ok(Opened {
+    let reader = LedgerReader::start(reading, &writer).map_err(OpenError::Thread)?;
+    Ok(OpenedLedger {
         restored,
         last_id,
         last_runs,

@@ -6,9 +6,9 @@
 use super::list::list;
 use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
-use super::writer::Writer;
+use super::writer::LedgerWriter;
 use fnd_core::idempotency::IdempotencyKey;
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
 use fnd_core::triggers::cause::Cause;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -30,7 +30,7 @@ pub const PAGE_MAX: u32 = 1000;
 
 /// A page of the history.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct RecordPage {
     /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
     /// filter.
     pub records: Vec<InvocationRecord>,
@@ -48,14 +48,14 @@ pub enum ResultOf {
     /// There is no such invocation.
     Unknown,
     /// The invocation has not ended; this is its state.
-    Unfinished(State),
+    Unfinished(RunState),
     /// The invocation has ended, with a result or without.
     Ended(Option<RunResult>),
 }
 
 /// An invocation with all its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct WholeInvocation {
     /// The invocation with its result.
     pub record: InvocationRecord,
     /// Oldest first.
@@ -95,22 +95,22 @@ pub enum QueryError {
     Sqlite(#[from] rusqlite::Error),
 }
 
-type Job = Box<dyn FnOnce(&Connection) + Send>;
+type QueryJob = Box<dyn FnOnce(&Connection) + Send>;
 
 /// Answers queries; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
-pub struct Reader {
-    jobs: SyncSender<Job>,
+pub struct LedgerReader {
+    jobs: SyncSender<QueryJob>,
 }
 
-impl Reader {
-    pub(super) fn start(db: Reading, writer: &Writer) -> io::Result<Self> {
-        let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
+impl LedgerReader {
+    pub(super) fn start(db: Reading, writer: &LedgerWriter) -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel::<QueryJob>(WAITING_MAX);
         let writer = writer.clone();
         std::thread::Builder::new().name("history".into()).spawn(move || {
             while let Ok(job) = waiting.recv() {
                 // Queries that are already waiting share one flush.
-                let jobs: Vec<Job> = std::iter::once(job).chain(waiting.try_iter()).collect();
+                let jobs: Vec<QueryJob> = std::iter::once(job).chain(waiting.try_iter()).collect();
                 writer.flush(FLUSH);
                 // A query that panicked has changed nothing.
                 let db = db.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn list(&self, filter: InvocationFilter) -> Result<Page, QueryError> {
+    pub async fn list(&self, filter: InvocationFilter) -> Result<RecordPage, QueryError> {
         self.ask(move |db| list(db, &filter)).await
     }
 
@@ -132,7 +132,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn get(&self, id: InvocationId) -> Result<Option<Whole>, QueryError> {
+    pub async fn get(&self, id: InvocationId) -> Result<Option<WholeInvocation>, QueryError> {
         self.ask(move |db| get(db, id)).await
     }
 
@@ -227,7 +227,7 @@ impl Reader {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |db| {
+        let job: QueryJob = Box::new(move |db| {
             // One transaction for all its statements: the invocation may be forgotten between two of them.
             let result = db
                 .unchecked_transaction()
@@ -243,7 +243,7 @@ impl Reader {
     }
 }
 
-fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
+fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<WholeInvocation>> {
     let Some(mut record) = rows::find(db, id)? else {
         return Ok(None);
     };
@@ -260,7 +260,7 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
         })?;
     let sql = format!("SELECT count(*) FROM invocation INDEXED BY children WHERE {CALLED} AND {PARENT} = ?1");
     let children = db.prepare_cached(&sql)?.query_row([id.to_string()], |row| row.get(0))?;
-    Ok(Some(Whole {
+    Ok(Some(WholeInvocation {
         record,
         attempts,
         origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),

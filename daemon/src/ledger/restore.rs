@@ -3,11 +3,11 @@
 use super::cancelled;
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::idempotency::IdempotencyKey;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
-use fnd_core::triggers::schedule::{Mark, Marks};
+use fnd_core::triggers::schedule::{LastSlot, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::{BTreeSet, HashMap};
@@ -150,7 +150,7 @@ pub(super) fn schedules(db: &Connection) -> Result<StoredSchedules> {
     let mut marks: Vec<Marks> = Vec::new();
     while let Some(row) = rows.next()? {
         let function = rows::function(row, 0)?;
-        let mark = Mark {
+        let mark = LastSlot {
             key: row.get::<_, String>(1)?.into(),
             last_ms: row.get(2)?,
         };
@@ -228,7 +228,7 @@ pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
         if let Some(mut record) = rows::find(db, attempt.invocation)? {
             record.result = rows::result(db, record.id)?;
             let success_ms = match attempt.reason.final_state() {
-                State::Succeeded => None,
+                RunState::Succeeded => None,
                 _ => last_success(db, &record.function)?,
             };
             runs.push(LastRun {

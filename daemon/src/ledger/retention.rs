@@ -1,6 +1,6 @@
 //! How much history is kept: age, count and bytes. `sweeper` enforces it.
 
-use fnd_core::recent::Recent;
+use fnd_core::interned::Recent;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Says whether the disk has room for the history, how much of the database is in use, and which records may be
 //! forgotten to make room.
 
-use super::forget::Bounds;
+use super::forget::KeepBounds;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Spare {
 }
 
 /// Returns which records may be forgotten to make room on the disk, if the history uses this many bytes.
-pub(super) fn may_go(now_ms: u64, used: u64) -> (Bounds, Spare) {
+pub(super) fn may_go(now_ms: u64, used: u64) -> (KeepBounds, Spare) {
     let first_kept = if used < SMALL {
         first_of(now_ms, RECENT)
     } else {
@@ -36,7 +36,7 @@ pub(super) fn may_go(now_ms: u64, used: u64) -> (Bounds, Spare) {
     let spare = Spare {
         keys_from: first_of(now_ms, KEYS),
     };
-    (Bounds::before(first_kept), spare)
+    (KeepBounds::before(first_kept), spare)
 }
 
 /// Returns the first id that is not older than an age: ids begin with their time.
@@ -120,9 +120,9 @@ mod tests {
         let week = u128::from(93 * DAY) << 80;
         for (used, first_kept) in [(0, week), (SMALL - 1, week), (SMALL, u128::MAX), (u64::MAX, u128::MAX)] {
             let (bounds, spare) = may_go(now_ms, used);
-            assert_eq!(bounds, Bounds::before(first_kept), "{used}");
+            assert_eq!(bounds, KeepBounds::before(first_kept), "{used}");
             assert_eq!(spare.keys_from, u128::from(99 * DAY) << 80);
         }
-        assert_eq!(may_go(5, 0).0, Bounds::before(0), "a clock of 1970");
+        assert_eq!(may_go(5, 0).0, KeepBounds::before(0), "a clock of 1970");
     }
 }

@@ -3,7 +3,7 @@
 use crate::database::damaged;
 use bytes::Bytes;
 use fnd_core::data::Data;
-use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage, UsageSum};
 use fnd_core::trace::Trace;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -91,7 +91,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
         function: function(row, 1)?,
         trigger: word(row, 2, Trigger::parse)?,
         durable: row.get(14)?,
-        state: word(row, 3, State::parse)?,
+        state: word(row, 3, RunState::parse)?,
         accepted_ms: row.get(4)?,
         started_ms: row.get(5)?,
         ended_ms: row.get(6)?,

@@ -19,7 +19,7 @@ mod graft;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, restore, schema};
-use crate::database::table::{Copier, Read, Table};
+use crate::database::table::{Copier, DatabaseTable, Read};
 use crate::database::{Copies, LostCommits, linked};
 use fnd_core::record::Response;
 use fnd_core::triggers::cause::Cause;
@@ -45,21 +45,21 @@ pub(super) struct Salvaged {
 }
 
 /// The tables, each with its key.
-const META: Table = Table::new("meta", &["key"]);
-const FUNCTION: Table = Table::new("function", &["name"]);
-const LOAD: Table = Table::new("load", &["function", "hash"]);
-const VERSIONS: Table = Table::new("versions", &["function"]);
-const RELEASES: Table = Table::new("release", &["function"]);
-const INVOCATION: Table = Table::new("invocation", &["id"]);
-const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
-const BODIES: Table = Table::new("body", &["invocation", "kind"]).by_rowid();
-const EVENTS: Table = Table::new("event", &["key"]);
-const UNFOLLOWED: Table = Table::new("unfollowed", &["invocation"]);
-const ALERT: Table = Table::new("alert", &["about"]);
-const SCHEDULES: Table = Table::new("schedule", &["function", "key"]);
-const FILES: Table = Table::new("file", &["function", "directory", "inode"]);
-const WATCHED: Table = Table::new("watched", &["function", "directory"]);
-const TABLES: [&Table; 14] = [
+const META: DatabaseTable = DatabaseTable::new("meta", &["key"]);
+const FUNCTION: DatabaseTable = DatabaseTable::new("function", &["name"]);
+const LOAD: DatabaseTable = DatabaseTable::new("load", &["function", "hash"]);
+const VERSIONS: DatabaseTable = DatabaseTable::new("versions", &["function"]);
+const RELEASES: DatabaseTable = DatabaseTable::new("release", &["function"]);
+const INVOCATION: DatabaseTable = DatabaseTable::new("invocation", &["id"]);
+const ATTEMPTS: DatabaseTable = DatabaseTable::new("attempt", &["invocation", "n"]);
+const BODIES: DatabaseTable = DatabaseTable::new("body", &["invocation", "kind"]).by_rowid();
+const EVENTS: DatabaseTable = DatabaseTable::new("event", &["key"]);
+const UNFOLLOWED: DatabaseTable = DatabaseTable::new("unfollowed", &["invocation"]);
+const ALERT: DatabaseTable = DatabaseTable::new("alert", &["about"]);
+const SCHEDULES: DatabaseTable = DatabaseTable::new("schedule", &["function", "key"]);
+const FILES: DatabaseTable = DatabaseTable::new("file", &["function", "directory", "inode"]);
+const WATCHED: DatabaseTable = DatabaseTable::new("watched", &["function", "directory"]);
+const TABLES: [&DatabaseTable; 14] = [
     &META,
     &FUNCTION,
     &LOAD,
@@ -103,7 +103,7 @@ fn indexes() -> [(&'static str, String); 4] {
 /// [`OpenError`] if the new database cannot be written.
 pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Result<Salvaged, OpenError> {
     let failed = |source| OpenError::of(to, source);
-    let source = Source::open(from, to, lost).map_err(|source| OpenError::SetAside {
+    let source = DamagedDatabase::open(from, to, lost).map_err(|source| OpenError::SetAside {
         path: to.into(),
         source,
     })?;
@@ -137,14 +137,14 @@ pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Res
 }
 
 /// The damaged database, or a copy of it that can be opened.
-struct Source {
+struct DamagedDatabase {
     db: Connection,
     _copies: Option<Copies>,
     /// Whether there is a log that was not read.
     leaves_log_out: bool,
 }
 
-impl Source {
+impl DamagedDatabase {
     /// Returns nothing if no row can be read. Errors come from making the copy.
     fn open(path: &Path, to: &Path, lost: Option<&LostCommits>) -> io::Result<Option<Self>> {
         if !path.exists() {
@@ -171,7 +171,7 @@ impl Source {
                 _copies: Some(copies),
                 leaves_log_out: graft.leaves_log_out(&from),
             };
-            let wrong = Wrong::of(&source.db).map_or(usize::MAX, |wrong| wrong.much());
+            let wrong = WrongSalvage::of(&source.db).map_or(usize::MAX, |wrong| wrong.much());
             if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
                 best = Some((wrong, source));
             }
@@ -195,7 +195,7 @@ fn has_tables(db: &Connection) -> bool {
 
 /// The damage that SQLite finds in a database.
 #[derive(Debug, Default)]
-struct Wrong {
+struct WrongSalvage {
     /// Root pages of damaged trees.
     roots: BTreeSet<u32>,
     /// Number of rows that do not belong to their table.
@@ -206,7 +206,7 @@ struct Wrong {
     broken_off: bool,
 }
 
-impl Wrong {
+impl WrongSalvage {
     /// Returns nothing if SQLite cannot check the database.
     fn of(db: &Connection) -> Option<Self> {
         let mut statement = db.prepare("PRAGMA quick_check(10000)").ok()?;
@@ -251,7 +251,7 @@ impl Wrong {
 /// Returns the names of tables and indexes whose trees may be damaged, and of tables with a damaged row; nothing if SQLite
 /// cannot check that.
 fn damaged_trees(db: &Connection) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
-    let Wrong { roots, tables, .. } = Wrong::of(db)?;
+    let WrongSalvage { roots, tables, .. } = WrongSalvage::of(db)?;
     let mut statement = db
         .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
         .ok()?;
@@ -271,7 +271,8 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let damaged = damaged_trees(from);
     let is_sound = |tree: &str| damaged.as_ref().is_some_and(|(trees, _)| !trees.contains(tree));
     // The state of such a row may be wrong, so that queued work seems to have ended.
-    let has_damaged_row = |table: &Table| damaged.as_ref().is_some_and(|(_, tables)| tables.contains(table.name));
+    let has_damaged_row =
+        |table: &DatabaseTable| damaged.as_ref().is_some_and(|(_, tables)| tables.contains(table.name));
     let mut partial = BTreeSet::new();
     for table in TABLES {
         let read = Copier::new(table, from, to)?.all()?;
@@ -342,7 +343,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
 /// tables with deleted rows.
 fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     let mut pruned = BTreeSet::new();
-    let mut prune = |table: &Table, select: (&str, &str), read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>| {
+    let mut prune = |table: &DatabaseTable, select: (&str, &str), read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>| {
         if table.prune(db, select, read)? > 0 {
             pruned.insert(table.name);
         }

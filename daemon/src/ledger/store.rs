@@ -2,15 +2,15 @@
 //! once.
 
 use super::cancelled;
-use super::command::Command;
+use super::command::LedgerCommand;
 use super::events::{self, Earlier};
 use super::files;
 use super::rows::{INLINE_MAX, blob, int};
 use crate::allocator;
 use fnd_core::idempotency::IdempotencyKey;
-use fnd_core::outcome::{Exhausted, Reason, Skip, State, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, RunState, Skip, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
-use fnd_core::triggers::schedule::{Mark, Marks};
+use fnd_core::triggers::schedule::{LastSlot, Marks};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
@@ -37,7 +37,7 @@ impl From<rusqlite::Error> for StoreError {
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.
 #[derive(Default)]
-pub(super) struct Counts<'a>(HashMap<&'a FunctionName, Count<'a>>);
+pub(super) struct LedgerCounts<'a>(HashMap<&'a FunctionName, Count<'a>>);
 
 #[derive(Default)]
 struct Count<'a> {
@@ -46,7 +46,7 @@ struct Count<'a> {
     last: Option<&'a AttemptRecord>,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> LedgerCounts<'a> {
     fn of(&mut self, function: &'a FunctionName) -> &mut Count<'a> {
         self.0.entry(function).or_default()
     }
@@ -77,14 +77,14 @@ impl<'a> Counts<'a> {
 /// Stores a command inside the caller's transaction. `is_new` says that no row of its invocation is stored yet.
 pub(super) fn apply<'a>(
     db: &Connection,
-    (command, is_new): (&'a Command, bool),
-    counts: &mut Counts<'a>,
+    (command, is_new): (&'a LedgerCommand, bool),
+    counts: &mut LedgerCounts<'a>,
     earlier: &mut Earlier,
 ) -> Result<(), StoreError> {
     match command {
-        Command::Store(accepted) => store(db, accepted),
-        Command::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
-        Command::Claim(record) => {
+        LedgerCommand::Store(accepted) => store(db, accepted),
+        LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
+        LedgerCommand::Claim(record) => {
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
                 WHERE id = ?1";
@@ -97,7 +97,7 @@ pub(super) fn apply<'a>(
             ])?;
             Ok(())
         }
-        Command::Record(attempt, record) => {
+        LedgerCommand::Record(attempt, record) => {
             // An earlier attempt may have stored a result.
             update(db, record, is_new && record.attempts <= 1)?;
             if record_attempt(db, attempt)? {
@@ -108,36 +108,36 @@ pub(super) fn apply<'a>(
             }
             Ok(())
         }
-        Command::Update(record) => {
+        LedgerCommand::Update(record) => {
             // Without an attempt that ends with it, the row says whether the end is new.
             if record.has_run() && !has_ended(db, record.id)? {
                 counts.ended(record);
             }
             update(db, record, false)
         }
-        Command::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
-        Command::StoreEnabled { function, enabled } => {
+        LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
+        LedgerCommand::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
             db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
             Ok(())
         }
-        Command::StoreMarks(marks) => store_marks(db, marks),
-        Command::Files(memory) => files::store(db, memory),
-        Command::StorePaused { function, paused } => {
+        LedgerCommand::StoreMarks(marks) => store_marks(db, marks),
+        LedgerCommand::Files(memory) => files::store(db, memory),
+        LedgerCommand::StorePaused { function, paused } => {
             let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
             db.prepare_cached(sql)?.execute(params![function.as_str(), paused])?;
             Ok(())
         }
-        Command::StoreVersions { function, installed } => {
+        LedgerCommand::StoreVersions { function, installed } => {
             let sql = "INSERT INTO versions (function, installed) VALUES (?1, ?2)
                 ON CONFLICT (function) DO UPDATE SET installed = excluded.installed";
             let bytes = installed.iter().flat_map(|version| version.0).collect::<Vec<u8>>();
             db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
             Ok(())
         }
-        Command::StoreReleases { function, releases } => {
+        LedgerCommand::StoreReleases { function, releases } => {
             match releases {
                 Some(releases) => {
                     let sql = "INSERT INTO release (function, releases) VALUES (?1, ?2)
@@ -151,22 +151,22 @@ pub(super) fn apply<'a>(
             }
             Ok(())
         }
-        Command::Together(parts) | Command::Change { parts, .. } => parts
+        LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts
             .iter()
             .try_for_each(|part| apply(db, (part, false), counts, earlier)),
-        Command::Cancel(id) => Ok(cancelled::store(db, *id)?),
-        Command::FollowLater(id) => Ok(follow_later(db, *id)?),
-        Command::Followed(id) => {
+        LedgerCommand::Cancel(id) => Ok(cancelled::store(db, *id)?),
+        LedgerCommand::FollowLater(id) => Ok(follow_later(db, *id)?),
+        LedgerCommand::Followed(id) => {
             let sql = "DELETE FROM unfollowed WHERE invocation = ?1";
             db.prepare_cached(sql)?.execute([blob(*id)])?;
             Ok(())
         }
-        Command::HookFailed(id) => {
+        LedgerCommand::HookFailed(id) => {
             let sql = "UPDATE invocation SET hook = 'failed' WHERE id = ?1";
             db.prepare_cached(sql)?.execute([blob(*id)])?;
             Ok(())
         }
-        Command::StoreAlert { about, health } => {
+        LedgerCommand::StoreAlert { about, health } => {
             match health {
                 Some(health) => {
                     let sql = "INSERT INTO alert (about, health) VALUES (?1, ?2)
@@ -249,7 +249,7 @@ fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
         .try_for_each(|mark| put_mark(db, &marks.function, mark))
 }
 
-fn put_mark(db: &Connection, function: &FunctionName, mark: &Mark) -> Result<(), StoreError> {
+fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result<(), StoreError> {
     let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms) VALUES (?1, ?2, ?3)";
     db.prepare_cached(sql)?
         .execute(params![function.as_str(), &*mark.key, int(mark.last_ms)])?;
@@ -263,7 +263,7 @@ pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why:
     let dead = matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota).then_some(1);
     db.prepare_cached(sql)?.execute(params![
         blob(accepted.id),
-        State::Skipped.as_str(),
+        RunState::Skipped.as_str(),
         int(accepted.accepted_ms),
         Reason::Skipped(skip).to_string(),
         why,

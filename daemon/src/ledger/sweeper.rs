@@ -21,8 +21,8 @@ use super::room::{self, Pages};
 use expiries::{Expiries, SHORT};
 use fnd_core::supervisor::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use jobs::Job;
-use rounds::Gathered;
+use jobs::SweepJob;
+use rounds::GatheredRounds;
 use rusqlite::Connection;
 use space::{RESERVE, Room, SPARE, shrink};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -56,12 +56,12 @@ struct Since {
 }
 
 /// Both clocks; tests replace them.
-pub(super) type Clock = Box<dyn Fn() -> Now + Send>;
+pub(super) type SweepClock = Box<dyn Fn() -> Now + Send>;
 
 /// Tracks where there may be records to forget.
 pub(super) struct Sweeper {
     retention: Retention,
-    clock: Clock,
+    clock: SweepClock,
     age: Age,
     /// When the clock was read last, and when the whole history was checked last.
     clock_seen: Duration,
@@ -69,7 +69,7 @@ pub(super) struct Sweeper {
     forgetting: Forgetting,
     /// Number of records forgotten, except those that made room on the disk.
     forgotten: u64,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<SweepJob>,
     /// Functions to check soon, and when.
     due: Vec<FunctionName>,
     next_pass: Duration,
@@ -83,7 +83,7 @@ pub(super) struct Sweeper {
     passed: HashMap<FunctionName, u128>,
     /// Functions whose last run exceeds what is kept: it goes when there is a newer one.
     overdue: HashSet<FunctionName>,
-    gathered: Vec<Gathered>,
+    gathered: Vec<GatheredRounds>,
     expiries: Expiries,
     /// Number of invocations that have ended; the same number at the last step; when it last changed.
     total: u64,
@@ -108,7 +108,7 @@ impl Sweeper {
         Self::with_clock(db, retention, Box::new(move || clock.now()))
     }
 
-    pub(super) fn with_clock(db: &Connection, retention: Retention, clock: Clock) -> rusqlite::Result<Self> {
+    pub(super) fn with_clock(db: &Connection, retention: Retention, clock: SweepClock) -> rusqlite::Result<Self> {
         // Fail now if the database cannot be read.
         Pages::of(db)?;
         let now = clock();
@@ -237,7 +237,7 @@ impl Sweeper {
 
     fn check(&mut self, function: FunctionName) {
         if self.waiting.insert(function.clone()) {
-            self.jobs.push_back(Job::Function(function));
+            self.jobs.push_back(SweepJob::Function(function));
         }
     }
 
@@ -296,7 +296,7 @@ impl Sweeper {
         }
         while let Some(whose) = self.expiries.reached(unix_ms) {
             match whose {
-                None => self.jobs.push_back(Job::Age),
+                None => self.jobs.push_back(SweepJob::Age),
                 Some(function) => self.check(function),
             }
         }
@@ -305,7 +305,7 @@ impl Sweeper {
         }
         if self.jobs.is_empty() && now >= self.next_pass && !self.due.is_empty() {
             self.next_pass = now + GATHER;
-            self.jobs.extend(self.due.drain(..).map(Job::Function));
+            self.jobs.extend(self.due.drain(..).map(SweepJob::Function));
         }
         if self.jobs.is_empty() {
             self.go_together();

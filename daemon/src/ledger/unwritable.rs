@@ -7,7 +7,7 @@
 
 use super::in_flight::{Earlier, InFlight};
 use super::{Free, OpenError, schema};
-use crate::database::{Present, keep_log_on_close};
+use crate::database::{PresentFiles, keep_log_on_close};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +102,7 @@ impl Later {
         &mut self,
         path: &Path,
         db: &mut Connection,
-        present: &Present,
+        present: &PresentFiles,
         in_flight: &InFlight,
     ) -> Result<(), OpenError> {
         if let Some(reading) = &self.makeshift {
@@ -120,7 +120,7 @@ impl Later {
 }
 
 /// Replaces makeshifts with the usual connections; opens makeshifts again if that fails.
-fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &Present) -> Result<(), OpenError> {
+fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &PresentFiles) -> Result<(), OpenError> {
     let nothing = || Connection::open_in_memory().map_err(|source| OpenError::of(path, source));
     let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
     // Close all descriptors of this file first: the two kinds of connections share their locks, and closing any

@@ -18,23 +18,23 @@ mod handle;
 mod settle;
 mod transaction;
 
-use super::command::{Acknowledged, Batch, Command, Health, Queue};
+use super::command::{Acknowledged, Batch, CommandQueue, LedgerCommand, WriterHealth};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::schema;
 use super::sweeper::Sweeper;
 use super::unwritable::Later;
-use crate::database::{LogPages, LogRecorder, Present, read_only_note};
+use crate::database::{LogPages, LogRecorder, PresentFiles, read_only_note};
 use rusqlite::Connection;
 use settle::changes_figures;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transaction::{Unwritten, Written};
+use transaction::{Unwritten, WrittenRecords};
 
+pub use handle::LedgerWriter;
 pub(super) use handle::StartError;
-pub use handle::Writer;
 
 /// How long the writer waits before it retries a failed write, if no new command arrives.
 const RETRY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ fn rest(took: Duration) -> Duration {
     took.saturating_mul(REST).min(REST_MAX)
 }
 
-struct Thread {
+struct LedgerThread {
     path: PathBuf,
     run: PathBuf,
     /// Records the end of the log; absent while the ledger cannot be written.
@@ -71,24 +71,24 @@ struct Thread {
     /// Changes that the start could not write.
     later: Option<Later>,
     in_flight: Arc<InFlight>,
-    present: Arc<Present>,
+    present: Arc<PresentFiles>,
     notices: Notices,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
-    backlog: VecDeque<Command>,
+    backlog: VecDeque<LedgerCommand>,
     backlog_bytes: usize,
     /// Whether `synchronous` is set to `full`.
     full_sync: bool,
 }
 
-impl Thread {
-    fn run(&mut self, queue: &Queue) {
+impl LedgerThread {
+    fn run(&mut self, queue: &CommandQueue) {
         let mut failing = self.later.as_ref().map(|later| Failing {
             reason: Arc::clone(&later.reason),
             until: crate::clock::monotonic(),
         });
-        let mut reported = Health::default();
+        let mut reported = WriterHealth::default();
         self.report_health(queue, &mut reported);
         loop {
             let pause = match &failing {
@@ -114,17 +114,17 @@ impl Thread {
                 continue;
             }
             self.backlog_bytes = 0;
-            let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
+            let mut all: Vec<LedgerCommand> = std::mem::take(&mut self.backlog).into();
             all.extend(self.without_refused(commands, queue));
             let makes_up = self.later.is_some();
             // While writes fail, an empty transaction is tried too: it shows when the disk works again.
             let outcome = if all.is_empty() && failing.is_none() {
-                Ok(Written::default())
+                Ok(WrittenRecords::default())
             } else {
                 self.write(&all)
             };
             match outcome {
-                Ok(Written { refused, earlier }) => {
+                Ok(WrittenRecords { refused, earlier }) => {
                     failing = None;
                     if makes_up || all.iter().any(changes_figures) {
                         self.count(queue);
@@ -168,7 +168,7 @@ impl Thread {
     }
 
     /// Reports the health if it has changed since the last report.
-    fn report_health(&self, queue: &Queue, reported: &mut Health) {
+    fn report_health(&self, queue: &CommandQueue, reported: &mut WriterHealth) {
         let health = queue.health();
         if health != *reported {
             *reported = health;
@@ -178,7 +178,7 @@ impl Thread {
 
     /// Refuses durable work while queued work is missing from the ledger, and claims while the queue is of an earlier moment;
     /// returns the rest.
-    fn without_refused(&mut self, commands: Vec<Command>, queue: &Queue) -> Vec<Command> {
+    fn without_refused(&mut self, commands: Vec<LedgerCommand>, queue: &CommandQueue) -> Vec<LedgerCommand> {
         if self.notices.is_clear() {
             return commands;
         }
@@ -193,9 +193,9 @@ impl Thread {
             return commands;
         };
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
-            Command::Store(accepted) => accepted.durable,
-            Command::Publish { .. } => true,
-            Command::Claim(_) => self.notices.holds_queue,
+            LedgerCommand::Store(accepted) => accepted.durable,
+            LedgerCommand::Publish { .. } => true,
+            LedgerCommand::Claim(_) => self.notices.holds_queue,
             _ => false,
         });
         self.settle(&refused, &Err(hold));
@@ -203,7 +203,7 @@ impl Thread {
     }
 
     /// Forgets records that are not kept, while no caller waits for other work.
-    fn sweep(&mut self, queue: &Queue, last: bool) {
+    fn sweep(&mut self, queue: &CommandQueue, last: bool) {
         let low = super::room::is_low(&self.db);
         let mut swept = false;
         // If a power cut brings forgotten records back, they are forgotten again, so no sync is needed.
@@ -250,7 +250,7 @@ impl Thread {
     }
 
     /// Updates the figures.
-    fn count(&self, queue: &Queue) {
+    fn count(&self, queue: &CommandQueue) {
         match self.sweeper.figures(&self.db) {
             Ok(figures) => queue.set_figures(figures),
             Err(error) => tracing::warn!("failed to count dead letters: {error}"),

@@ -4,21 +4,21 @@ use super::*;
 
 impl Metrics {
     /// Counts a call of a hook that is over.
-    pub(crate) fn hook_ended(&self, state: State) {
+    pub(crate) fn hook_ended(&self, state: RunState) {
         self.hooks(state).inc();
     }
 
     /// Counts a call of an alert.
-    pub(crate) fn told(&self, word: Word) {
+    pub(crate) fn told(&self, word: AlertCondition) {
         self.alerts(word).inc();
     }
 
-    pub(super) fn hooks(&self, state: State) -> Counter {
+    pub(super) fn hooks(&self, state: RunState) -> Counter {
         let labels = Labels(None, Some(("outcome", state.as_str())));
         self.hooks.get_or_create_owned(&labels)
     }
 
-    pub(super) fn alerts(&self, word: Word) -> Counter {
+    pub(super) fn alerts(&self, word: AlertCondition) -> Counter {
         let labels = Labels(None, Some(("alert", word.as_str())));
         self.alerts.get_or_create_owned(&labels)
     }
@@ -67,7 +67,7 @@ impl Metrics {
     }
 
     /// Returns the counters with no label but the function.
-    fn plain_counts(&self) -> [&Counts; 6] {
+    fn plain_counts(&self) -> [&MetricCounts; 6] {
         [
             &self.missed,
             &self.retries,
@@ -132,7 +132,7 @@ impl Metrics {
             .durations
             .of(method, durations)
             .observe(micros(attempt.duration_us));
-        let ended_well = attempt.reason.final_state() == State::Succeeded;
+        let ended_well = attempt.reason.final_state() == RunState::Succeeded;
         let reason = attempt.reason.word();
         let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
         series.by_reason.of(reason, by_reason).inc();
@@ -159,14 +159,14 @@ impl Metrics {
     /// Sets the time of the last success from the history of an earlier fnd: that of its last attempt, or `success_ms` if the
     /// attempt did not succeed.
     pub(crate) fn ran_before(&mut self, attempt: &AttemptRecord, success_ms: Option<u64>) {
-        let ended_well = attempt.reason.final_state() == State::Succeeded;
+        let ended_well = attempt.reason.final_state() == RunState::Succeeded;
         let at_ms = if ended_well { Some(attempt.ended_ms) } else { success_ms };
         let own = Labels(Some(self.label(&attempt.function)), None);
         self.last_success.get_or_create(&own).set(at_ms.map_or(0.0, millis));
     }
 
     /// Counts an invocation that has ended. Each one that failed is given up, also without any `[retry]`: no attempt follows.
-    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State) {
+    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: RunState) {
         let series = series(&mut self.functions, &mut self.other, function);
         let label = &series.label;
         let by_state = || {
@@ -226,7 +226,7 @@ impl Metrics {
             self.attempts.remove(&labels);
             self.dropped.remove(&labels);
         }
-        for state in State::ALL {
+        for state in RunState::ALL {
             self.invocations.remove(&with(Some(("state", state.as_str()))));
         }
         let own = with(None);

@@ -1,7 +1,7 @@
 //! Writes metrics as text in two forms: OpenMetrics, and the older one of Prometheus, which the node exporter's text
 //! files use.
 
-use super::sample::Walk;
+use super::sample::SampleWalk;
 use crate::driver::Daemon;
 use prometheus_client::registry::Registry;
 use std::rc::Rc;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// A form of metrics as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum MetricsFormat {
     OpenMetrics,
     /// Prometheus' text format 0.0.4.
     Older,
 }
 
-impl Form {
+impl MetricsFormat {
     /// Returns the form that an `Accept` header asks for: OpenMetrics if the header names it at all, since only clients
     /// that understand it name it.
     #[must_use]
@@ -42,12 +42,12 @@ impl Form {
 
 /// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
 /// not written on the thread that serves all callers.
-pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
+pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
     let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
     let asking = Arc::clone(&metrics.borrow().asking);
     let _alone = asking.lock().await;
     metrics.borrow().forget_functions();
-    let mut walk = Walk::default();
+    let mut walk = SampleWalk::default();
     while metrics.borrow_mut().sample_piece(&daemon.state.borrow(), &mut walk) {
         tokio::task::yield_now().await;
     }
@@ -58,13 +58,13 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
     written.await.unwrap_or_default()
 }
 
-fn write(registry: &Registry, form: Form) -> String {
+fn write(registry: &Registry, form: MetricsFormat) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, registry);
     match form {
-        Form::OpenMetrics => text,
-        Form::Older => older(&text),
+        MetricsFormat::OpenMetrics => text,
+        MetricsFormat::Older => older(&text),
     }
 }
 
@@ -106,17 +106,17 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_is_asked_for() {
         for (accept, form) in [
-            ("", Form::Older),
-            ("*/*", Form::Older),
-            ("text/plain", Form::Older),
-            ("application/openmetrics-text", Form::OpenMetrics),
+            ("", MetricsFormat::Older),
+            ("*/*", MetricsFormat::Older),
+            ("text/plain", MetricsFormat::Older),
+            ("application/openmetrics-text", MetricsFormat::OpenMetrics),
             (
                 "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5",
-                Form::OpenMetrics,
+                MetricsFormat::OpenMetrics,
             ),
-            ("application/openmetrics-text;q=0, text/plain", Form::Older),
+            ("application/openmetrics-text;q=0, text/plain", MetricsFormat::Older),
         ] {
-            assert_eq!(Form::accepted(accept), form, "{accept}");
+            assert_eq!(MetricsFormat::accepted(accept), form, "{accept}");
         }
     }
 

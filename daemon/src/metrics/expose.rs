@@ -2,8 +2,8 @@
 
 use super::{listen, textfile};
 use crate::driver::Daemon;
-use crate::driver::tasks::Owner;
-use crate::report::problems::Problem;
+use crate::driver::tasks::TaskOwner;
+use crate::report::problems::ReportedProblem;
 use fnd_manifest::settings;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,15 +12,16 @@ use tokio::task::AbortHandle;
 /// The places, and the problems of each.
 #[derive(Debug, Default)]
 pub(crate) struct Exposed {
-    wanted: settings::Metrics,
+    wanted: settings::MetricsSettings,
     tasks: Vec<AbortHandle>,
     problems: BTreeMap<&'static str, String>,
 }
 
 impl Exposed {
     /// Returns the problems of the places.
-    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
-        let problem = |(place, text): (&&'static str, &String)| Problem::about("metrics", *place, text.as_str());
+    pub(crate) fn problems(&self) -> impl Iterator<Item = ReportedProblem> {
+        let problem =
+            |(place, text): (&&'static str, &String)| ReportedProblem::about("metrics", *place, text.as_str());
         self.problems.iter().map(problem)
     }
 
@@ -38,7 +39,7 @@ impl Exposed {
     }
 
     /// Serves metrics in these places and no others.
-    pub(crate) fn serve(&mut self, wanted: &settings::Metrics, daemon: &Rc<Daemon>) {
+    pub(crate) fn serve(&mut self, wanted: &settings::MetricsSettings, daemon: &Rc<Daemon>) {
         if self.wanted == *wanted {
             return;
         }
@@ -46,12 +47,13 @@ impl Exposed {
         self.wanted = wanted.clone();
         if let Some(address) = wanted.listen {
             let task = listen::serve(Rc::clone(daemon), address);
-            self.tasks.push(daemon.inbox.spawn(Owner::Fnd("metrics.listen"), task));
+            self.tasks
+                .push(daemon.inbox.spawn(TaskOwner::Fnd("metrics.listen"), task));
         }
         if let Some(path) = &wanted.textfile {
             let task = textfile::keep(Rc::clone(daemon), path.into());
             self.tasks
-                .push(daemon.inbox.spawn(Owner::Fnd("metrics.textfile"), task));
+                .push(daemon.inbox.spawn(TaskOwner::Fnd("metrics.textfile"), task));
         }
     }
 

@@ -4,16 +4,16 @@
 //! Any client that reaches the address may ask, so everything that a client can use up is bounded: connections, the
 //! head, and the time of a whole connection, which serves one request.
 
-use super::encode::Form;
+use super::encode::MetricsFormat;
 use super::scrape;
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;
 use crate::http::body::Body;
-use crate::http::connections::{Connection, Connections, Owner, Places};
-use crate::http::limits::Limits;
-use crate::http::listen::socket::Accepted;
+use crate::http::connections::{ConnectionOwner, Connections, HttpConnection, SocketPlaces};
+use crate::http::limits::HttpLimits;
+use crate::http::listen::socket::AcceptedConnection;
 use crate::http::response::{Answered, Refusal, whole};
-use crate::http::server::{self, Service};
+use crate::http::server::{self, HttpService};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
     let listener = bind(&daemon, address).await;
     tracing::info!("metrics are served on http://{address}/metrics");
-    let places = Places {
+    let places = SocketPlaces {
         all: CONNECTIONS_MAX,
         of_one: CONNECTIONS_MAX,
         for_root: 0,
@@ -65,11 +65,11 @@ struct Scrapes {
     connections: Rc<Connections>,
 }
 
-impl Service for Scrapes {
+impl HttpService for Scrapes {
     type Caller = ();
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> HttpLimits {
+        HttpLimits {
             // The least that hyper accepts, and far more than a scraper sends.
             head_bytes: 8 * 1024,
             headers: 50,
@@ -83,9 +83,9 @@ impl Service for Scrapes {
         }
     }
 
-    fn admit(&self, _: &Accepted) -> Result<((), Rc<Connection>), Option<Refusal>> {
+    fn admit(&self, _: &AcceptedConnection) -> Result<((), Rc<HttpConnection>), Option<Refusal>> {
         // Whoever asks: there are a few places for all, and the rest is closed.
-        Ok(((), self.connections.admit_if_free(Owner::Exempt).ok_or(None)?))
+        Ok(((), self.connections.admit_if_free(ConnectionOwner::Exempt).ok_or(None)?))
     }
 
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answered {
@@ -103,7 +103,7 @@ impl Service for Scrapes {
             return response;
         }
         let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
-        let form = Form::accepted(accept.unwrap_or(""));
+        let form = MetricsFormat::accepted(accept.unwrap_or(""));
         whole(form.content_type(), scrape(&self.daemon, form).await)
     }
 

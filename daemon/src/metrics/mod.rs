@@ -24,17 +24,17 @@ mod sample;
 pub(crate) mod tests;
 mod textfile;
 
-pub use encode::Form;
+pub use encode::MetricsFormat;
 pub(crate) use encode::scrape;
 pub(crate) use expose::Exposed;
 use labels::{Labels, OTHER, Series, series};
 use registering::value;
 
 use crate::control::backend::EventOutcome;
-use fnd_core::outcome::{Reason, State};
+use fnd_core::outcome::{Reason, RunState};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::RequestEnd;
-use fnd_core::triggers::alerts::Word;
+use fnd_core::triggers::alerts::AlertCondition;
 use fnd_wire::ids::FunctionName;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -60,10 +60,10 @@ pub(crate) fn method(of_request: Option<&str>) -> &'static str {
         .unwrap_or("OTHER")
 }
 
-type Counts = Family<Labels, Counter>;
+type MetricCounts = Family<Labels, Counter>;
 type Sums = Family<Labels, Counter<f64, AtomicU64>>;
-type Values = Family<Labels, Gauge<f64, AtomicU64>>;
-type Durations = Family<Labels, Histogram, fn() -> Histogram>;
+type LabelValues = Family<Labels, Gauge<f64, AtomicU64>>;
+type DurationMetrics = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The labels of a request to the public listener.
 type RequestLabels = Vec<(&'static str, String)>;
@@ -76,31 +76,31 @@ pub(crate) struct Metrics {
     other: Series,
     /// Whether the series of all other functions have begun.
     other_known: bool,
-    calls: Counts,
-    failures: Counts,
-    durations: Durations,
-    attempts: Counts,
-    invocations: Counts,
-    retries: Counts,
-    gave_up: Counts,
-    dropped: Counts,
-    cold_starts: Counts,
-    workers_started: Counts,
+    calls: MetricCounts,
+    failures: MetricCounts,
+    durations: DurationMetrics,
+    attempts: MetricCounts,
+    invocations: MetricCounts,
+    retries: MetricCounts,
+    gave_up: MetricCounts,
+    dropped: MetricCounts,
+    cold_starts: MetricCounts,
+    workers_started: MetricCounts,
     cpu: Sums,
     throttled: Sums,
-    memory_peak: Values,
-    output_dropped: Counts,
-    last_success: Values,
+    memory_peak: LabelValues,
+    output_dropped: MetricCounts,
+    last_success: LabelValues,
     requests: Family<RequestLabels, Counter>,
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
     events: Family<[(&'static str, &'static str); 1], Counter>,
-    missed: Counts,
+    missed: MetricCounts,
     lateness: Histogram,
     upgraded_bytes: Family<RequestLabels, Counter>,
     rescans: Counter,
     put_back: Counter,
-    hooks: Counts,
-    alerts: Counts,
+    hooks: MetricCounts,
+    alerts: MetricCounts,
     lag: Histogram,
     sampled: sample::Sampled,
     /// Lets one scrape run at a time: gauges are sampled, then written as text on another thread.

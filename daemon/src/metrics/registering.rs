@@ -14,7 +14,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
-        let durations = Durations::new_with_constructor(|| Histogram::new(BUCKETS));
+        let durations = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
         r.register_with_unit(
             "function_duration",
             "How long attempts took",
@@ -53,7 +53,7 @@ impl Metrics {
                 Unit::Bytes,
             ),
             output_dropped: {
-                let family = Counts::default();
+                let family = MetricCounts::default();
                 r.register_with_unit(
                     "fnd_output_dropped",
                     "Output that was not kept because it was too much",
@@ -133,10 +133,10 @@ impl Metrics {
             registry: Arc::default(),
         };
         // Prometheus does not see an increase in a counter that first appears with the value 1.
-        for word in Word::ALL {
+        for word in AlertCondition::ALL {
             metrics.alerts(word);
         }
-        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+        for state in RunState::ALL.into_iter().filter(|state| state.is_final()) {
             metrics.hooks(state);
         }
         for outcome in EventOutcome::ALL {
@@ -149,8 +149,8 @@ impl Metrics {
     }
 }
 
-fn count(registry: &mut Registry, name: &str, help: &str) -> Counts {
-    let family = Counts::default();
+fn count(registry: &mut Registry, name: &str, help: &str) -> MetricCounts {
+    let family = MetricCounts::default();
     registry.register(name, help, family.clone());
     family
 }
@@ -161,8 +161,8 @@ fn sum(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> Sums {
     family
 }
 
-pub(super) fn value(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> Values {
-    let family = Values::default();
+pub(super) fn value(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> LabelValues {
+    let family = LabelValues::default();
     registry.register_with_unit(name, help, unit, family.clone());
     family
 }

@@ -3,10 +3,10 @@
 //! The functions and their workers are sampled in pieces, between which the thread serves others (`driver/lists.rs` says
 //! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody sees a part.
 
-use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
-use crate::driver::State;
+use super::{LabelValues, Labels, MetricCounts, Metrics, micros, millis, number, value};
+use crate::driver::Driver;
 use crate::driver::lists::PIECE;
-use crate::http::connections::Owner;
+use crate::http::connections::ConnectionOwner;
 use crate::report::problems;
 use crate::workers::usage;
 use fnd_core::outcome::Reason;
@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 
 /// How far the functions and workers are sampled.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct SampleWalk {
     /// The last function of the piece before.
     after: Option<FunctionName>,
     functions_done: bool,
@@ -32,39 +32,39 @@ pub(super) struct Walk {
     errors: usize,
 }
 
-type Value = Gauge<f64, AtomicU64>;
+type SampleValue = Gauge<f64, AtomicU64>;
 type Sum = Counter<f64, AtomicU64>;
 
 /// The gauges, and the counters that other parts keep.
 pub(super) struct Sampled {
-    functions: Values,
-    with_errors: Value,
-    queue_depth: Values,
-    dead_letters: Values,
-    last_run_failed: Values,
-    files_waiting: Values,
-    running: Values,
-    workers: Values,
-    memory: Values,
-    spawner_up: Value,
-    problems: Values,
-    connections: Family<[(&'static str, String); 1], Value>,
+    functions: LabelValues,
+    with_errors: SampleValue,
+    queue_depth: LabelValues,
+    dead_letters: LabelValues,
+    last_run_failed: LabelValues,
+    files_waiting: LabelValues,
+    running: LabelValues,
+    workers: LabelValues,
+    memory: LabelValues,
+    spawner_up: SampleValue,
+    problems: LabelValues,
+    connections: Family<[(&'static str, String); 1], SampleValue>,
     refused: Counter,
     silent: Counter,
-    buffers: Values,
+    buffers: LabelValues,
     buffers_refused: Counter,
-    history_failing: Value,
+    history_failing: SampleValue,
     history_lost: Counter,
-    history_forgotten: Counts,
+    history_forgotten: MetricCounts,
     history_failed: Counter,
-    history_queue_age: Value,
+    history_queue_age: SampleValue,
     process_cpu: Sum,
-    process_resident: Value,
-    process_virtual: Value,
-    process_fds: Value,
-    process_fds_max: Value,
-    process_threads: Value,
-    process_started: Value,
+    process_resident: SampleValue,
+    process_virtual: SampleValue,
+    process_fds: SampleValue,
+    process_fds_max: SampleValue,
+    process_threads: SampleValue,
+    process_started: SampleValue,
 }
 
 impl Sampled {
@@ -139,7 +139,7 @@ impl Sampled {
                 counter
             },
             history_forgotten: {
-                let family = Counts::default();
+                let family = MetricCounts::default();
                 r.register(
                     "fnd_history_forgotten_records",
                     "Records of the history that were forgotten, by why",
@@ -199,8 +199,8 @@ fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
     counter
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> Value {
-    let gauge = Value::default();
+fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> SampleValue {
+    let gauge = SampleValue::default();
     match unit {
         Some(unit) => registry.register_with_unit(name, help, unit, gauge.clone()),
         None => registry.register(name, help, gauge.clone()),
@@ -215,7 +215,7 @@ fn count(count: usize) -> f64 {
 
 impl Metrics {
     /// Samples all values that are not of a function, after the last piece of these.
-    pub(super) fn sample(&mut self, state: &State, walk: &Walk) {
+    pub(super) fn sample(&mut self, state: &Driver, walk: &SampleWalk) {
         for (function, waiting) in state.watchers.waiting() {
             let own = Labels(Some(self.label(function)), None);
             self.sampled.files_waiting.get_or_create(&own).inc_by(number(waiting));
@@ -263,7 +263,7 @@ impl Metrics {
         let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         sampled.connections.clear();
         for (owner, open) in state.callers.connections.by_owner() {
-            let Owner::User(uid) = owner else { continue };
+            let ConnectionOwner::User(uid) = owner else { continue };
             let user = [("uid", uid.to_string())];
             sampled.connections.get_or_create(&user).set(count(open));
         }
@@ -319,7 +319,7 @@ impl Metrics {
     }
 
     /// Samples the values of some functions, or of some workers after the last function. Returns whether more follow.
-    pub(super) fn sample_piece(&mut self, state: &State, walk: &mut Walk) -> bool {
+    pub(super) fn sample_piece(&mut self, state: &Driver, walk: &mut SampleWalk) -> bool {
         if walk.functions_done {
             return self.of_workers(state, walk);
         }
@@ -332,7 +332,7 @@ impl Metrics {
     }
 
     /// Samples the values of a function. Returns 1 if its newest content does not serve.
-    fn of_function(&mut self, state: &State, view: &FunctionView<'_>) -> usize {
+    fn of_function(&mut self, state: &Driver, view: &FunctionView<'_>) -> usize {
         let own = Labels(Some(self.label(view.name)), None);
         // Added, not set: many functions may share the label of the others.
         let sampled = &self.sampled;
@@ -358,7 +358,7 @@ impl Metrics {
         usize::from(refused || view.error.is_some())
     }
 
-    fn of_workers(&mut self, state: &State, walk: &mut Walk) -> bool {
+    fn of_workers(&mut self, state: &Driver, walk: &mut SampleWalk) -> bool {
         let mut workers = state.supervisor.workers_after(walk.worker);
         let mut last = None;
         for (worker, function, phase) in workers.by_ref().take(PIECE) {

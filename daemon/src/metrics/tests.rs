@@ -52,7 +52,7 @@ fn attempts_are_counted_under_their_documented_names() {
     for reason in [Reason::Ok, Reason::Exit(3), Reason::Cancelled] {
         metrics.call_ended(&ended(reason), "POST");
     }
-    metrics.invocation_ended(&name("hello"), State::Failed);
+    metrics.invocation_ended(&name("hello"), RunState::Failed);
     metrics.dropped(&name("hello"), Reason::Skipped(fnd_core::outcome::Skip::QueueFull));
     let usage = Usage {
         cpu_us: 1_500_000,
@@ -107,7 +107,7 @@ fn a_function_that_is_gone_leaves_no_series() {
         metrics.attempt_ended(&attempt("hello", reason), "GET");
         metrics.dropped(&name("hello"), reason);
     }
-    metrics.invocation_ended(&name("hello"), State::Interrupted);
+    metrics.invocation_ended(&name("hello"), RunState::Interrupted);
     metrics.worker_started(&name("hello"));
     metrics.worker_ended(&name("hello"), &Usage::default());
     assert_ne!(text(&metrics), empty);

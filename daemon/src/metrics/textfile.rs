@@ -1,6 +1,6 @@
 //! `[metrics] textfile`: writes the metrics regularly for the node exporter's textfile collector.
 
-use super::encode::Form;
+use super::encode::MetricsFormat;
 use super::scrape;
 use crate::driver::Daemon;
 use crate::driver::inbox::Input;
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(15);
 /// Writes the file until the configuration has another path or none: this future is dropped then.
 pub(crate) async fn keep(daemon: Rc<Daemon>, path: PathBuf) {
     loop {
-        let text = scrape(&daemon, Form::Older).await;
+        let text = scrape(&daemon, MetricsFormat::Older).await;
         let to = path.clone();
         let written = tokio::task::spawn_blocking(move || write(&to, &text)).await;
         let problem = written.unwrap_or_else(|error| Err(io::Error::other(error))).err();

@@ -2,7 +2,7 @@
 //! functions directories, which the configuration may name.
 
 use super::judge::on_this_machine;
-use crate::cli::{Checked, Cli, Places};
+use crate::cli::{Checked, DaemonCli, Places};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::{check, settings};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
@@ -20,7 +20,7 @@ const CONFIGURATION: u8 = 78;
 
 /// Judges; prints problems to standard error and a summary line to standard output.
 #[must_use]
-pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
+pub fn run(cli: &DaemonCli, checked: Checked) -> ExitCode {
     let mut judge = on_this_machine();
     let places = match cli.places() {
         Ok(places) => places,
@@ -55,7 +55,7 @@ pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
 ///
 /// # Errors
 /// The places cannot be determined.
-pub fn places(cli: &Cli) -> anyhow::Result<Places> {
+pub fn places(cli: &DaemonCli) -> anyhow::Result<Places> {
     let places = cli.places()?;
     let mut judge = on_this_machine();
     match configure(&mut judge, &places)

@@ -1,17 +1,17 @@
 //! `fnd --examine`: examines the ledger and the state of functions for `fndctl verify`, as the owner of the state, since only this program knows
 //! the ledger.
 
-use crate::cli::Cli;
+use crate::cli::DaemonCli;
 use crate::ledger::{self, examine};
 use crate::state_store;
-use fnd_core::examined::Examined;
+use fnd_core::verify_report::Examined;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Examines a state directory or a database, and prints the findings as JSON.
 #[must_use]
-pub fn run(cli: &Cli, path: &Path) -> ExitCode {
+pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
     let examined = if path.is_dir() {
         let run = cli.places().map(|places| places.run_dir.join(ledger::RUN));
         match run {

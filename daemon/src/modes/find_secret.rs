@@ -5,7 +5,7 @@
 use crate::modes::answer::{self, AnswerError};
 use fnd_manifest::foreign::find_secret;
 use fnd_wire::form::Wire as _;
-use fnd_wire::kubernetes::{FILES_MAX, Wanted};
+use fnd_wire::kubernetes::{FILES_MAX, SecretWanted};
 use zeroize::Zeroizing;
 
 /// Largest question in bytes: the files, and their paths.
@@ -19,7 +19,7 @@ pub fn run() -> Result<(), AnswerError> {
     answer::run(QUESTION_MAX, answer_to)
 }
 
-fn answer_to(wanted: &mut Wanted) -> Zeroizing<Vec<u8>> {
+fn answer_to(wanted: &mut SecretWanted) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(find_secret(wanted).to_wire())
 }
 
@@ -27,23 +27,26 @@ fn answer_to(wanted: &mut Wanted) -> Zeroizing<Vec<u8>> {
 mod tests {
     use super::*;
     use fnd_wire::form::Bytes;
-    use fnd_wire::kubernetes::Found;
+    use fnd_wire::kubernetes::SecretSearchAnswer;
 
-    fn ask(question: &[u8]) -> Result<Found, AnswerError> {
+    fn ask(question: &[u8]) -> Result<SecretSearchAnswer, AnswerError> {
         let mut output = Vec::new();
         let streams = (&mut &question[..], &mut output);
-        answer::serve(QUESTION_MAX, streams, answer_to).map(|()| Found::from_wire(&output).unwrap())
+        answer::serve(QUESTION_MAX, streams, answer_to).map(|()| SecretSearchAnswer::from_wire(&output).unwrap())
     }
 
     #[test]
     fn a_question_is_answered_once_and_nonsense_is_not_answered() {
         let text = b"apiVersion: v1\nkind: Secret\nmetadata: { name: app }\nstringData: { key: value }\n";
-        let wanted = Wanted {
+        let wanted = SecretWanted {
             name: "app.key".to_owned(),
             files: vec![("app.yaml".to_owned(), Bytes(text.to_vec()))],
         };
         let question = wanted.to_wire();
-        assert_eq!(ask(&question).unwrap(), Found::Value(Bytes(b"value".to_vec())));
+        assert_eq!(
+            ask(&question).unwrap(),
+            SecretSearchAnswer::Value(Bytes(b"value".to_vec()))
+        );
         for bytes in [vec![], vec![1], vec![0xff; 8], [question, vec![0]].concat()] {
             assert!(matches!(ask(&bytes), Err(AnswerError::Question)));
         }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use fnd_wire::form::Bytes;
     use fnd_wire::ids::FunctionName;
-    use fnd_wire::plan::{Form, JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
+    use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
     use std::collections::VecDeque;
 
     fn file(path: &str, text: &str) -> JudgedFile {
@@ -123,7 +123,7 @@ mod tests {
             name: FunctionName::new("x").unwrap(),
             files: vec![file("/f/x.sh", &long)],
             manifest: Some(file("/f/x.toml", ROUTES)),
-            form: Form::File,
+            form: CodeLayout::File,
         };
         let requests = [JudgeRequest::Settings(settings), JudgeRequest::Function(function)];
         let mut input = Packets(

@@ -5,7 +5,7 @@
 //! one, so that a deep tree needs no more descriptors than a flat one.
 
 use crate::clock;
-use fnd_core::quota::{Gap, Measured, Tree};
+use fnd_core::quota::{Gap, Measured, TreeSize};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
@@ -51,25 +51,25 @@ pub fn run(directories: &[PathBuf]) -> ExitCode {
 
 /// Counts the allocated bytes of a directory with everything in it.
 #[must_use]
-pub fn tree(path: &Path, until: Instant) -> Tree {
+pub fn tree(path: &Path, until: Instant) -> TreeSize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let opened = openat(CWD, path, flags, Mode::empty()).and_then(|root| Ok((fstat(&root)?, root)));
     match opened {
-        Ok((stat, root)) => Walk::new(root, &stat).all(until),
+        Ok((stat, root)) => MeasureWalk::new(root, &stat).all(until),
         // It was removed.
-        Err(Errno::NOENT) => Tree::default(),
-        Err(Errno::ACCESS) => Tree {
+        Err(Errno::NOENT) => TreeSize::default(),
+        Err(Errno::ACCESS) => TreeSize {
             bytes: 0,
             gap: Some(Gap::Closed(".".to_owned())),
         },
-        Err(error) => Tree {
+        Err(error) => TreeSize {
             bytes: 0,
             gap: Some(unfinished(error)),
         },
     }
 }
 
-struct Walk {
+struct MeasureWalk {
     root: OwnedFd,
     device: u64,
     /// Directories that are not counted yet, by their path below the root.
@@ -77,10 +77,10 @@ struct Walk {
     /// Inodes with several names that were counted.
     counted: HashSet<u64>,
     held: usize,
-    tree: Tree,
+    tree: TreeSize,
 }
 
-impl Walk {
+impl MeasureWalk {
     fn new(root: OwnedFd, stat: &Stat) -> Self {
         let mut walk = Self {
             root,
@@ -88,13 +88,13 @@ impl Walk {
             pending: vec![b".".to_vec()],
             counted: HashSet::new(),
             held: 0,
-            tree: Tree::default(),
+            tree: TreeSize::default(),
         };
         walk.add(stat);
         walk
     }
 
-    fn all(mut self, until: Instant) -> Tree {
+    fn all(mut self, until: Instant) -> TreeSize {
         while let Some(path) = self.pending.pop() {
             self.held = self.held.saturating_sub(path.len());
             let result = self.open(&path).and_then(|opened| match opened {
@@ -214,7 +214,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, symlink};
 
-    fn measure(path: &Path) -> Tree {
+    fn measure(path: &Path) -> TreeSize {
         tree(path, clock::monotonic() + LASTS)
     }
 
@@ -245,12 +245,12 @@ mod tests {
         assert!(expected > 105_000);
         assert_eq!(
             measure(&home),
-            Tree {
+            TreeSize {
                 bytes: expected,
                 gap: None
             }
         );
-        assert_eq!(measure(&both.path().join("missing")), Tree::default());
+        assert_eq!(measure(&both.path().join("missing")), TreeSize::default());
     }
 
     #[test]

@@ -6,10 +6,10 @@
 
 use crate::modes::confine::{ConfineError, confine_with};
 use fnd_manifest::foreign::placed;
-use fnd_unpack::{Sink, Stop, unpack};
+use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{Format, Why};
 use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::unpack::{DATA_MAX, Foreign, Record, Unpacked};
+use fnd_wire::unpack::{DATA_MAX, Foreign, UnpackRecord, Unpacked};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -64,16 +64,16 @@ pub fn serve(format: Format, archive: &mut (impl Read + Seek), output: impl Writ
         _ => unpack(format, archive, &mut records),
     };
     let last = match done {
-        Ok(()) => Record::End,
-        Err(Stop::Refused(refusal)) => Record::Refused(refusal),
-        Err(Stop::Sink(error)) => return Err(error),
+        Ok(()) => UnpackRecord::End,
+        Err(UnpackStop::Refused(refusal)) => UnpackRecord::Refused(refusal),
+        Err(UnpackStop::Sink(error)) => return Err(error),
     };
     records.0.write_all(&last.framed())?;
     records.0.flush()
 }
 
 /// Makes the files of a function of another system.
-fn make(set: &mut impl Read, sink: &mut dyn Sink) -> Result<(), Stop> {
+fn make(set: &mut impl Read, sink: &mut dyn Sink) -> Result<(), UnpackStop> {
     let mut bytes = Vec::new();
     set.read_to_end(&mut bytes).map_err(|_| Why::Unreadable)?;
     let set = Foreign::from_wire(&bytes).map_err(|_| Why::Damaged)?;
@@ -85,9 +85,9 @@ fn make(set: &mut impl Read, sink: &mut dyn Sink) -> Result<(), Stop> {
             executable,
             length,
         })
-        .map_err(Stop::Sink)?;
+        .map_err(UnpackStop::Sink)?;
         for part in file.bytes.chunks(DATA_MAX) {
-            sink.data(part).map_err(Stop::Sink)?;
+            sink.data(part).map_err(UnpackStop::Sink)?;
         }
     }
     Ok(())
@@ -97,11 +97,11 @@ struct Records<W: Write>(BufWriter<W>);
 
 impl<W: Write> Sink for Records<W> {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
-        self.0.write_all(&Record::File(file.clone()).framed())
+        self.0.write_all(&UnpackRecord::File(file.clone()).framed())
     }
 
     fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(&Record::Data(Bytes(bytes.to_vec())).framed())
+        self.0.write_all(&UnpackRecord::Data(Bytes(bytes.to_vec())).framed())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Assigns a warm worker's output to the invocation in which it was printed.
 //!
 //! A worker prints for one invocation after the other into the same pipes, and flushes before it answers. So at the
-//! begin and at the end of a call the main thread counts the bytes printed so far, read or not, and leaves a [`Mark`]
+//! begin and at the end of a call the main thread counts the bytes printed so far, read or not, and leaves a [`OutputOffset`]
 //! at that position. The output thread counts what it reads under the same lock, and carries out each mark when it
 //! reaches it. A call that printed nothing is known to be silent at once, without waking the output thread.
 //!
@@ -9,7 +9,7 @@
 //!
 //! A pipe bounds the number of marks of calls that print, [`LOGS_MAX`] that of records that workers send for the log.
 
-use super::{Captured, Command, Meta, Shared};
+use super::{AttemptOutput, Captured, OutputCommand, SharedOutput};
 use fnd_core::protocol::{Level, LogRecord};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Key = (InvocationId, Attempt);
+type CallKey = (InvocationId, Attempt);
 
 /// Most bytes of records for the log that wait for the output thread; what comes beyond them is dropped.
 pub(super) const LOGS_MAX: usize = 1 << 20;
@@ -27,7 +27,7 @@ pub(super) const DROPPED: &str =
 
 /// Whether a call has output, known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallOutputEnd {
     /// The call has no output; the callback is not called.
     Silent,
     /// The callback is called when all of the output was read.
@@ -36,61 +36,61 @@ pub enum Ended {
 
 /// The main thread's side of a warm worker's output.
 pub struct CallOutput {
-    pub(super) shared: Arc<Shared>,
-    pub(super) ends: Arc<Ends>,
+    pub(super) shared: Arc<SharedOutput>,
+    pub(super) ends: Arc<PipeOffsets>,
 }
 
 /// The state of a warm worker that both threads share.
-pub(super) struct Ends {
+pub(super) struct PipeOffsets {
     pub(super) worker: WorkerId,
     /// Standard output and error.
     pub(super) pipes: [OwnedFd; 2],
     /// Whether it serves one call at a time, so that its output can be assigned to calls.
     pub(super) exclusive: bool,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
 }
 
 #[derive(Default)]
-struct State {
+struct OutputState {
     /// Bytes read from each pipe.
     read: [u64; 2],
-    marks: VecDeque<Mark>,
+    marks: VecDeque<OutputOffset>,
     /// Bytes of the marks with records for the log, and whether the last such record was dropped.
     logged: usize,
     is_dropping: bool,
-    calls: Vec<Call>,
+    calls: Vec<OutputCall>,
     /// A command to check the marks was sent, and the output thread has not done so yet.
     check_sent: bool,
 }
 
 /// A call in flight.
-struct Call {
-    key: Key,
+struct OutputCall {
+    key: CallKey,
     /// Bytes printed before it began, by pipe.
     at: [u64; 2],
     logged: bool,
 }
 
 /// Something to do when so many bytes of each pipe were read.
-struct Mark {
+struct OutputOffset {
     at: [u64; 2],
-    what: What,
+    what: OffsetAction,
 }
 
 /// The content of a mark.
-pub(super) enum What {
-    Begin(Box<Meta>),
+pub(super) enum OffsetAction {
+    Begin(Box<AttemptOutput>),
     /// A call has ended.
-    End(Key, Option<Box<dyn FnOnce(Captured) + Send>>),
+    End(CallKey, Option<Box<dyn FnOnce(Captured) + Send>>),
     /// A line for the log, of a call or of none.
-    Log(Option<Key>, Level, String),
+    Log(Option<CallKey>, Level, String),
 }
 
 /// The next part of a worker's output.
-pub(super) enum Next {
+pub(super) enum OutputStep {
     /// Bytes of a pipe, which are in the buffer: the pipe, and how many.
     Bytes(usize, usize),
-    Mark(What),
+    Mark(OffsetAction),
     /// A pipe has ended, or cannot be read.
     Over(usize),
     Nothing,
@@ -98,7 +98,7 @@ pub(super) enum Next {
 
 impl CallOutput {
     /// Begins a call: everything printed from now on is its output.
-    pub fn begin(&self, meta: Meta) {
+    pub fn begin(&self, meta: AttemptOutput) {
         let mut state = self.ends.lock();
         let at = self.ends.printed(&state);
         state.begin(meta, at);
@@ -106,38 +106,38 @@ impl CallOutput {
 
     /// Ends a call that has answered. If it has printed or logged, `done` gets its output, on the output thread,
     /// without a result.
-    pub fn end(&self, key: Key, done: impl FnOnce(Captured) + Send + 'static) -> Ended {
+    pub fn end(&self, key: CallKey, done: impl FnOnce(Captured) + Send + 'static) -> CallOutputEnd {
         let mut state = self.ends.lock();
         let Some(place) = state.calls.iter().position(|call| call.key == key) else {
-            return Ended::Silent;
+            return CallOutputEnd::Silent;
         };
         let call = state.calls.swap_remove(place);
         let at = self.ends.printed(&state);
         if at == call.at && !call.logged {
-            let begun = |mark: &Mark| matches!(&mark.what, What::Begin(meta) if meta.key() == key);
+            let begun = |mark: &OutputOffset| matches!(&mark.what, OffsetAction::Begin(meta) if meta.key() == key);
             // If the begin mark was not read yet, it is removed. Else the end mark waits until the output thread has
             // other work.
             match state.marks.iter().rposition(begun) {
                 Some(place) => drop(state.marks.remove(place)),
-                None => state.marks.push_back(Mark {
+                None => state.marks.push_back(OutputOffset {
                     at,
-                    what: What::End(key, None),
+                    what: OffsetAction::End(key, None),
                 }),
             }
-            return Ended::Silent;
+            return CallOutputEnd::Silent;
         }
         self.leave(
             state,
-            Mark {
+            OutputOffset {
                 at,
-                what: What::End(key, Some(Box::new(done))),
+                what: OffsetAction::End(key, Some(Box::new(done))),
             },
         );
-        Ended::Printed
+        CallOutputEnd::Printed
     }
 
     /// Adds a log record to the output of a call in flight, or to the worker's own where there is no such call.
-    pub fn log(&self, key: Option<Key>, record: &LogRecord) {
+    pub fn log(&self, key: Option<CallKey>, record: &LogRecord) {
         let mut text = record.message.clone();
         if !record.fields.is_empty() {
             let fields = serde_json::to_string(&record.fields).unwrap_or_default();
@@ -149,59 +149,59 @@ impl CallOutput {
             call.logged = true;
             call.key
         });
-        let mut what = What::Log(known, record.level, text);
+        let mut what = OffsetAction::Log(known, record.level, text);
         let fits = state.logged + what.size() <= LOGS_MAX;
         if !fits && state.is_dropping {
             return;
         }
         state.is_dropping = !fits;
         if !fits {
-            what = What::Log(known, Level::Warning, DROPPED.to_owned());
+            what = OffsetAction::Log(known, Level::Warning, DROPPED.to_owned());
         }
         state.logged += what.size();
         let at = self.ends.printed(&state);
-        self.leave(state, Mark { at, what });
+        self.leave(state, OutputOffset { at, what });
     }
 
     /// Leaves a mark and has the output thread check it.
-    fn leave(&self, mut state: MutexGuard<'_, State>, mark: Mark) {
+    fn leave(&self, mut state: MutexGuard<'_, OutputState>, mark: OutputOffset) {
         state.marks.push_back(mark);
         let check_sent = std::mem::replace(&mut state.check_sent, true);
         drop(state);
         if !check_sent {
-            self.shared.send(Command::CheckMarks(self.ends.worker));
+            self.shared.send(OutputCommand::CheckMarks(self.ends.worker));
         }
     }
 }
 
-impl What {
+impl OffsetAction {
     /// Returns the bytes of memory of a record for the log; 0 for anything else.
     pub(super) fn size(&self) -> usize {
         match self {
-            Self::Log(_, _, text) => size_of::<Mark>() + text.len(),
+            Self::Log(_, _, text) => size_of::<OutputOffset>() + text.len(),
             Self::Begin(_) | Self::End(..) => 0,
         }
     }
 }
 
-impl State {
-    fn begin(&mut self, meta: Meta, at: [u64; 2]) {
+impl OutputState {
+    fn begin(&mut self, meta: AttemptOutput, at: [u64; 2]) {
         let key = meta.key();
-        self.calls.push(Call { key, at, logged: false });
-        let what = What::Begin(Box::new(meta));
-        self.marks.push_back(Mark { at, what });
+        self.calls.push(OutputCall { key, at, logged: false });
+        let what = OffsetAction::Begin(Box::new(meta));
+        self.marks.push_back(OutputOffset { at, what });
     }
 }
 
-impl Ends {
+impl PipeOffsets {
     /// Returns the state with the calls `under_way`, whose output may be in the pipes already.
     pub(super) fn new(
         worker: WorkerId,
         pipes: [OwnedFd; 2],
         exclusive: bool,
-        under_way: impl IntoIterator<Item = Meta>,
+        under_way: impl IntoIterator<Item = AttemptOutput>,
     ) -> Self {
-        let mut state = State::default();
+        let mut state = OutputState::default();
         under_way.into_iter().for_each(|meta| state.begin(meta, [0; 2]));
         Self {
             worker,
@@ -211,7 +211,7 @@ impl Ends {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutputState> {
         // Every change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,7 +223,7 @@ impl Ends {
     }
 
     /// Returns the bytes printed so far; for a worker that serves several calls the count is not needed, and is 0.
-    fn printed(&self, state: &State) -> [u64; 2] {
+    fn printed(&self, state: &OutputState) -> [u64; 2] {
         if !self.exclusive {
             return [0; 2];
         }
@@ -236,7 +236,7 @@ impl Ends {
 
     /// Returns the next part: a mark that was reached, else bytes up to the next mark from an `open` pipe. The pipe
     /// `first` is tried first.
-    pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> Next {
+    pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> OutputStep {
         let mut state = self.lock();
         state.check_sent = false;
         let at = state.marks.front().map(|mark| mark.at);
@@ -248,22 +248,22 @@ impl Ends {
                 continue;
             }
             match rustix::io::read(&self.pipes[pipe], &mut buffer[..most]) {
-                Ok(0) => return Next::Over(pipe),
+                Ok(0) => return OutputStep::Over(pipe),
                 Ok(count) => {
                     state.read[pipe] += count as u64;
-                    return Next::Bytes(pipe, count);
+                    return OutputStep::Bytes(pipe, count);
                 }
                 // Before a mark this means that another process has read the bytes.
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return Next::Over(pipe),
+                Err(_) => return OutputStep::Over(pipe),
             }
         }
         match state.marks.pop_front() {
             Some(mark) => {
                 state.logged -= mark.what.size();
-                Next::Mark(mark.what)
+                OutputStep::Mark(mark.what)
             }
-            None => Next::Nothing,
+            None => OutputStep::Nothing,
         }
     }
 }

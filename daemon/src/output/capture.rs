@@ -6,8 +6,8 @@
 //! - `masked`: masks the values of secrets
 //! - `snapshot`: a capture as a value, for the spool
 
-use super::{Captured, Meta};
-use crate::output::kept::{Decoder, Line, Lines, Stream};
+use super::{AttemptOutput, Captured};
+use crate::output::log_store::{Decoder, Line, LogLinesReader, Stream};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
 use fnd_core::supervisor::TooLarge;
@@ -29,16 +29,16 @@ const LINE_MAX: usize = 16 << 10;
 
 /// One attempt's output.
 pub(super) struct Capture {
-    pub(super) meta: Meta,
+    pub(super) meta: AttemptOutput,
     /// When bytes came last, Unix milliseconds.
     pub(super) last_ms: u64,
     /// Those of the first lines that are not on disk yet. Their numbers count all lines of the attempt in the order in
     /// which they are kept.
-    pub(super) head: Lines,
+    pub(super) head: LogLinesReader,
     /// Bytes by which the head may still grow; 0 from the first line that did not fit.
     head_left: u64,
     /// The last lines, once the head is full.
-    tail: Lines,
+    tail: LogLinesReader,
     tail_max: u64,
     /// Bytes dropped between head and tail; below it, bytes cut from lines that are too long.
     gap: u64,
@@ -66,16 +66,16 @@ struct Splitter {
 }
 
 impl Capture {
-    pub(super) fn new(meta: Meta) -> Self {
+    pub(super) fn new(meta: AttemptOutput) -> Self {
         let head_left = meta.output_max / 2;
         let tail_max = meta.output_max - head_left;
         let masked = meta.mask.as_ref().map(|mask| Box::new(Masked::new(mask)));
         Self {
             meta,
             last_ms: 0,
-            head: Lines::default(),
+            head: LogLinesReader::default(),
             head_left,
-            tail: Lines::default(),
+            tail: LogLinesReader::default(),
             tail_max,
             gap: 0,
             cut: 0,
@@ -92,7 +92,7 @@ impl Capture {
     }
 
     /// Returns a capture that takes no result from standard output: a worker's results come by its protocol.
-    pub(super) fn of_worker(meta: Meta) -> Self {
+    pub(super) fn of_worker(meta: AttemptOutput) -> Self {
         Self {
             gives_result: false,
             ..Self::new(meta)
@@ -129,13 +129,13 @@ impl Capture {
     /// Returns a capture that begins after `first` lines, which are kept already, and says in these words that the
     /// output after them was lost.
     pub(super) fn after_loss(
-        meta: Meta,
+        meta: AttemptOutput,
         first: u64,
         (time_ms, words): (u64, &str),
         seen: &mut dyn FnMut(&Line<'_>, bool),
     ) -> Self {
         let mut capture = Self::new(meta);
-        capture.head = Lines::decode(first, 0, &[]);
+        capture.head = LogLinesReader::decode(first, 0, &[]);
         let note = Line {
             time_ms,
             stream: Stream::Note,

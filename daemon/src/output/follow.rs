@@ -2,8 +2,8 @@
 
 use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
 use crate::driver::inbox::Inbox;
-use crate::driver::tasks::Owner;
-use crate::output::kept;
+use crate::driver::tasks::TaskOwner;
+use crate::output::log_store;
 use crate::output::{Follow, Followed, Output};
 use fnd_core::api::LogLine;
 use fnd_wire::ids::FunctionName;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use tokio::sync::{mpsc, oneshot};
 
 /// The sources of lines.
-pub(crate) struct Source {
+pub(crate) struct LineSources {
     /// Live lines.
     pub(crate) output: Output,
     /// Kept output.
@@ -28,8 +28,8 @@ pub(crate) struct Source {
 ///
 /// # Errors
 /// fnd is stopping.
-pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<LogLines, Failure> {
-    let Source {
+pub(crate) async fn lines(source: LineSources, query: LogQuery, buffer: usize) -> Result<LogLines, Failure> {
+    let LineSources {
         output,
         root,
         functions,
@@ -52,7 +52,7 @@ pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Res
         output.settle().await;
         None
     };
-    let kept = kept::Query {
+    let kept = log_store::Query {
         invocation: query.invocation,
         since_ms: query.since_ms,
         until_ms: query.until_ms,
@@ -68,17 +68,22 @@ pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Res
     });
     if let Some(live) = live {
         // The task ends when the caller drops the receiver.
-        inbox.spawn(Owner::Caller, go_on(live, continued, sender, end));
+        inbox.spawn(TaskOwner::Caller, go_on(live, continued, sender, end));
     }
     Ok(receiver)
 }
 
 /// Sends kept lines in order of arrival; returns whether the caller is still there.
-fn read(root: &std::path::Path, functions: &[FunctionName], query: &kept::Query, into: &mpsc::Sender<LogLine>) -> bool {
+fn read(
+    root: &std::path::Path,
+    functions: &[FunctionName],
+    query: &log_store::Query,
+    into: &mpsc::Sender<LogLine>,
+) -> bool {
     let mut all = Vec::new();
     for function in functions {
         // A function without output has no directory. If the output of one cannot be read, the others are still shown.
-        if let Ok(lines) = kept::read(root, function, query) {
+        if let Ok(lines) = log_store::read(root, function, query) {
             all.extend(lines.map_while(Result::ok));
         }
     }

@@ -15,13 +15,13 @@
 //! has all of its output.
 //!
 //! Files:
-//! - `brief`: workers that the output thread has not seen yet
+//! - `deferred_pipes`: workers that the output thread has not seen yet
 //! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
 //! - `capture`: the part of one attempt's output that is kept
 //! - `first_read_delay`: delays the first read of a worker's pipe for a moment
 //! - `follow`: kept output, then live lines, without a gap
 //! - `fuzzing`: the fuzzer's entry to spools
-//! - `kept`: the kept output of attempts
+//! - `log_store`: the kept output of attempts
 //! - `poll`: the output thread
 //! - `pool`: the output thread's side of warm workers
 //! - `recover`: the spools that an earlier fnd has left
@@ -30,14 +30,14 @@
 //! - `spool`: the bytes read from the pipes of running attempts, on disk
 //! - `tee`: reads a pipe without taking anything out of it, by `tee(2)`
 
-mod brief;
 mod call_output;
 mod capture;
+mod deferred_pipes;
 mod first_read_delay;
 pub(crate) mod follow;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-pub mod kept;
+pub mod log_store;
 mod poll;
 mod pool;
 mod recover;
@@ -46,13 +46,13 @@ mod sinks;
 mod spool;
 mod tee;
 
-pub use call_output::{CallOutput, Ended};
+pub use call_output::{CallOutput, CallOutputEnd};
 
 use crate::clock;
 use crate::ledger::Retention;
-use crate::output::brief::Brief;
-use crate::output::kept::{KeepOutput, Keeper, Line, Position, SEGMENT, Store};
-use fnd_core::access::Reach;
+use crate::output::deferred_pipes::Brief;
+use crate::output::log_store::{KeepOutput, Keeper, Line, LogStore, Position, SEGMENT};
+use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
 use fnd_core::record::RunResult;
@@ -73,7 +73,7 @@ const FOLLOW_MAX: usize = 1024;
 
 /// The invocation whose output it is, and the bounds of that output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
+pub struct AttemptOutput {
     pub function: FunctionName,
     pub invocation: InvocationId,
     /// The number of the try.
@@ -88,7 +88,7 @@ pub struct Meta {
     pub mask: Option<Arc<Mask>>,
 }
 
-impl Meta {
+impl AttemptOutput {
     pub(crate) fn key(&self) -> (InvocationId, Attempt) {
         (self.invocation, self.attempt)
     }
@@ -163,7 +163,7 @@ pub struct Follow {
     /// Only lines of this invocation.
     pub invocation: Option<InvocationId>,
     /// Only lines of functions that the follower may view.
-    pub reach: Reach,
+    pub reach: Permissions,
 }
 
 /// The lines that a follower gets as they arrive.
@@ -178,7 +178,7 @@ pub struct Followed {
 }
 
 /// Gets each kept line as it arrives, on the output thread, so it must not wait. Used for the journal.
-pub type LineSink = Box<dyn Fn(&Meta, &Line<'_>) + Send>;
+pub type LineSink = Box<dyn Fn(&AttemptOutput, &Line<'_>) + Send>;
 
 /// A worker and the reading ends of its pipes, which are made non-blocking.
 #[derive(Debug)]
@@ -189,13 +189,13 @@ pub struct Piped {
     /// Its standard error.
     pub stderr: OwnedFd,
     /// The invocation whose output it is.
-    pub meta: Meta,
+    pub meta: AttemptOutput,
 }
 
-enum Command {
+enum OutputCommand {
     Start(Box<Piped>),
     Adopt(Vec<Piped>),
-    StartPool(Arc<call_output::Ends>, Box<Meta>),
+    StartPool(Arc<call_output::PipeOffsets>, Box<AttemptOutput>),
     CheckMarks(WorkerId),
     Finish {
         worker: WorkerId,
@@ -219,13 +219,13 @@ enum Command {
 /// queue.
 #[derive(Clone)]
 pub struct Output {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutput>,
     /// Forgets old output.
     keeper: Arc<Keeper>,
 }
 
-struct Shared {
-    commands: Mutex<Vec<Command>>,
+struct SharedOutput {
+    commands: Mutex<Vec<OutputCommand>>,
     brief: Mutex<Brief>,
     wake: OwnedFd,
     /// Present until the thread is stopped.
@@ -240,15 +240,15 @@ impl Output {
     /// The kernel gives no thread, eventfd or epoll.
     pub fn start(logs: PathBuf, spool: SpoolPlaces, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedOutput {
             commands: Mutex::default(),
             brief: Mutex::default(),
             wake,
             thread: Mutex::default(),
         });
-        let poll = poll::Thread::new(
+        let poll = poll::OutputThread::new(
             Arc::clone(&shared),
-            Store::new(logs, SEGMENT, keeper.bell()),
+            LogStore::new(logs, SEGMENT, keeper.bell()),
             spool,
             sink,
         )?;
@@ -284,21 +284,31 @@ impl Output {
     /// `piped.meta`. It is not spooled: a crash of fnd ends the worker's calls. Bytes that are already in the pipes
     /// belong to the calls `under_way`.
     #[must_use]
-    pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> CallOutput {
+    pub fn attach_pool(
+        &self,
+        piped: Piped,
+        exclusive: bool,
+        under_way: impl IntoIterator<Item = AttemptOutput>,
+    ) -> CallOutput {
         let Piped {
             worker,
             stdout,
             stderr,
             meta,
         } = piped;
-        let ends = Arc::new(call_output::Ends::new(worker, [stdout, stderr], exclusive, under_way));
-        let nobody = Meta {
+        let ends = Arc::new(call_output::PipeOffsets::new(
+            worker,
+            [stdout, stderr],
+            exclusive,
+            under_way,
+        ));
+        let nobody = AttemptOutput {
             invocation: InvocationId(0),
             attempt: Attempt(0),
             ..meta
         };
         self.shared
-            .send(Command::StartPool(Arc::clone(&ends), Box::new(nobody)));
+            .send(OutputCommand::StartPool(Arc::clone(&ends), Box::new(nobody)));
         CallOutput {
             shared: Arc::clone(&self.shared),
             ends,
@@ -309,13 +319,13 @@ impl Output {
     /// printed anything, the bounds are those it was attached with. Followers and the journal get new lines only. A
     /// worker that has ended meanwhile is adopted likewise, and then finished.
     pub fn adopt(&self, workers: Vec<Piped>) {
-        self.shared.send(Command::Adopt(workers));
+        self.shared.send(OutputCommand::Adopt(workers));
     }
 
     /// Keeps the output, tail included, of attempts that an earlier fnd has spooled and that are not adopted, and
     /// removes their spools. The `known` attempts, which were adopted or will be, are left alone. Called at start.
     pub fn salvage(&self, known: HashSet<(InvocationId, Attempt)>) {
-        self.shared.send(Command::Salvage(known));
+        self.shared.send(OutputCommand::Salvage(known));
     }
 
     /// Reads the rest of the pipes of a worker whose leaf is empty, and `$FND_RESULT` from its descriptor, and gives
@@ -328,9 +338,9 @@ impl Output {
     /// once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
         if let Some(piped) = self.shared.brief().remove(worker) {
-            self.shared.push(Command::Start(Box::new(piped)));
+            self.shared.push(OutputCommand::Start(Box::new(piped)));
         }
-        self.shared.send(Command::Finish {
+        self.shared.send(OutputCommand::Finish {
             worker,
             result,
             done: Box::new(done),
@@ -341,10 +351,10 @@ impl Output {
     /// result at once. Absent for every other worker; then nothing has happened.
     pub fn finish_silent(&self, worker: WorkerId, result: &mut Option<OwnedFd>) -> Option<Captured> {
         let piped = self.shared.brief().remove(worker)?;
-        let captured = brief::silent(&piped, result);
+        let captured = deferred_pipes::silent(&piped, result);
         if captured.is_none() {
             // The thread need not be woken: the worker is finished next.
-            self.shared.push(Command::Start(Box::new(piped)));
+            self.shared.push(OutputCommand::Start(Box::new(piped)));
         }
         captured
     }
@@ -352,14 +362,14 @@ impl Output {
     /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another
     /// kind.
     pub fn release(&self, worker: WorkerId) {
-        self.shared.push(Command::Release(worker));
+        self.shared.push(OutputCommand::Release(worker));
     }
 
     /// Returns live lines; absent where fnd is stopping.
     pub async fn follow(&self, follow: Follow) -> Option<Followed> {
         let (sender, lines) = mpsc::channel(FOLLOW_MAX);
         let (ready, begun) = oneshot::channel();
-        self.shared.send(Command::Follow {
+        self.shared.send(OutputCommand::Follow {
             follow,
             lines: sender,
             ready,
@@ -372,7 +382,7 @@ impl Output {
     /// attempts that have printed more than is kept.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
-        self.shared.send(Command::Settle(done));
+        self.shared.send(OutputCommand::Settle(done));
         // An error means that the thread has ended, and it wrote everything before.
         let _ = settled.await;
     }
@@ -380,7 +390,7 @@ impl Output {
     /// Writes the output that is held and ends the thread; later commands do nothing. Running workers may be adopted by
     /// another fnd. Waits as long as the disk does not answer. Not to be called on the output thread.
     pub fn stop(&self) {
-        self.shared.send(Command::Stop);
+        self.shared.send(OutputCommand::Stop);
         let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // The panic hook has reported a panic of the thread.
@@ -389,8 +399,8 @@ impl Output {
     }
 }
 
-impl Shared {
-    fn push(&self, command: Command) {
+impl SharedOutput {
+    fn push(&self, command: OutputCommand) {
         self.commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -401,7 +411,7 @@ impl Shared {
         self.brief.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, command: Command) {
+    fn send(&self, command: OutputCommand) {
         self.push(command);
         self.wake();
     }
@@ -411,7 +421,7 @@ impl Shared {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    fn take(&self) -> Vec<Command> {
+    fn take(&self) -> Vec<OutputCommand> {
         let mut count = [0; 8];
         // Nothing to read: the wake-up was for commands that were taken before.
         let _ = rustix::io::read(&self.wake, &mut count);

@@ -7,17 +7,17 @@ mod running;
 
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
-use super::pool::{Done, Pool};
+use super::pool::{Done, PoolOutput};
 use super::recover::SpooledAttempts;
 use super::result;
 use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
-use super::{Captured, Command, LineSink, Meta, Piped, Shared, SpoolPlaces};
+use super::{AttemptOutput, Captured, LineSink, OutputCommand, Piped, SharedOutput, SpoolPlaces};
 use crate::clock;
-use crate::output::kept::{Store, Stream};
+use crate::output::log_store::{LogStore, Stream};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
-use running::{Pipe, Running, stream};
+use running::{Pipe, RunningPoll, stream};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -37,12 +37,12 @@ pub(super) const PIECE: usize = 64 << 10;
 /// The wake-up's number among epoll events; workers count from 1 and each has two.
 const WAKE: u64 = u64::MAX;
 
-pub(super) struct Thread {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct OutputThread {
+    pub(super) shared: Arc<SharedOutput>,
     pub(super) io: Io,
-    pub(super) store: Store,
-    running: HashMap<WorkerId, Running>,
-    pub(super) pools: HashMap<WorkerId, Pool>,
+    pub(super) store: LogStore,
+    running: HashMap<WorkerId, RunningPoll>,
+    pub(super) pools: HashMap<WorkerId, PoolOutput>,
     /// Calls that have ended in this turn, and their callbacks.
     pub(super) concluded: Vec<(Capture, Option<Done>)>,
     /// Workers with a spool that are finished and not released yet.
@@ -65,8 +65,13 @@ pub(super) struct Io {
     tee: Tee,
 }
 
-impl Thread {
-    pub(super) fn new(shared: Arc<Shared>, store: Store, spool: SpoolPlaces, line: LineSink) -> io::Result<Self> {
+impl OutputThread {
+    pub(super) fn new(
+        shared: Arc<SharedOutput>,
+        store: LogStore,
+        spool: SpoolPlaces,
+        line: LineSink,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(
             &epoll,
@@ -126,7 +131,7 @@ impl Thread {
             // Commands come last: pipes that are ready are read before their worker is finished.
             if woken {
                 for command in self.shared.take() {
-                    if matches!(command, Command::Stop) {
+                    if matches!(command, OutputCommand::Stop) {
                         self.leave_pools();
                         self.write_heads();
                         return;
@@ -170,7 +175,7 @@ impl Thread {
         } = piped;
         let stdout = self.watch(stdout, worker, 0);
         let stderr = self.watch(stderr, worker, 1);
-        let running = Running {
+        let running = RunningPoll {
             capture,
             spool,
             stored,
@@ -198,26 +203,26 @@ impl Thread {
         self.start(piped, fresh);
     }
 
-    fn perform(&mut self, command: Command) {
+    fn perform(&mut self, command: OutputCommand) {
         match command {
-            Command::Start(piped) => self.start_fresh(*piped),
-            Command::Adopt(workers) => {
+            OutputCommand::Start(piped) => self.start_fresh(*piped),
+            OutputCommand::Adopt(workers) => {
                 self.spooled.count(workers.iter().map(|piped| &piped.meta), &self.store);
                 for piped in workers {
                     let recovered = self.recover(piped.meta.clone());
                     self.start(piped, recovered);
                 }
             }
-            Command::StartPool(ends, meta) => self.start_pool(ends, *meta),
-            Command::CheckMarks(worker) => self.read_pool(worker),
-            Command::Finish { worker, result, done } => self.finish(worker, result, done),
-            Command::Release(worker) => {
+            OutputCommand::StartPool(ends, meta) => self.start_pool(ends, *meta),
+            OutputCommand::CheckMarks(worker) => self.read_pool(worker),
+            OutputCommand::Finish { worker, result, done } => self.finish(worker, result, done),
+            OutputCommand::Release(worker) => {
                 if let Some(key) = self.finished.remove(&worker) {
                     self.io.spools.remove(key);
                 }
             }
-            Command::Salvage(known) => self.salvage(&known),
-            Command::Follow { follow, lines, ready } => {
+            OutputCommand::Salvage(known) => self.salvage(&known),
+            OutputCommand::Follow { follow, lines, ready } => {
                 self.settle();
                 let kept = follow.function.as_ref().and_then(|function| self.store.end(function));
                 if ready.send(kept).is_ok() {
@@ -228,12 +233,12 @@ impl Thread {
                     });
                 }
             }
-            Command::Settle(done) => {
+            OutputCommand::Settle(done) => {
                 self.settle();
                 // An error: the caller has gone away.
                 let _ = done.send(());
             }
-            Command::Stop => {}
+            OutputCommand::Stop => {}
         }
     }
 
@@ -326,7 +331,7 @@ impl Thread {
 
     /// Writes the lines of an attempt, of which `stored` are on disk already. Returns whether all are on disk now.
     pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
-        let Meta {
+        let AttemptOutput {
             function,
             invocation,
             attempt,
@@ -359,7 +364,7 @@ impl Thread {
     fn write_heads(&mut self) {
         self.write_at = None;
         let mut running = std::mem::take(&mut self.running);
-        for Running {
+        for RunningPoll {
             capture, spool, stored, ..
         } in running.values_mut()
         {

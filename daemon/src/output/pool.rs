@@ -1,11 +1,11 @@
 //! The output thread's side of warm workers: turns bytes and marks into captures of calls.
 
-use super::call_output::{Ends, LOGS_MAX, Next, What};
+use super::call_output::{LOGS_MAX, OffsetAction, OutputStep, PipeOffsets};
 use super::capture::Capture;
-use super::poll::{Io, Thread};
-use super::{Captured, Command, Meta};
+use super::poll::{Io, OutputThread};
+use super::{AttemptOutput, Captured, OutputCommand};
 use crate::clock;
-use crate::output::kept::Stream;
+use crate::output::log_store::Stream;
 use fnd_wire::ids::WorkerId;
 use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ const CHECK_PAUSE: Timespec = Timespec {
 pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
 
 /// A warm worker.
-pub(super) struct Pool {
-    ends: Arc<Ends>,
+pub(super) struct PoolOutput {
+    ends: Arc<PipeOffsets>,
     open: [bool; 2],
     /// Which pipe is read first in the next turn.
     first: usize,
@@ -43,8 +43,8 @@ pub(super) struct Pool {
     calls: Vec<Capture>,
 }
 
-impl Thread {
-    pub(super) fn start_pool(&mut self, ends: Arc<Ends>, meta: Meta) {
+impl OutputThread {
+    pub(super) fn start_pool(&mut self, ends: Arc<PipeOffsets>, meta: AttemptOutput) {
         let mut open = [false; 2];
         for (place, pipe) in ends.pipes.iter().enumerate() {
             let data = epoll::EventData::new_u64(ends.worker.0 * 2 + place as u64);
@@ -56,7 +56,7 @@ impl Thread {
             }
         }
         let worker = ends.worker;
-        let pool = Pool {
+        let pool = PoolOutput {
             ends,
             open,
             first: 0,
@@ -79,7 +79,7 @@ impl Thread {
         }
     }
 
-    fn take_in(&mut self, pool: &mut Pool, most: usize) {
+    fn take_in(&mut self, pool: &mut PoolOutput, most: usize) {
         let mut left = most;
         loop {
             // Marks that are reached are always carried out: no later event would wake the thread for them.
@@ -90,23 +90,23 @@ impl Thread {
             let ends = Arc::clone(&pool.ends);
             pool.first = 1 - pool.first;
             let next = ends.next(self.io.buffer(), open, pool.first);
-            if let Next::Mark(what) = &next {
+            if let OutputStep::Mark(what) = &next {
                 left = left.saturating_sub(what.size());
             }
             match next {
-                Next::Bytes(pipe, count) => {
+                OutputStep::Bytes(pipe, count) => {
                     left = left.saturating_sub(count);
                     pool.feed(pipe, count, &mut self.io);
                 }
-                Next::Mark(What::Begin(meta)) => pool.calls.push(Capture::of_worker(*meta)),
-                Next::Mark(What::End(key, done)) => {
+                OutputStep::Mark(OffsetAction::Begin(meta)) => pool.calls.push(Capture::of_worker(*meta)),
+                OutputStep::Mark(OffsetAction::End(key, done)) => {
                     let place = pool.calls.iter().position(|call| call.meta.key() == key);
                     if let Some(place) = place {
                         let call = pool.calls.swap_remove(place);
                         self.conclude(call, done);
                     }
                 }
-                Next::Mark(What::Log(key, level, text)) => {
+                OutputStep::Mark(OffsetAction::Log(key, level, text)) => {
                     let call = pool.calls.iter_mut().find(|call| Some(call.meta.key()) == key);
                     let capture = call.unwrap_or(&mut pool.own);
                     let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
@@ -114,11 +114,11 @@ impl Thread {
                         sinks.seen(&meta, line, in_head);
                     });
                     if left == 0 {
-                        return self.shared.send(Command::CheckMarks(ends.worker));
+                        return self.shared.send(OutputCommand::CheckMarks(ends.worker));
                     }
                 }
-                Next::Over(pipe) => pool.close(pipe, &self.io),
-                Next::Nothing => return,
+                OutputStep::Over(pipe) => pool.close(pipe, &self.io),
+                OutputStep::Nothing => return,
             }
         }
     }
@@ -152,7 +152,7 @@ impl Thread {
 
     /// Reads the last output of an ended warm worker. The output belongs to the call in flight if there is one, else to
     /// no call.
-    pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Done) {
+    pub(super) fn finish_pool(&mut self, mut pool: PoolOutput, done: Done) {
         self.take_in(&mut pool, LAST);
         for pipe in [0, 1] {
             pool.close(pipe, &self.io);
@@ -179,7 +179,7 @@ impl Thread {
     pub(super) fn leave_pools(&mut self) {
         let begun = clock::monotonic();
         loop {
-            let in_a_line = |(worker, pool): (&WorkerId, &Pool)| pool.is_in_a_line().then_some(*worker);
+            let in_a_line = |(worker, pool): (&WorkerId, &PoolOutput)| pool.is_in_a_line().then_some(*worker);
             let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
             // Output that is ready meanwhile is not lost. Commands queued after `Stop` are dropped: no caller waits for
             // them.
@@ -216,7 +216,7 @@ impl Thread {
     }
 }
 
-impl Pool {
+impl PoolOutput {
     fn is_in_a_line(&self) -> bool {
         self.calls.iter().chain([&self.own]).any(Capture::is_in_a_line)
     }

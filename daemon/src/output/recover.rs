@@ -1,11 +1,11 @@
 //! The spools that an earlier fnd has left: adopted where the worker still exists, kept where it does not.
 
-use super::Meta;
+use super::AttemptOutput;
 use super::capture::Capture;
-use super::poll::Thread;
+use super::poll::OutputThread;
 use super::spool::{Loss, Replayed, Spool, Spools};
 use crate::clock;
-use crate::output::kept::Store;
+use crate::output::log_store::LogStore;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 
@@ -15,12 +15,12 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
 
 impl SpooledAttempts {
-    pub(super) fn find(spools: &mut Spools, store: &Store) -> Self {
+    pub(super) fn find(spools: &mut Spools, store: &LogStore) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {
             tracing::error!("failed to search for spooled output ({error}), earlier output of functions is missing");
             Vec::new()
         });
-        let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
+        let metas: Vec<AttemptOutput> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
         let mut spooled = Self(keys.into_iter().map(|key| (key, None)).collect());
         spooled.count(metas.iter(), store);
         spooled
@@ -28,7 +28,7 @@ impl SpooledAttempts {
 
     /// Counts the kept lines of attempts that were not counted yet. An attempt without a spool may have some, too: it
     /// has ended, and its output was still in its pipes.
-    pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>, store: &Store) {
+    pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a AttemptOutput>, store: &LogStore) {
         let mut functions: HashMap<&FunctionName, HashMap<_, u64>> = HashMap::new();
         for meta in metas.filter(|meta| !matches!(self.0.get(&meta.key()), Some(Some(_)))) {
             functions.entry(&meta.function).or_default().insert(meta.key(), 0);
@@ -43,10 +43,10 @@ impl SpooledAttempts {
     }
 }
 
-impl Thread {
+impl OutputThread {
     /// Restores the state that an earlier fnd had of an attempt. Returns its capture, its spool, and how many lines are
     /// kept already.
-    pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
+    pub(super) fn recover(&mut self, meta: AttemptOutput) -> (Capture, Spool, u64) {
         let key = meta.key();
         let stored = self.spooled.0.remove(&key).flatten().unwrap_or(0);
         let replayed = self.io.spools.replay(key, meta.mask.as_ref()).unwrap_or_else(|error| {

@@ -30,7 +30,7 @@ pub(super) fn of(data: impl Into<Bytes>) -> RunResult {
 
 /// The content of a `$FND_RESULT` file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WrittenResult {
     /// The file was not written.
     No,
     Yes(RunResult),
@@ -47,13 +47,13 @@ pub(super) fn is_written(file: &OwnedFd) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
+pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<WrittenResult> {
     let size = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
     if size == 0 {
-        return Ok(Written::No);
+        return Ok(WrittenResult::No);
     }
     if size > max {
-        return Ok(Written::TooLarge(size));
+        return Ok(WrittenResult::TooLarge(size));
     }
     let mut data = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let mut filled = 0;
@@ -67,9 +67,9 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
     }
     data.truncate(filled);
     Ok(if data.is_empty() {
-        Written::No
+        WrittenResult::No
     } else {
-        Written::Yes(of(data))
+        WrittenResult::Yes(of(data))
     })
 }
 
@@ -83,10 +83,10 @@ pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<Own
     };
     let withheld = capture.is_withheld();
     match file.filter(|_| !withheld).map(|file| read(file, result_max)) {
-        None | Some(Ok(Written::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
-        None | Some(Ok(Written::No)) => captured.result_too_large = capture.output_too_large(),
-        Some(Ok(Written::Yes(written))) => captured.result = Some(written),
-        Some(Ok(Written::TooLarge(size))) => {
+        None | Some(Ok(WrittenResult::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
+        None | Some(Ok(WrittenResult::No)) => captured.result_too_large = capture.output_too_large(),
+        Some(Ok(WrittenResult::Yes(written))) => captured.result = Some(written),
+        Some(Ok(WrittenResult::TooLarge(size))) => {
             captured.result = None;
             captured.result_too_large = Some(TooLarge {
                 bytes: size,

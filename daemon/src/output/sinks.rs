@@ -1,9 +1,9 @@
 //! Passes lines of output on as they arrive: to the journal, and to callers that follow the output.
 
 use super::capture::Capture;
-use super::{Follow, LineSink, Meta};
+use super::{AttemptOutput, Follow, LineSink};
 use crate::clock;
-use crate::output::kept::{Line, Stream, view};
+use crate::output::log_store::{Line, Stream, view};
 use fnd_core::api::LogLine;
 use fnd_wire::plan::{BUILD, is_builder};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -37,7 +37,7 @@ impl Sinks {
 
     /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
     /// of it.
-    pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
+    pub(super) fn seen(&mut self, meta: &AttemptOutput, line: &Line<'_>, in_head: bool) {
         if in_head {
             (self.line)(meta, line);
         }
@@ -49,7 +49,7 @@ impl Sinks {
 }
 
 impl Follower {
-    fn wants(&self, meta: &Meta) -> bool {
+    fn wants(&self, meta: &AttemptOutput) -> bool {
         self.follow
             .function
             .as_ref()
@@ -65,7 +65,7 @@ impl Follower {
     }
 
     /// Sends a line, or counts it as missed. Returns whether the follower is still there.
-    fn give(&mut self, meta: &Meta, line: &Line<'_>) -> bool {
+    fn give(&mut self, meta: &AttemptOutput, line: &Line<'_>) -> bool {
         let show = |line: &Line<'_>| view(&meta.function, meta.invocation, meta.attempt.0, line);
         if self.missed > 0 {
             let text = format!(

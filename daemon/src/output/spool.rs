@@ -19,7 +19,7 @@
 //! - `take`: moves bytes from a pipe into a spool in one step of the kernel
 
 use super::capture::{Capture, HeldBack, Snapshot};
-use super::{Meta, SpoolPlaces};
+use super::{AttemptOutput, SpoolPlaces};
 use fnd_wire::form::{Wire as _, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashSet;
@@ -39,9 +39,9 @@ const LOST: u64 = 1;
 const SLACK: u64 = 1 << 20;
 
 wire_structs! {
-    /// A [`Meta`], without its kind.
+    /// A [`AttemptOutput`], without its kind.
     pub struct SpooledMeta {
-        /// See [`Meta`]; the other fields likewise.
+        /// See [`AttemptOutput`]; the other fields likewise.
         pub function: FunctionName,
         pub invocation: InvocationId,
         /// The number of the try.
@@ -83,7 +83,7 @@ wire_enum! {
 
 impl Piece {
     /// Returns the first piece of a spool.
-    fn begin(meta: &Meta) -> Self {
+    fn begin(meta: &AttemptOutput) -> Self {
         let spooled = SpooledMeta::of(meta);
         if meta.cgi {
             Self::BeginCgi(spooled)
@@ -93,13 +93,13 @@ impl Piece {
     }
 
     /// Returns what the first piece of a spool says.
-    fn meta(self) -> Option<Meta> {
+    fn meta(self) -> Option<AttemptOutput> {
         let (spooled, cgi) = match self {
             Self::Begin(spooled) | Self::InMemory(spooled) => (spooled, false),
             Self::BeginCgi(spooled) => (spooled, true),
             Self::Chunk(_) | Self::Snapshot(_) | Self::HeldBack(_) => return None,
         };
-        Some(Meta {
+        Some(AttemptOutput {
             function: spooled.function,
             invocation: spooled.invocation,
             attempt: spooled.attempt,
@@ -112,7 +112,7 @@ impl Piece {
 }
 
 impl SpooledMeta {
-    fn of(meta: &Meta) -> Self {
+    fn of(meta: &AttemptOutput) -> Self {
         Self {
             function: meta.function.clone(),
             invocation: meta.invocation,
@@ -123,13 +123,13 @@ impl SpooledMeta {
     }
 }
 
-type Key = (InvocationId, Attempt);
+type SpoolKey = (InvocationId, Attempt);
 
 /// The spools' directories.
 pub(super) struct Spools {
     places: SpoolPlaces,
     /// The attempts whose spools are in memory.
-    in_memory: HashSet<Key>,
+    in_memory: HashSet<SpoolKey>,
     /// The piece being written.
     piece: Vec<u8>,
     /// The last write failed, so that a failure is reported once.
@@ -176,7 +176,7 @@ impl Spools {
 
     /// Makes a spool, if there is none yet. It is made here because there is no time for it between a read and the
     /// write that follows.
-    pub(super) fn begin(&mut self, spool: &mut Spool, meta: &Meta) {
+    pub(super) fn begin(&mut self, spool: &mut Spool, meta: &AttemptOutput) {
         if !matches!(spool, Spool::None) {
             return;
         }
@@ -200,7 +200,7 @@ impl Spools {
 
     /// Notes that the spool of a function with secrets is in memory. Without its marker, a restart of the machine would
     /// lose it without a word.
-    fn mark(&mut self, meta: &Meta) {
+    fn mark(&mut self, meta: &AttemptOutput) {
         let key = meta.key();
         if meta.mask.is_none() || !self.in_memory.insert(key) {
             return;
@@ -215,7 +215,7 @@ impl Spools {
 
     /// Replaces a spool grown large by a snapshot.
     pub(super) fn bound(&mut self, spool: &mut Spool, capture: &mut Capture) {
-        let Meta {
+        let AttemptOutput {
             output_max, result_max, ..
         } = capture.meta;
         if matches!(spool, Spool::Whole { grown, .. } if *grown > output_max.saturating_add(result_max).saturating_mul(2).saturating_add(SLACK))
@@ -261,7 +261,7 @@ impl Spools {
         self.written(spool, written, 0);
     }
 
-    pub(super) fn remove(&mut self, key: Key) {
+    pub(super) fn remove(&mut self, key: SpoolKey) {
         let remove = |place| match std::fs::remove_file(path(place, key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("failed to remove the output spooled for {} ({error})", key.0);
@@ -274,7 +274,7 @@ impl Spools {
         remove(&self.places.state);
     }
 
-    fn path(&self, key: Key) -> PathBuf {
+    fn path(&self, key: SpoolKey) -> PathBuf {
         if self.in_memory.contains(&key) {
             path(&self.places.memory, key)
         } else {
@@ -315,7 +315,7 @@ impl Spools {
     }
 }
 
-fn path(place: &Path, (invocation, attempt): Key) -> PathBuf {
+fn path(place: &Path, (invocation, attempt): SpoolKey) -> PathBuf {
     place.join(format!("{invocation}.{}", attempt.0))
 }
 

@@ -6,7 +6,7 @@
 //! - `pool`: warm workers
 //! - `restart`: one fnd after another reads a worker's pipes
 use super::*;
-use crate::output::kept::{Query, Stream, read};
+use crate::output::log_store::{Query, Stream, read};
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
@@ -19,9 +19,9 @@ fn function() -> FunctionName {
     FunctionName::new("hello").unwrap()
 }
 
-fn meta(id: u128) -> Meta {
+fn meta(id: u128) -> AttemptOutput {
     let (invocation, attempt) = (InvocationId(id), Attempt(1));
-    Meta {
+    AttemptOutput {
         function: function(),
         invocation,
         attempt,
@@ -32,7 +32,7 @@ fn meta(id: u128) -> Meta {
     }
 }
 
-fn piped(worker: WorkerId, stdout: OwnedFd, stderr: OwnedFd, meta: Meta) -> Piped {
+fn piped(worker: WorkerId, stdout: OwnedFd, stderr: OwnedFd, meta: AttemptOutput) -> Piped {
     Piped {
         worker,
         stdout,
@@ -72,7 +72,7 @@ impl Running {
     }
 
     /// Attaches a worker. Returns the writing ends of its pipes.
-    fn attach(&self, worker: u64, meta: Meta) -> (File, File) {
+    fn attach(&self, worker: u64, meta: AttemptOutput) -> (File, File) {
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let ((out, out_write), (err, err_write)) = (pipe(), pipe());
         self.output.attach(piped(WorkerId(worker), out, err, meta));
@@ -182,7 +182,7 @@ fn the_result_file_wins_if_it_was_written() {
     }
     let _pipes = running.attach(
         3,
-        Meta {
+        AttemptOutput {
             result_max: 3,
             ..meta(3)
         },
@@ -202,7 +202,7 @@ fn too_large(bytes: u64, is_output: bool) -> Option<TooLarge> {
 #[test]
 fn output_larger_than_a_result_is_no_result_and_nobody_misses_it_beside_a_file() {
     let running = Running::new();
-    let small = |id| Meta {
+    let small = |id| AttemptOutput {
         result_max: 3,
         ..meta(id)
     };
@@ -225,8 +225,8 @@ fn output_larger_than_a_result_is_no_result_and_nobody_misses_it_beside_a_file()
     assert_eq!(running.kept().len(), 3, "the note is there once");
 }
 
-fn document(id: u128) -> Meta {
-    Meta {
+fn document(id: u128) -> AttemptOutput {
+    AttemptOutput {
         output_max: 100,
         result_max: 300_000,
         cgi: true,
@@ -386,7 +386,7 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     let follow = Follow {
         function: Some(function()),
         invocation: None,
-        reach: Reach::own(),
+        reach: Permissions::own(),
     };
     let mut followed = loop {
         let followed = wait(running.output.follow(follow.clone())).unwrap();

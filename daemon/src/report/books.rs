@@ -2,7 +2,7 @@
 //! function that was reported last.
 
 use crate::metrics;
-use fnd_core::recent::digest;
+use fnd_core::interned::digest;
 use fnd_core::record::AttemptRecord;
 use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
@@ -10,7 +10,7 @@ use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct ReportBooks {
     /// The last report of each function.
     functions: HashMap<FunctionName, Reported>,
     /// The function of each process, and whether the process belongs to a pool.
@@ -41,7 +41,7 @@ impl Reported {
 
 /// Changes of a function since it was reported last.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub(crate) struct ReportChanges {
     pub(crate) is_new: bool,
     pub(crate) is_gone: bool,
     /// The version that serves now.
@@ -50,7 +50,7 @@ pub(crate) struct Changes {
     pub(crate) refused: bool,
 }
 
-impl Books {
+impl ReportBooks {
     /// Adds the attempts and workers of an earlier fnd from their records.
     pub(crate) fn restored(&mut self, restored: &Restored) {
         let traces: HashMap<InvocationId, &Trace> = restored
@@ -136,17 +136,21 @@ impl Books {
 
     /// Compares a function with what was reported of it last. `now` is its version and error; nothing for a function
     /// that is gone.
-    pub(crate) fn update(&mut self, function: &FunctionName, now: Option<(Option<Version>, Option<&str>)>) -> Changes {
+    pub(crate) fn update(
+        &mut self,
+        function: &FunctionName,
+        now: Option<(Option<Version>, Option<&str>)>,
+    ) -> ReportChanges {
         let Some((version, error)) = now else {
-            return Changes {
+            return ReportChanges {
                 is_gone: self.functions.remove(function).is_some(),
-                ..Changes::default()
+                ..ReportChanges::default()
             };
         };
         let now = Reported::of(version, error);
         let before = self.functions.get(function).copied();
         let reported = before.unwrap_or_default();
-        let changes = Changes {
+        let changes = ReportChanges {
             is_new: before.is_none(),
             is_gone: false,
             loaded: version.filter(|_| now.version != reported.version),
@@ -173,20 +177,20 @@ mod tests {
 
     #[test]
     fn a_change_is_reported_once() {
-        let mut books = Books::default();
+        let mut books = ReportBooks::default();
         let (first, second) = (Version([1; 32]), Version([2; 32]));
-        let changes = |loaded, refused| Changes {
+        let changes = |loaded, refused| ReportChanges {
             loaded,
             refused,
-            ..Changes::default()
+            ..ReportChanges::default()
         };
-        let new = |loaded, refused| Changes {
+        let new = |loaded, refused| ReportChanges {
             is_new: true,
             ..changes(loaded, refused)
         };
-        let gone = Changes {
+        let gone = ReportChanges {
             is_gone: true,
-            ..Changes::default()
+            ..ReportChanges::default()
         };
         for (now, expected) in [
             (None, changes(None, false)),
@@ -208,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_pool_has_as_many_processes_as_began_and_did_not_end() {
-        let mut books = Books::default();
+        let mut books = ReportBooks::default();
         for (n, is_member) in [(1, true), (2, false), (3, true)] {
             books.workers.insert(WorkerId(n), (name(), is_member));
         }
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_attempt_ends_in_the_trace_of_its_caller() {
-        let mut books = Books::default();
+        let mut books = ReportBooks::default();
         let caller = Trace {
             id: TraceId(7),
             parent: SpanId(8),

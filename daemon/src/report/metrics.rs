@@ -1,7 +1,7 @@
 //! The counters that an event increases.
 
 use crate::metrics::Metrics;
-use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::outcome::{Reason, RunState, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Notice;
 
@@ -35,7 +35,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             if record.has_run() {
                 metrics.call_ended(record, crate::metrics::method(None));
             }
-            if let Some(reason) = record.reason.filter(|_| record.state == State::Skipped) {
+            if let Some(reason) = record.reason.filter(|_| record.state == RunState::Skipped) {
                 metrics.dropped(&record.function, reason);
             }
         }

@@ -32,7 +32,7 @@ mod stream;
 
 use crate::metrics::{Exposed, Metrics};
 use crate::stream::{Happening, Ring};
-use books::Books;
+use books::ReportBooks;
 use fnd_core::report::ReportEvent;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -44,7 +44,7 @@ pub(crate) use status_files::StatusFiles;
 pub(crate) struct Reporter {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
-    pub(crate) books: Books,
+    pub(crate) books: ReportBooks,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
     pub(crate) exposed: Exposed,
@@ -58,7 +58,7 @@ impl Reporter {
         Self {
             ring: Rc::new(Ring::new(epoch)),
             metrics: Rc::new(RefCell::new(Metrics::new())),
-            books: Books::default(),
+            books: ReportBooks::default(),
             status_files,
             exposed: Exposed::default(),
             problems: problems::Reported::default(),

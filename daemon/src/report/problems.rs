@@ -47,7 +47,7 @@ pub(crate) const CODES: &[&str] = &[
 
 /// A problem of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ReportedProblem {
     /// The kind of problem: one of [`CODES`], and the label of `fnd_problems`.
     pub(crate) code: &'static str,
     /// Which one of its kind, for example a path; empty where there can be only one.
@@ -56,7 +56,7 @@ pub(crate) struct Problem {
     pub(crate) text: String,
 }
 
-impl Problem {
+impl ReportedProblem {
     /// Returns a problem of a kind that occurs at most once.
     pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self::about(code, "", text)
@@ -84,7 +84,7 @@ pub(crate) struct Reported {
 
 impl Reported {
     /// Compares with all problems that exist now. Returns those that began and those that are over.
-    pub(crate) fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
+    pub(crate) fn update(&mut self, now: Vec<ReportedProblem>) -> (Vec<ReportedProblem>, Vec<ReportedProblem>) {
         let mut last = std::mem::take(&mut self.last);
         let mut began = Vec::new();
         for problem in now {
@@ -96,20 +96,20 @@ impl Reported {
         }
         let over = last
             .into_iter()
-            .map(|((code, about), text)| Problem { code, about, text });
+            .map(|((code, about), text)| ReportedProblem { code, about, text });
         (began, over.collect())
     }
 }
 
 /// Returns the problems of records forgotten early, and of a clock that keeps records from being forgotten.
-pub(crate) fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Problem> {
+pub(crate) fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = ReportedProblem> {
     let forgotten = (forgetting.for_room > 0).then(|| {
         let text = format!(
             "{} records of the history were forgotten before their time since fnd started: the disk is nearly full; make \
              room on it, or keep less (`[history] keep_bytes`)",
             forgetting.for_room
         );
-        Problem::new("history-forgotten", text)
+        ReportedProblem::new("history-forgotten", text)
     });
     let ahead = forgetting.clock_ahead_of.map(|known_ms| {
         let text = format!(
@@ -117,7 +117,7 @@ pub(crate) fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Prob
              until the clock has been so for a day; if the clock is wrong, set it (`timedatectl`)",
             instant::text(known_ms)
         );
-        Problem::new("clock-ahead", text)
+        ReportedProblem::new("clock-ahead", text)
     });
     forgotten.into_iter().chain(ahead)
 }
@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn each_is_reported_once_when_it_begins_and_once_when_it_is_over() {
         let mut reported = Reported::default();
-        let lost = |count: u32| Problem::new("history-lost", format!("{count} records were lost"));
-        let away = |path: &str| Problem::about("functions-directory", path, format!("`{path}` cannot be read"));
+        let lost = |count: u32| ReportedProblem::new("history-lost", format!("{count} records were lost"));
+        let away = |path: &str| ReportedProblem::about("functions-directory", path, format!("`{path}` cannot be read"));
         assert_eq!(reported.update(vec![]), (vec![], vec![]));
         assert_eq!(
             reported.update(vec![lost(1), away("/a")]),
@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn the_same_problem_given_twice_is_one() {
         let mut reported = Reported::default();
-        let twice = vec![Problem::new("metrics", "x"), Problem::new("metrics", "x")];
+        let twice = vec![
+            ReportedProblem::new("metrics", "x"),
+            ReportedProblem::new("metrics", "x"),
+        ];
         assert_eq!(reported.update(twice.clone()).0.len(), 1);
         assert_eq!(reported.update(twice), (vec![], vec![]));
     }

@@ -37,7 +37,7 @@ pub(crate) struct StatusFiles {
     /// Whether files of an earlier fnd may be there: until the first scan is over.
     may_be_there: bool,
     /// When each function's file was last written, for those written in the last 50 ms or with changes waiting.
-    recent: HashMap<FunctionName, Recent>,
+    recent: HashMap<FunctionName, RecentStatus>,
     /// Not later than the first of those changes is to be written: ten thousand functions change within a moment.
     next: Option<Duration>,
     /// Functions whose last write failed, so that each failure is reported once.
@@ -47,7 +47,7 @@ pub(crate) struct StatusFiles {
 }
 
 #[derive(Debug)]
-struct Recent {
+struct RecentStatus {
     written: Duration,
     changed: bool,
 }
@@ -98,7 +98,7 @@ impl StatusFiles {
     /// Records that a function's status has changed. Returns whether to write it now; if not, [`Self::due`] will name
     /// it.
     pub(crate) fn changed(&mut self, function: &FunctionName, mono: Duration) -> bool {
-        let fresh = Recent {
+        let fresh = RecentStatus {
             written: mono,
             changed: false,
         };
@@ -144,7 +144,7 @@ impl StatusFiles {
             }
             if recent.changed {
                 due.push(function.clone());
-                *recent = Recent {
+                *recent = RecentStatus {
                     written: mono,
                     changed: false,
                 };
@@ -168,7 +168,7 @@ impl StatusFiles {
             }
             return false;
         }
-        let again = Recent {
+        let again = RecentStatus {
             written: mono + TRIED_AGAIN - AT_MOST_EVERY,
             changed: true,
         };

@@ -1,7 +1,7 @@
 //! The events of the stream.
 
-use crate::stream::What;
-use fnd_core::outcome::{Reason, State};
+use crate::stream::EventKind;
+use fnd_core::outcome::{Reason, RunState};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd};
 use fnd_core::supervisor::Notice;
@@ -9,32 +9,32 @@ use fnd_core::trace::Span;
 use fnd_wire::ids::FunctionName;
 
 /// Passes on what the stream shows of an event: nothing, one happening, or several in their order.
-pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&FunctionName>, What)) {
+pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&FunctionName>, EventKind)) {
     match event {
-        ReportEvent::FunctionRemoved(function) => push(Some(function), What::Removed),
-        ReportEvent::VersionLoaded(function, version) => push(Some(function), What::Loaded(version)),
+        ReportEvent::FunctionRemoved(function) => push(Some(function), EventKind::Removed),
+        ReportEvent::VersionLoaded(function, version) => push(Some(function), EventKind::Loaded(version)),
         ReportEvent::VersionRefused {
             function,
             message,
             diagnostics,
         } => push(
             Some(function),
-            What::Refused {
+            EventKind::Refused {
                 message: message.into(),
                 diagnostics: diagnostics.into(),
             },
         ),
         ReportEvent::Notice(notice) => describe_notice(notice, push),
         ReportEvent::Accepted { function, id, trigger } => {
-            push(Some(function), What::Accepted(id, trigger));
+            push(Some(function), EventKind::Accepted(id, trigger));
         }
-        ReportEvent::PoolScaled(function, (from, to)) => push(Some(function), What::Scaled(from, to)),
+        ReportEvent::PoolScaled(function, (from, to)) => push(Some(function), EventKind::Scaled(from, to)),
         ReportEvent::AttemptEnded {
             attempt, record, span, ..
         } => {
             push(Some(&attempt.function), attempt_ended(attempt, record.state, span));
             if let Some(next_ms) = attempt.next_attempt_ms {
-                let what = What::Retried {
+                let what = EventKind::Retried {
                     invocation: attempt.invocation,
                     attempt: attempt.attempt.next(),
                     reason: attempt.reason,
@@ -48,12 +48,12 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
             if let Some(exhausted) = record.gave_up() {
                 push(
                     Some(&record.function),
-                    What::GaveUp(record.id, record.reason, exhausted),
+                    EventKind::GaveUp(record.id, record.reason, exhausted),
                 );
             }
         }
         ReportEvent::Requested(request) => {
-            let what = What::Requested {
+            let what = EventKind::Requested {
                 invocation: request.invocation,
                 message: line(request).into(),
                 took: request.took,
@@ -62,7 +62,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         }
         ReportEvent::Problem { code, text, lasts } => {
             let text = text.into();
-            push(None, What::Problem { code, text, lasts });
+            push(None, EventKind::Problem { code, text, lasts });
         }
         // The call of the function is an event of its own.
         ReportEvent::Alert { .. }
@@ -90,7 +90,7 @@ fn line(request: &RequestEnd<'_>) -> String {
     format!("{method} {path} {status} from {caller}")
 }
 
-fn describe_notice(notice: &Notice, mut push: impl FnMut(Option<&FunctionName>, What)) {
+fn describe_notice(notice: &Notice, mut push: impl FnMut(Option<&FunctionName>, EventKind)) {
     match notice {
         Notice::AttemptStarted {
             function,
@@ -100,28 +100,28 @@ fn describe_notice(notice: &Notice, mut push: impl FnMut(Option<&FunctionName>, 
             trigger,
         } => push(
             Some(function),
-            What::Started {
+            EventKind::Started {
                 invocation: *invocation,
                 attempt: *attempt,
                 worker: *worker,
                 trigger: *trigger,
             },
         ),
-        Notice::StateChanged { function, from, to } => push(Some(function), What::State(*from, *to)),
+        Notice::StateChanged { function, from, to } => push(Some(function), EventKind::State(*from, *to)),
         Notice::Rejected {
             function,
             trigger,
             skip,
         } => push(
             Some(function),
-            What::Dropped(None, Some(Reason::Skipped(*skip)), *trigger),
+            EventKind::Dropped(None, Some(Reason::Skipped(*skip)), *trigger),
         ),
         Notice::Unkillable { .. } | Notice::StartsChanged | Notice::Defect(_) => {}
     }
 }
 
-fn attempt_ended(attempt: &AttemptRecord, state: State, span: Span) -> What {
-    What::Ended {
+fn attempt_ended(attempt: &AttemptRecord, state: RunState, span: Span) -> EventKind {
+    EventKind::Ended {
         invocation: attempt.invocation,
         attempt: Some((attempt.attempt, attempt.duration_us, span.trace)),
         version: attempt.version,
@@ -131,11 +131,11 @@ fn attempt_ended(attempt: &AttemptRecord, state: State, span: Span) -> What {
     }
 }
 
-fn ended_waiting(record: &InvocationRecord) -> What {
-    if record.state == State::Skipped {
-        return What::Dropped(Some(record.id), record.reason, record.trigger);
+fn ended_waiting(record: &InvocationRecord) -> EventKind {
+    if record.state == RunState::Skipped {
+        return EventKind::Dropped(Some(record.id), record.reason, record.trigger);
     }
-    What::Ended {
+    EventKind::Ended {
         invocation: record.id,
         attempt: None,
         version: record.version,
@@ -190,7 +190,7 @@ mod tests {
             trace_id: Some(format!("{:032x}", 1)),
             duration_ms: Some(20.0),
             reason: Some(Reason::Exit(3)),
-            state: Some(State::Failed),
+            state: Some(RunState::Failed),
             ..of_invocation(Kind::Ended)
         };
         check(attempt_ended(&attempt, &record), std::slice::from_ref(&end));
@@ -235,7 +235,7 @@ mod tests {
         let cancelled = StreamEvent {
             reason: Some(Reason::Cancelled),
             message: Some("in words".to_owned()),
-            state: Some(State::Cancelled),
+            state: Some(RunState::Cancelled),
             ..of_invocation(Kind::Ended)
         };
         check(ReportEvent::EndedWaiting(&ended(Reason::Cancelled)), &[cancelled]);

@@ -2,11 +2,11 @@
 
 use super::handshake::{self, Handshake};
 use super::spawner_process::{self, Spawner};
-use crate::cli::{Cli, Places};
+use crate::cli::{DaemonCli, Places};
 use crate::clock::Clock;
-use crate::settings::Current;
+use crate::settings::CurrentSettings;
 use crate::workers::adoption;
-use crate::workers::link::Connection;
+use crate::workers::link::SpawnerConnection;
 use fnd_core::api::LAYERS;
 use fnd_manifest::diagnostic::Colour;
 use fnd_wire::frame::{Exited, Masked, Welcome};
@@ -18,12 +18,12 @@ pub(super) struct Connected {
     pub(super) clock: Clock,
     /// The spawner's process, where it is fnd's child.
     pub(super) child: Option<Child>,
-    pub(super) connection: Connection,
+    pub(super) connection: SpawnerConnection,
     pub(super) welcome: Welcome,
     pub(super) sockets: Option<PathBuf>,
-    pub(super) current: Current,
+    pub(super) current: CurrentSettings,
     /// Workers of an earlier fnd.
-    pub(super) held: Vec<adoption::Worker>,
+    pub(super) held: Vec<adoption::AdoptedWorker>,
     /// The fingerprints of the secrets of some of them.
     pub(super) masks: Vec<Masked>,
     /// The ends of some of them.
@@ -32,11 +32,11 @@ pub(super) struct Connected {
 
 impl Connected {
     /// Finds or starts the spawner, and greets it. `colour` is for the problems of a configuration that is refused.
-    pub(super) async fn new(cli: &Cli, places: &Places, colour: Colour) -> anyhow::Result<Self> {
+    pub(super) async fn new(cli: &DaemonCli, places: &Places, colour: Colour) -> anyhow::Result<Self> {
         let clock = Clock::start();
         spawner_process::last_one_ended(cli, places).await;
         let Spawner { socket, child } = spawner_process::spawner(cli, places)?;
-        let mut connection = Connection::new(socket)?;
+        let mut connection = SpawnerConnection::new(socket)?;
         let Handshake {
             welcome,
             sockets,

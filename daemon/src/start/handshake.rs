@@ -1,11 +1,12 @@
 //! The handshake with fnd-spawner: agrees on the protocol, and gets the spawner's abilities and the configuration it
 //! read.
 
-use crate::settings::Current;
-use crate::workers::link::{Connection, ConnectionError, Incoming};
+use crate::settings::CurrentSettings;
+use crate::workers::link::{ConnectionError, Incoming, SpawnerConnection};
 use fnd_manifest::diagnostic::{Colour, Severity};
 use fnd_wire::frame::{
-    Exited, Held, Hello, Masked, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
+    Exited, Hello, Masked, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead,
+    Welcome,
 };
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -30,9 +31,9 @@ pub struct Handshake {
     /// spawner is older than that.
     pub sockets: Option<PathBuf>,
     /// The configuration in force.
-    pub current: Current,
+    pub current: CurrentSettings,
     /// Workers of an earlier fnd, with their descriptors.
-    pub held: Vec<(Held, Vec<OwnedFd>)>,
+    pub held: Vec<(RetainedWorker, Vec<OwnedFd>)>,
     /// The fingerprints of the secrets of some of them.
     pub masks: Vec<Masked>,
     /// The ends of some of them.
@@ -43,7 +44,7 @@ pub struct Handshake {
 ///
 /// # Errors
 /// [`HandshakeError`].
-pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handshake, HandshakeError> {
+pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<Handshake, HandshakeError> {
     connection.send(
         &Request::Hello(Hello {
             min: PROTOCOL_MIN,
@@ -111,7 +112,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
     }
 }
 
-fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, HandshakeError> {
+fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<CurrentSettings, HandshakeError> {
     // The spawner may have refused a configuration in which the judge saw no error.
     let applied = read.applied;
     let document = crate::functions::install::settings_document(read)
@@ -121,6 +122,6 @@ fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Res
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
-    let current = Current::new(document, spawner_uid).filter(|_| applied);
+    let current = CurrentSettings::new(document, spawner_uid).filter(|_| applied);
     current.ok_or(HandshakeError::Configuration(errors.join("\n")))
 }

@@ -21,26 +21,26 @@ pub mod spawner_process;
 mod starter;
 pub mod systemd;
 
-use crate::cli::{Cli, Places};
+use crate::cli::{DaemonCli, Places};
 use crate::ledger;
 use crate::modes::check;
 use crate::telemetry;
 use connected::Connected;
 use fnd_manifest::diagnostic::Colour;
-use opened::Opened;
-use serving::Serving;
+use opened::OpenedStores;
+use serving::ServingDaemon;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 /// Runs fnd until it is stopped.
-pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
+pub(crate) async fn serve(cli: &DaemonCli) -> anyhow::Result<()> {
     let ended = run(cli).await;
     starter::remove_files(cli);
     ended
 }
 
 /// Takes the steps of the start. Each step consumes the one before.
-async fn run(cli: &Cli) -> anyhow::Result<()> {
+async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
     let mut places = check::places(cli)?;
     prepare(&places)?;
     if cli.user {
@@ -62,8 +62,10 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
     let _lock = ledger::lock_state(&own_state(&places))?;
     let connected = Connected::new(cli, &places, colour).await?;
-    let opened = Opened::new(connected, &places)?;
-    Serving::new(opened, cli, &places)?.until_stopped(cli, &places).await
+    let opened = OpenedStores::new(connected, &places)?;
+    ServingDaemon::new(opened, cli, &places)?
+        .until_stopped(cli, &places)
+        .await
 }
 
 /// Returns the directory of fnd's own state. Where fnd-spawner runs as root, the directory above is root's: root writes

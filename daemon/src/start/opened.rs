@@ -6,11 +6,11 @@ use crate::audit::Audit;
 use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
-use crate::driver::Message;
+use crate::driver::DriverMessage;
 use crate::functions::catalog::{self, Catalog, Remembered};
 use crate::functions::retention_policy;
 use crate::ledger;
-use crate::output::kept::Keeper;
+use crate::output::log_store::Keeper;
 use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
 use crate::state_store::StateStore;
@@ -24,11 +24,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The open parts, and the messages of their threads.
-pub(super) struct Opened {
+pub(super) struct OpenedStores {
     pub(super) connected: Connected,
-    pub(super) sender: mpsc::UnboundedSender<Message>,
-    pub(super) messages: mpsc::UnboundedReceiver<Message>,
-    pub(super) ledger: ledger::Opened,
+    pub(super) sender: mpsc::UnboundedSender<DriverMessage>,
+    pub(super) messages: mpsc::UnboundedReceiver<DriverMessage>,
+    pub(super) ledger: ledger::OpenedLedger,
     pub(super) buffers: Arc<Buffers>,
     /// The directory of kept output.
     pub(super) logs: PathBuf,
@@ -39,14 +39,18 @@ pub(super) struct Opened {
     pub(super) status_files: StatusFiles,
 }
 
-impl Opened {
+impl OpenedStores {
     /// Opens the history, the output, the functions directories and the status files.
     pub(super) fn new(connected: Connected, places: &Places) -> anyhow::Result<Self> {
         let own = own_state(places);
         let settings = &connected.current.settings;
         let (sender, messages) = mpsc::unbounded_channel();
         let stored = sender.clone();
-        let held: Vec<_> = connected.held.iter().flat_map(adoption::Worker::attempts).collect();
+        let held: Vec<_> = connected
+            .held
+            .iter()
+            .flat_map(adoption::AdoptedWorker::attempts)
+            .collect();
         let run = places.run_dir.join(ledger::RUN);
         let site = ledger::Site {
             state: &own,
@@ -54,7 +58,7 @@ impl Opened {
             on_damage: settings.history.on_damage,
         };
         let ledger = ledger::open(site, retention_policy::at_first(settings), &held, move |acknowledged| {
-            let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
+            let _ = stored.send(DriverMessage::Stored(acknowledged)); // fnd is stopping
         })?;
         let logs = places.state.join("logs");
         let judge = ledger.writer.clone();
@@ -65,11 +69,11 @@ impl Opened {
         };
         let audit = Audit::start((&own, &run), settings.audit.keep_for, time.clone(), {
             let problems = sender.clone();
-            move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
+            move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
         })?;
         let state = StateStore::start((&own, &run), clock::unix_ms, {
             let problems = sender.clone();
-            move || drop(problems.send(Message::ProblemsChanged)) // fnd is stopping
+            move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
         })?;
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
@@ -80,7 +84,7 @@ impl Opened {
         let output = Output::start(logs.clone(), spool, keeper, sink)?;
         // Before the first scan, so that it sees each upload whole.
         crate::uploads::staging::recover(&places.uploads());
-        let catalog_places = catalog::Places {
+        let catalog_places = catalog::CatalogPaths {
             directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
             held: own.join("directories"),
             remembered: ledger.releases.iter().filter_map(remembered).collect(),
@@ -89,7 +93,7 @@ impl Opened {
         let found = sender.clone();
         let rules = connected.current.catalog_rules(places.uploads());
         let catalog = Catalog::start(catalog_places, rules, move |event| {
-            let _ = found.send(Message::Catalog(event)); // fnd is stopping
+            let _ = found.send(DriverMessage::Catalog(event)); // fnd is stopping
         })?;
         Ok(Self {
             buffers: Buffers::new(settings.node.buffers, own),

@@ -1,11 +1,11 @@
 //! The last step of the start: the driver goes on with what an earlier fnd left, and callers are served until a stop.
 
 use super::connected::Connected;
-use super::opened::Opened;
+use super::opened::OpenedStores;
 use super::{own_state, signals, spawner_process, starter, systemd};
 use crate::allocator;
 use crate::backend;
-use crate::cli::{Cli, Places};
+use crate::cli::{DaemonCli, Places};
 use crate::clock::Ids;
 use crate::control;
 use crate::control::backend::Backend;
@@ -17,8 +17,8 @@ use crate::driver::follow_ups::FollowUps;
 use crate::driver::inbox::Input;
 use crate::driver::records::Records;
 use crate::driver::spin::Spin;
-use crate::driver::tasks::Owner;
-use crate::driver::{Daemon, Message, Node, State, Turn};
+use crate::driver::tasks::TaskOwner;
+use crate::driver::{Daemon, Driver, DriverMessage, NodeInfo, PendingWork};
 use crate::functions::Functions;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
@@ -31,7 +31,7 @@ use crate::triggers;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
-use crate::triggers::secrets::Secrets;
+use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
@@ -44,18 +44,18 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The driver, and what is needed to serve callers and to end.
-pub(super) struct Serving {
+pub(super) struct ServingDaemon {
     daemon: Rc<Daemon>,
     control: backend::Control,
-    messages: mpsc::UnboundedReceiver<Message>,
-    writer: ledger::Writer,
+    messages: mpsc::UnboundedReceiver<DriverMessage>,
+    writer: ledger::LedgerWriter,
     child: Option<Child>,
 }
 
-impl Serving {
+impl ServingDaemon {
     /// Makes the driver, which adopts the workers of an earlier fnd.
-    pub(super) fn new(opened: Opened, cli: &Cli, places: &Places) -> anyhow::Result<Self> {
-        let Opened {
+    pub(super) fn new(opened: OpenedStores, cli: &DaemonCli, places: &Places) -> anyhow::Result<Self> {
+        let OpenedStores {
             connected,
             sender,
             messages,
@@ -81,19 +81,19 @@ impl Serving {
         } = connected;
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
         let problems = sender.clone();
-        connections.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let problems = sender.clone();
-        buffers.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let listener = Listener::new(&own_state(places), cli.listen.clone())?;
         let problems = sender.clone();
-        listener.on_change(move || drop(problems.send(Message::ProblemsChanged)));
-        let schedules = schedule::Part::new(ledger.schedules, current.host.clone())?;
+        listener.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
+        let schedules = schedule::ScheduleTimer::new(ledger.schedules, current.host.clone())?;
         let alarm = Rc::clone(&schedules.alarm);
         let started_ms = clock.now().unix_ms;
-        let daemon = Daemon::new(sender, |inbox, changed| State {
+        let daemon = Daemon::new(sender, |inbox, changed| Driver {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
             ids: Ids::after(ledger.last_id),
-            turn: Turn::default(),
+            turn: PendingWork::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             builds: WaitingBuilds::default(),
             checks: WaitingChecks::default(),
@@ -104,7 +104,7 @@ impl Serving {
                 child.as_ref(),
                 (clock, inbox.clone(), Arc::clone(&buffers)),
             ),
-            secrets: Secrets::default(),
+            secrets: TriggerSecrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
             quotas: Measurements::default(),
@@ -117,7 +117,7 @@ impl Serving {
             listener: Rc::new(listener),
             audit: audit.clone(),
             state: state.clone(),
-            node: Node {
+            node: NodeInfo {
                 settings: current,
                 places: named(places),
                 started_ms,
@@ -127,19 +127,21 @@ impl Serving {
             clock,
         });
         let inbox = &daemon.inbox;
-        inbox.spawn(Owner::Fnd("work that was put off"), Rc::clone(&daemon).catch_up());
-        inbox.spawn(Owner::Fnd("watch of the spawner"), Rc::clone(&daemon).watch_spawner());
+        inbox.spawn(TaskOwner::Fnd("work that was put off"), Rc::clone(&daemon).catch_up());
         inbox.spawn(
-            Owner::Fnd("watch of interpreters"),
+            TaskOwner::Fnd("watch of the spawner"),
+            Rc::clone(&daemon).watch_spawner(),
+        );
+        inbox.spawn(
+            TaskOwner::Fnd("watch of interpreters"),
             Rc::clone(&daemon).follow_interpreters(),
         );
         let spin = Rc::clone(&daemon.state.borrow().spin);
-        inbox.spawn(
-            Owner::Fnd("search for the next message"),
-            async move { spin.run().await },
-        );
+        inbox.spawn(TaskOwner::Fnd("search for the next message"), async move {
+            spin.run().await
+        });
         let rung = inbox.clone();
-        inbox.spawn(Owner::Fnd("timer of schedules"), async move {
+        inbox.spawn(TaskOwner::Fnd("timer of schedules"), async move {
             loop {
                 let ring = alarm.rings().await;
                 if !rung.input(Input::Alarm(ring)) {
@@ -187,7 +189,7 @@ impl Serving {
     }
 
     /// Serves until a signal's drain is over, then leaves what goes on to the next fnd.
-    pub(super) async fn until_stopped(self, cli: &Cli, places: &Places) -> anyhow::Result<()> {
+    pub(super) async fn until_stopped(self, cli: &DaemonCli, places: &Places) -> anyhow::Result<()> {
         let Self {
             daemon,
             control,
@@ -223,10 +225,10 @@ impl Serving {
 
 /// Installs the functions that are there, then serves until a signal's drain is over.
 async fn supervise(
-    cli: &Cli,
+    cli: &DaemonCli,
     places: &Places,
     daemon: &Rc<Daemon>,
-    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut messages: mpsc::UnboundedReceiver<DriverMessage>,
     control: backend::Control,
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
@@ -237,14 +239,14 @@ async fn supervise(
             let path = places.run_dir.join("control.sock");
             let listeners: Listeners = control::listen::bind(&path, None)?.into();
             let kept = control::kept_socket::keep(path, listeners.clone());
-            daemon.inbox.spawn(Owner::Fnd("the control socket"), kept);
+            daemon.inbox.spawn(TaskOwner::Fnd("the control socket"), kept);
             listeners
         }
     };
     let public = Rc::clone(&daemon.state.borrow().listener);
     public.inherit(sockets.http);
     daemon.inbox.spawn(
-        Owner::Fnd("addresses of the listener"),
+        TaskOwner::Fnd("addresses of the listener"),
         Rc::clone(&public).keep_trying(),
     );
     let (requests, no_more_requests) = triggers::http::serve(&public, control.clone());

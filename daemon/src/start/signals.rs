@@ -22,7 +22,7 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 const FINISH_MAX: Duration = Duration::from_millis(700);
 
 /// Resolves when fnd may end.
-type Ending = Pin<Box<dyn Future<Output = ()>>>;
+type StopSignal = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Watches for signals until fnd may end.
 ///
@@ -38,7 +38,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
     };
     let beat = systemd::watchdog();
     let mut pulse = tokio::time::interval(beat.unwrap_or(NEVER));
-    let mut draining: Option<Ending> = None;
+    let mut draining: Option<StopSignal> = None;
     loop {
         let signal = tokio::select! {
             // Cancel-safe: a signal is taken or stays pending in the stream's pipe.
@@ -86,7 +86,7 @@ async fn handed_over(daemon: Rc<Daemon>) {
     }
 }
 
-async fn drained(draining: &mut Option<Ending>) {
+async fn drained(draining: &mut Option<StopSignal>) {
     match draining {
         Some(over) => over.await,
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
 //! Starts fnd-spawner as fnd's own child (development and `--user`), or connects to one that runs already.
 
-use crate::cli::{Cli, Places};
+use crate::cli::{DaemonCli, Places};
 use crate::workers::link::ConnectionError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -74,7 +74,7 @@ const CHECK_PAUSE: Duration = Duration::from_millis(20);
 /// Waits until no spawner uses a state directory, if fnd starts its own: after a `kill -9` of the fnd before this one,
 /// its spawner still has to end. If that takes too long, the wait ends: starting another spawner then reports the
 /// problem.
-pub async fn last_one_ended(cli: &Cli, places: &Places) {
+pub async fn last_one_ended(cli: &DaemonCli, places: &Places) {
     if cli.spawner_socket.is_some() {
         return;
     }
@@ -98,7 +98,7 @@ pub async fn last_one_ended(cli: &Cli, places: &Places) {
 ///
 /// # Errors
 /// [`SpawnerError`].
-pub fn spawner(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
+pub fn spawner(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
     match &cli.spawner_socket {
         Some(path) => Ok(Spawner {
             socket: reach(path)?,
@@ -119,7 +119,7 @@ fn reach(path: &Path) -> Result<OwnedFd, SpawnerError> {
     Ok(socket)
 }
 
-fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
+fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
     let own = std::env::current_exe().map_err(|source| SpawnerError::Start {
         path: "/proc/self/exe".into(),
         source,
@@ -197,7 +197,7 @@ mod tests {
     use clap::Parser as _;
 
     fn waits(state: &Path) -> std::time::Duration {
-        let cli = Cli::parse_from(["fnd", "--state", &state.display().to_string()]);
+        let cli = DaemonCli::parse_from(["fnd", "--state", &state.display().to_string()]);
         let places = crate::modes::check::places(&cli).unwrap();
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().start_paused(true).build().unwrap();

@@ -3,7 +3,7 @@
 //! fnd's standard input is a pipe, and `fndctl run` holds the only other end and writes nothing. So the kernel closes the
 //! pipe when `fndctl run` ends, however it ends.
 
-use crate::cli::Cli;
+use crate::cli::DaemonCli;
 use crate::driver::Daemon;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -13,7 +13,7 @@ use tokio::net::unix::pipe::Receiver;
 
 /// Waits until the starter of a private fnd has ended, and then until all work has: it gets SIGTERM, the grace period and
 /// SIGKILL. Never returns where fnd is not private.
-pub(super) async fn watch(cli: &Cli, daemon: &Daemon) {
+pub(super) async fn watch(cli: &DaemonCli, daemon: &Daemon) {
     if cli.private.is_none() {
         return std::future::pending().await;
     }
@@ -35,7 +35,7 @@ async fn ended() -> io::Result<()> {
 }
 
 /// Removes the files of a private fnd that has ended, unless its starter lives and does it.
-pub(super) fn remove_files(cli: &Cli) {
+pub(super) fn remove_files(cli: &DaemonCli) {
     let Some(directory) = &cli.private else { return };
     let input = io::stdin();
     let mut input = [PollFd::new(&input, PollFlags::IN)];

@@ -2,11 +2,11 @@
 
 use super::salvage;
 use super::store::{
-    OpenError, StatePlaces, Store, asides, check_pages, check_values, check_version, lost_commits, totals,
+    KvStore, OpenError, StatePlaces, asides, check_pages, check_values, check_version, lost_commits, totals,
 };
 use crate::database;
-use fnd_core::examined::{Examined, LedgerFinding, Severity};
-use fnd_core::state::Totals;
+use fnd_core::kv::Totals;
+use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_wire::units::counted;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
@@ -63,7 +63,7 @@ fn mend(places: &StatePlaces, path: &Path, examined: &mut Examined) -> Result<()
     if !examined.running && !is_new {
         // This does what a start does.
         let before = asides(&places.state).len();
-        Store::open(places, crate::clock::unix_ms())?.close();
+        KvStore::open(places, crate::clock::unix_ms())?.close();
         if asides(&places.state).len() > before {
             let what = "set the damaged state of functions aside; all that can be read is in a new one";
             examined.repaired.push(what.to_owned());

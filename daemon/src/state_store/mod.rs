@@ -18,7 +18,7 @@ mod salvage;
 mod store;
 mod thread;
 
-use fnd_core::state::{Ask, Refused, Told};
+use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,31 +32,31 @@ const WAITING_MAX: usize = 64;
 const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The answer of the thread: from the state, or why it cannot be used.
-type Answer = Result<Result<Told, Refused>, String>;
+type StoreAnswer = Result<Result<KvResponse, KvRefusal>, String>;
 
 /// A message for the thread.
-enum Message {
-    Ask(Ask, oneshot::Sender<Answer>),
+enum StoreMessage {
+    Ask(KvRequest, oneshot::Sender<StoreAnswer>),
     /// Look again whether a damaged database lies beside.
     Look,
 }
 
 /// The handle of the state; clones share it.
 #[derive(Clone)]
-pub(crate) struct StateStore(Arc<Shared>);
+pub(crate) struct StateStore(Arc<SharedStore>);
 
 /// What the handle and the thread share.
-struct Shared {
+struct SharedStore {
     places: store::StatePlaces,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
     /// Called when the problems have changed.
     changed: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct State {
+struct StoreState {
     /// Absent once fnd stops.
-    sender: Option<mpsc::Sender<Message>>,
+    sender: Option<mpsc::Sender<StoreMessage>>,
     /// Present until fnd has stopped; the other end is the thread's.
     ended: Option<std::sync::mpsc::Receiver<()>>,
     /// Why the last request failed.
@@ -65,8 +65,8 @@ struct State {
     aside: Option<String>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedStore {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,15 +85,15 @@ impl StateStore {
     ) -> std::io::Result<Self> {
         let (sender, messages) = mpsc::channel(WAITING_MAX);
         let (ends, ended) = std::sync::mpsc::sync_channel(0);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedStore {
             places: store::StatePlaces {
                 state: directory.to_owned(),
                 run: run.to_owned(),
             },
-            state: Mutex::new(State {
+            state: Mutex::new(StoreState {
                 sender: Some(sender),
                 ended: Some(ended),
-                ..State::default()
+                ..StoreState::default()
             }),
             changed: Box::new(changed),
         });
@@ -110,13 +110,13 @@ impl StateStore {
     ///
     /// # Errors
     /// The state cannot be used, as text for people.
-    pub(crate) fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + use<> {
+    pub(crate) fn ask(&self, ask: KvRequest) -> impl Future<Output = StoreAnswer> + use<> {
         let sender = self.0.lock().sender.clone();
         async move {
             let stops = || "fnd is stopping".to_owned();
             let (answer, answered) = oneshot::channel();
             let sender = sender.ok_or_else(stops)?;
-            let sent = sender.send(Message::Ask(ask, answer)).await;
+            let sent = sender.send(StoreMessage::Ask(ask, answer)).await;
             drop(sender);
             sent.map_err(|_| stops())?;
             answered.await.map_err(|_| stops())?
@@ -126,7 +126,7 @@ impl StateStore {
     /// Looks again whether a damaged database lies beside, which a person may have moved away.
     pub(crate) fn look_again(&self) {
         if let Some(sender) = &self.0.lock().sender {
-            let _ = sender.try_send(Message::Look); // a busy thread looks at the next reload
+            let _ = sender.try_send(StoreMessage::Look); // a busy thread looks at the next reload
         }
     }
 

@@ -2,14 +2,14 @@
 //! the state is held until somebody confirms that; and no version is used again.
 
 use super::store::{self, OpenError};
-use crate::database::table::{Copier, Table};
+use crate::database::table::{Copier, DatabaseTable};
 use crate::database::{LostCommits, Replacement, linked};
 use fnd_wire::units::counted;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use std::path::Path;
 
-const ENTRIES: Table = Table::new("entry", &["scope", "key"]).by_rowid();
-const FLOOR: Table = Table::new("floor", &["only"]);
+const ENTRIES: DatabaseTable = DatabaseTable::new("entry", &["scope", "key"]).by_rowid();
+const FLOOR: DatabaseTable = DatabaseTable::new("floor", &["only"]);
 /// Why the state is held; the table exists in a database that a salvage made.
 const HOLD: &str = "CREATE TABLE hold (why TEXT NOT NULL) STRICT";
 

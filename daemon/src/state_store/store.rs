@@ -1,10 +1,10 @@
 //! The database of the state: its tables and statements.
 
 use super::salvage;
-use crate::database::{self, LogPages, LogRecorder, Present as PresentFiles, Replacement};
+use crate::database::{self, LogPages, LogRecorder, PresentFiles, Replacement};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
 use fnd_core::instant;
-use fnd_core::state::{Ask, Condition, Present, Refused, Told, Totals};
+use fnd_core::kv::{KvCondition, KvRefusal, KvRequest, KvResponse, StoredValue, Totals};
 use fnd_manifest::state_key::StateKey;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub(super) struct StatePlaces {
 
 /// The database, opened for writing.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct KvStore {
     db: Connection,
     totals: Totals,
     /// Whether what it has is not confirmed yet.
@@ -82,9 +82,9 @@ pub(super) fn asides(directory: &Path) -> Vec<PathBuf> {
     Replacement::of(directory, super::FILE).asides()
 }
 
-impl Store {
+impl KvStore {
     /// Opens the database, or makes it. A damaged one is kept under another name; what can be read of it is held
-    /// ([`Store::hold`]).
+    /// ([`KvStore::hold`]).
     ///
     /// # Errors
     /// [`OpenError`].
@@ -179,8 +179,12 @@ impl Store {
     ///
     /// # Errors
     /// From SQLite; then nothing is changed.
-    pub(super) fn transact(&mut self, asks: &[Ask], now_ms: u64) -> rusqlite::Result<Vec<Result<Told, Refused>>> {
-        if !asks.iter().any(Ask::changes) {
+    pub(super) fn transact(
+        &mut self,
+        asks: &[KvRequest],
+        now_ms: u64,
+    ) -> rusqlite::Result<Vec<Result<KvResponse, KvRefusal>>> {
+        if !asks.iter().any(KvRequest::changes) {
             return asks.iter().map(|ask| self.read(ask)).collect();
         }
         let transaction = rusqlite::Transaction::new_unchecked(&self.db, rusqlite::TransactionBehavior::Immediate)?;
@@ -188,13 +192,13 @@ impl Store {
         let mut told = Vec::with_capacity(asks.len());
         for ask in asks {
             told.push(match ask {
-                Ask::Put { key, value, condition } => {
-                    put(&transaction, &mut totals, (key, value, *condition), now_ms)?.map(Told::Written)
+                KvRequest::Put { key, value, condition } => {
+                    put(&transaction, &mut totals, (key, value, *condition), now_ms)?.map(KvResponse::Written)
                 }
-                Ask::Delete { key, condition } => {
-                    delete(&transaction, &mut totals, key, *condition)?.map(Told::Written)
+                KvRequest::Delete { key, condition } => {
+                    delete(&transaction, &mut totals, key, *condition)?.map(KvResponse::Written)
                 }
-                Ask::Get(_) | Ask::Keys { .. } | Ask::Scopes => read(&transaction, ask)?,
+                KvRequest::Get(_) | KvRequest::Keys { .. } | KvRequest::Scopes => read(&transaction, ask)?,
             });
         }
         if totals.floor != self.totals.floor {
@@ -227,7 +231,7 @@ impl Store {
     ///
     /// # Errors
     /// From SQLite.
-    pub(super) fn read(&self, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
+    pub(super) fn read(&self, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse, KvRefusal>> {
         read(&self.db, ask)
     }
 }
@@ -342,11 +346,11 @@ pub(super) fn totals(db: &Connection) -> rusqlite::Result<Totals> {
 }
 
 /// What is stored for a key, and when that was written.
-fn present(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<(Present, u64)>> {
+fn present(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<(StoredValue, u64)>> {
     let sql = "SELECT version, bytes, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let found = statement.query_row([key.scope(), key.key()], |row| {
-        let present = Present {
+        let present = StoredValue {
             version: row.get(0)?,
             bytes: row.get(1)?,
         };
@@ -367,9 +371,9 @@ fn written(key: &StateKey, version: u64, changed_ms: u64) -> StateWritten {
 fn put(
     db: &Connection,
     totals: &mut Totals,
-    (key, value, condition): (&StateKey, &str, Condition),
+    (key, value, condition): (&StateKey, &str, KvCondition),
     now_ms: u64,
-) -> rusqlite::Result<Result<StateWritten, Refused>> {
+) -> rusqlite::Result<Result<StateWritten, KvRefusal>> {
     let bytes = (key.scope().len() + key.key().len() + value.len()) as u64;
     let found = present(db, key)?.map(|(present, _)| present);
     let (version, after) = match totals.put(found, condition, bytes) {
@@ -391,8 +395,8 @@ fn delete(
     db: &Connection,
     totals: &mut Totals,
     key: &StateKey,
-    condition: Condition,
-) -> rusqlite::Result<Result<StateWritten, Refused>> {
+    condition: KvCondition,
+) -> rusqlite::Result<Result<StateWritten, KvRefusal>> {
     let found = present(db, key)?;
     let (version, changed_ms) = found.map_or((0, 0), |(present, changed_ms)| (present.version, changed_ms));
     match totals.delete(found.map(|(present, _)| present), condition) {
@@ -404,18 +408,18 @@ fn delete(
     Ok(Ok(written(key, version, changed_ms)))
 }
 
-fn read(db: &Connection, ask: &Ask) -> rusqlite::Result<Result<Told, Refused>> {
+fn read(db: &Connection, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse, KvRefusal>> {
     Ok(match ask {
-        Ask::Get(key) => get(db, key)?.map(Told::Entry).ok_or(Refused::Missing),
-        Ask::Keys {
+        KvRequest::Get(key) => get(db, key)?.map(KvResponse::Entry).ok_or(KvRefusal::Missing),
+        KvRequest::Keys {
             scope,
             prefix,
             after,
             limit,
-        } => Ok(Told::Keys(keys(db, scope, prefix, (after.as_deref(), *limit))?)),
-        Ask::Scopes => Ok(Told::Scopes(scopes(db)?)),
+        } => Ok(KvResponse::Keys(keys(db, scope, prefix, (after.as_deref(), *limit))?)),
+        KvRequest::Scopes => Ok(KvResponse::Scopes(scopes(db)?)),
         // A change is performed in a transaction; here it finds nothing.
-        Ask::Put { .. } | Ask::Delete { .. } => Err(Refused::Missing),
+        KvRequest::Put { .. } | KvRequest::Delete { .. } => Err(KvRefusal::Missing),
     })
 }
 

@@ -1,10 +1,10 @@
 //! The database against a naive model, and what happens at its limits, after a kill and after damage.
 
-use super::store::{StatePlaces, Store, VERSION, asides};
+use super::store::{KvStore, StatePlaces, VERSION, asides};
 use super::{FILE, StateStore, examine};
 use fnd_core::api::StateKeys;
-use fnd_core::examined::{Examined, Severity};
-use fnd_core::state::{Ask, BYTES_MAX, Condition, Refused, Told};
+use fnd_core::kv::{BYTES_MAX, KvCondition, KvRefusal, KvRequest, KvResponse};
+use fnd_core::verify_report::{Examined, Severity};
 use fnd_manifest::state_key::StateKey;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -19,23 +19,23 @@ fn key(text: &str) -> StateKey {
     StateKey::parse(text).unwrap()
 }
 
-fn put(text: &str, value: &str, condition: Condition) -> Ask {
-    Ask::Put {
+fn put(text: &str, value: &str, condition: KvCondition) -> KvRequest {
+    KvRequest::Put {
         key: key(text),
         value: value.to_owned(),
         condition,
     }
 }
 
-fn delete(text: &str, condition: Condition) -> Ask {
-    Ask::Delete {
+fn delete(text: &str, condition: KvCondition) -> KvRequest {
+    KvRequest::Delete {
         key: key(text),
         condition,
     }
 }
 
-fn keys(scope: &str, prefix: &str, after: Option<&str>, limit: u32) -> Ask {
-    Ask::Keys {
+fn keys(scope: &str, prefix: &str, after: Option<&str>, limit: u32) -> KvRequest {
+    KvRequest::Keys {
         scope: scope.to_owned(),
         prefix: prefix.to_owned(),
         after: after.map(str::to_owned),
@@ -50,8 +50,8 @@ fn places(directory: &Path) -> StatePlaces {
     }
 }
 
-fn open(directory: &Path) -> Store {
-    Store::open(&places(directory), NOW).unwrap()
+fn open(directory: &Path) -> KvStore {
+    KvStore::open(&places(directory), NOW).unwrap()
 }
 
 /// Confirms what a salvage has read, as `fndctl verify --repair` does.
@@ -61,29 +61,29 @@ fn confirm(directory: &Path) {
 }
 
 /// Asks for one thing in a transaction of its own.
-fn ask(store: &mut Store, ask: Ask) -> Result<Told, Refused> {
+fn ask(store: &mut KvStore, ask: KvRequest) -> Result<KvResponse, KvRefusal> {
     store.transact(&[ask], NOW).unwrap().remove(0)
 }
 
 /// Returns the version that was written.
-fn version(told: Result<Told, Refused>) -> Result<u64, Refused> {
+fn version(told: Result<KvResponse, KvRefusal>) -> Result<u64, KvRefusal> {
     told.map(|told| match told {
-        Told::Written(written) => written.version,
+        KvResponse::Written(written) => written.version,
         other => panic!("{other:?}"),
     })
 }
 
-fn value(store: &mut Store, text: &str) -> Option<(u64, String)> {
-    match ask(store, Ask::Get(key(text))) {
-        Ok(Told::Entry(entry)) => Some((entry.version, entry.value.get().to_owned())),
-        Err(Refused::Missing) => None,
+fn value(store: &mut KvStore, text: &str) -> Option<(u64, String)> {
+    match ask(store, KvRequest::Get(key(text))) {
+        Ok(KvResponse::Entry(entry)) => Some((entry.version, entry.value.get().to_owned())),
+        Err(KvRefusal::Missing) => None,
         other => panic!("{other:?}"),
     }
 }
 
-fn page(told: Result<Told, Refused>) -> StateKeys {
+fn page(told: Result<KvResponse, KvRefusal>) -> StateKeys {
     match told {
-        Ok(Told::Keys(keys)) => keys,
+        Ok(KvResponse::Keys(keys)) => keys,
         other => panic!("{other:?}"),
     }
 }
@@ -93,26 +93,29 @@ fn versions_grow_and_are_not_used_again_after_a_delete() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
     let number = "12345678901234567890.10";
-    assert_eq!(version(ask(&mut store, put("a/n", number, Condition::New))), Ok(1));
+    assert_eq!(version(ask(&mut store, put("a/n", number, KvCondition::New))), Ok(1));
     assert_eq!(
         value(&mut store, "a/n"),
         Some((1, number.to_owned())),
         "as it was written"
     );
-    assert_eq!(version(ask(&mut store, put("a/n", "2", Condition::Version(1)))), Ok(2));
-    let stale = version(ask(&mut store, put("a/n", "3", Condition::Version(1))));
-    assert_eq!(stale, Err(Refused::Conflict(Some(2))));
-    assert_eq!(version(ask(&mut store, delete("a/n", Condition::Any))), Ok(2));
     assert_eq!(
-        version(ask(&mut store, delete("a/n", Condition::Any))),
-        Err(Refused::Missing)
+        version(ask(&mut store, put("a/n", "2", KvCondition::Version(1)))),
+        Ok(2)
+    );
+    let stale = version(ask(&mut store, put("a/n", "3", KvCondition::Version(1))));
+    assert_eq!(stale, Err(KvRefusal::Conflict(Some(2))));
+    assert_eq!(version(ask(&mut store, delete("a/n", KvCondition::Any))), Ok(2));
+    assert_eq!(
+        version(ask(&mut store, delete("a/n", KvCondition::Any))),
+        Err(KvRefusal::Missing)
     );
     drop(store);
     let mut store = open(directory.path());
     assert_eq!(value(&mut store, "a/n"), None);
-    assert_eq!(version(ask(&mut store, put("a/n", "4", Condition::Any))), Ok(3));
-    let stale = version(ask(&mut store, put("a/n", "5", Condition::Version(2))));
-    assert_eq!(stale, Err(Refused::Conflict(Some(3))));
+    assert_eq!(version(ask(&mut store, put("a/n", "4", KvCondition::Any))), Ok(3));
+    let stale = version(ask(&mut store, put("a/n", "5", KvCondition::Version(2))));
+    assert_eq!(stale, Err(KvRefusal::Conflict(Some(3))));
 }
 
 #[test]
@@ -120,15 +123,15 @@ fn requests_of_one_transaction_see_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
     let asks = [
-        put("a/n", "1", Condition::New),
-        put("a/n", "2", Condition::New),
-        Ask::Get(key("a/n")),
-        put("a/n", "3", Condition::Version(1)),
-        delete("a/n", Condition::Version(2)),
+        put("a/n", "1", KvCondition::New),
+        put("a/n", "2", KvCondition::New),
+        KvRequest::Get(key("a/n")),
+        put("a/n", "3", KvCondition::Version(1)),
+        delete("a/n", KvCondition::Version(2)),
     ];
     let told = store.transact(&asks, NOW).unwrap();
-    assert!(matches!(told[1], Err(Refused::Conflict(Some(1)))));
-    assert!(matches!(&told[2], Ok(Told::Entry(entry)) if entry.value.get() == "1"));
+    assert!(matches!(told[1], Err(KvRefusal::Conflict(Some(1)))));
+    assert!(matches!(&told[2], Ok(KvResponse::Entry(entry)) if entry.value.get() == "1"));
     assert_eq!(version(told[3].clone()), Ok(2));
     assert_eq!(version(told[4].clone()), Ok(2));
     assert_eq!(value(&mut store, "a/n"), None);
@@ -139,7 +142,7 @@ fn keys_are_listed_page_by_page() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
     for name in ["a/cart", "a/cart/1", "a/cart/2", "a/carz", "a/b", "b/cart/3", "a/ü"] {
-        ask(&mut store, put(name, "\"x\"", Condition::Any)).unwrap();
+        ask(&mut store, put(name, "\"x\"", KvCondition::Any)).unwrap();
     }
     let names = |page: &StateKeys| page.keys.iter().map(|view| view.key.clone()).collect::<Vec<_>>();
     let first = page(ask(&mut store, keys("a", "cart", None, 2)));
@@ -152,7 +155,7 @@ fn keys_are_listed_page_by_page() {
     assert_eq!((names(&second), second.next), (vec!["cart/2".to_owned()], None));
     assert_eq!(names(&page(ask(&mut store, keys("a", "", None, 100)))).len(), 6);
     assert_eq!(names(&page(ask(&mut store, keys("c", "", None, 100)))).len(), 0);
-    let Ok(Told::Scopes(scopes)) = ask(&mut store, Ask::Scopes) else {
+    let Ok(KvResponse::Scopes(scopes)) = ask(&mut store, KvRequest::Scopes) else {
         panic!("scopes")
     };
     let counts: Vec<_> = scopes
@@ -173,16 +176,19 @@ fn a_full_state_refuses_what_needs_room_and_can_be_emptied() {
     db.execute(sql, [BYTES_MAX - 10]).unwrap();
     drop(db);
     let mut store = open(directory.path());
-    assert_eq!(version(ask(&mut store, put("b/k", "12345678", Condition::Any))), Ok(1));
-    let more = version(ask(&mut store, put("b/k2", "1", Condition::Any)));
-    assert_eq!(more, Err(Refused::Bytes(4)));
     assert_eq!(
-        version(ask(&mut store, put("b/k", "1", Condition::Any))),
+        version(ask(&mut store, put("b/k", "12345678", KvCondition::Any))),
+        Ok(1)
+    );
+    let more = version(ask(&mut store, put("b/k2", "1", KvCondition::Any)));
+    assert_eq!(more, Err(KvRefusal::Bytes(4)));
+    assert_eq!(
+        version(ask(&mut store, put("b/k", "1", KvCondition::Any))),
         Ok(2),
         "less always fits"
     );
-    assert_eq!(version(ask(&mut store, delete("a/large", Condition::Any))), Ok(5));
-    assert_eq!(version(ask(&mut store, put("b/k2", "1", Condition::Any))), Ok(6));
+    assert_eq!(version(ask(&mut store, delete("a/large", KvCondition::Any))), Ok(5));
+    assert_eq!(version(ask(&mut store, put("b/k2", "1", KvCondition::Any))), Ok(6));
 }
 
 #[test]
@@ -194,7 +200,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
         let name = format!("a/{number}");
         ask(
             &mut store,
-            put(&name, &format!("\"{}\"", "x".repeat(300)), Condition::Any),
+            put(&name, &format!("\"{}\"", "x".repeat(300)), KvCondition::Any),
         )
         .unwrap();
     }
@@ -230,7 +236,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     let db = Connection::open(&path).unwrap();
     db.pragma_update(None, "user_version", VERSION + 1).unwrap();
     drop(db);
-    let error = Store::open(&places(directory.path()), NOW).unwrap_err().to_string();
+    let error = KvStore::open(&places(directory.path()), NOW).unwrap_err().to_string();
     assert!(error.contains("newer fnd"), "{error}");
     assert_eq!(asides(directory.path()).len(), 1);
 }
@@ -239,7 +245,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
 async fn callers_get_their_answers_and_a_copy_has_what_was_answered() {
     let directory = tempfile::tempdir().unwrap();
     let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
-    let all = (0..200).map(|_| state.ask(put("a/n", "1", Condition::Any)));
+    let all = (0..200).map(|_| state.ask(put("a/n", "1", KvCondition::Any)));
     let told = futures_util::future::join_all(all).await;
     let mut versions: Vec<u64> = told.into_iter().map(|told| version(told.unwrap()).unwrap()).collect();
     versions.sort_unstable();
@@ -254,7 +260,7 @@ async fn callers_get_their_answers_and_a_copy_has_what_was_answered() {
     assert_eq!(value(&mut open(restored.path()), "a/n"), Some((200, "1".to_owned())));
     assert_eq!(state.problems().count(), 0);
     state.stop();
-    assert_eq!(state.ask(Ask::Scopes).await.unwrap_err(), "fnd is stopping");
+    assert_eq!(state.ask(KvRequest::Scopes).await.unwrap_err(), "fnd is stopping");
 }
 
 #[tokio::test]
@@ -267,25 +273,25 @@ async fn what_cannot_be_opened_is_a_problem_until_it_can() {
         CHANGES.fetch_add(1, Ordering::Relaxed);
     };
     let state = StateStore::start((directory.path(), directory.path()), || NOW, changed).unwrap();
-    state.ask(Ask::Scopes).await.unwrap_err();
+    state.ask(KvRequest::Scopes).await.unwrap_err();
     assert_eq!(
         state.problems().map(|(code, _)| code).collect::<Vec<_>>(),
         ["state-failing"]
     );
     std::fs::remove_dir(&path).unwrap();
-    state.ask(put("a/n", "1", Condition::Any)).await.unwrap().unwrap();
+    state.ask(put("a/n", "1", KvCondition::Any)).await.unwrap().unwrap();
     assert_eq!(state.problems().count(), 0);
     // One that was set aside is shown until somebody has moved it away.
     let aside = directory.path().join("state.db.damaged-20261124T000000000Z");
     std::fs::write(&aside, "").unwrap();
     state.look_again();
-    state.ask(Ask::Scopes).await.unwrap().unwrap();
+    state.ask(KvRequest::Scopes).await.unwrap().unwrap();
     let problems: Vec<_> = state.problems().collect();
     assert_eq!(problems[0].0, "state-set-aside");
     assert!(problems[0].1.contains("20261124T000000000Z"));
     std::fs::remove_file(&aside).unwrap();
     state.look_again();
-    state.ask(Ask::Scopes).await.unwrap().unwrap();
+    state.ask(KvRequest::Scopes).await.unwrap().unwrap();
     assert_eq!(state.problems().count(), 0);
     assert_eq!(CHANGES.load(Ordering::Relaxed), 4);
 }
@@ -293,8 +299,8 @@ async fn what_cannot_be_opened_is_a_problem_until_it_can() {
 /// A step of the model.
 #[derive(Debug, Clone)]
 enum Step {
-    Put(u8, u8, Condition),
-    Delete(u8, Condition),
+    Put(u8, u8, KvCondition),
+    Delete(u8, KvCondition),
     Get(u8),
     Reopen,
 }
@@ -302,9 +308,9 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let condition = || {
         prop_oneof![
-            3 => Just(Condition::Any),
-            1 => Just(Condition::New),
-            3 => (1..6_u64).prop_map(Condition::Version),
+            3 => Just(KvCondition::Any),
+            1 => Just(KvCondition::New),
+            3 => (1..6_u64).prop_map(KvCondition::Version),
         ]
     };
     let step = prop_oneof![
@@ -326,10 +332,10 @@ proptest! {
         let mut model: BTreeMap<u8, (u64, u8)> = BTreeMap::new();
         let mut deleted = 0;
         for step in steps {
-            let holds = |condition: Condition, found: Option<u64>| match condition {
-                Condition::Any => true,
-                Condition::New => found.is_none(),
-                Condition::Version(version) => found == Some(version),
+            let holds = |condition: KvCondition, found: Option<u64>| match condition {
+                KvCondition::Any => true,
+                KvCondition::New => found.is_none(),
+                KvCondition::Version(version) => found == Some(version),
             };
             match step {
                 Step::Put(key, value, condition) => {
@@ -339,7 +345,7 @@ proptest! {
                         model.insert(key, (version, value));
                         Ok(version)
                     } else {
-                        Err(Refused::Conflict(found))
+                        Err(KvRefusal::Conflict(found))
                     };
                     let told = ask(&mut store, put(&format!("a/{key}"), &value.to_string(), condition));
                     prop_assert_eq!(version(told), expected);
@@ -347,13 +353,13 @@ proptest! {
                 Step::Delete(key, condition) => {
                     let found = model.get(&key).map(|(version, _)| *version);
                     let expected = match found {
-                        None => Err(Refused::Missing),
+                        None => Err(KvRefusal::Missing),
                         Some(version) if holds(condition, found) => {
                             model.remove(&key);
                             deleted = deleted.max(version);
                             Ok(version)
                         }
-                        Some(_) => Err(Refused::Conflict(found)),
+                        Some(_) => Err(KvRefusal::Conflict(found)),
                     };
                     prop_assert_eq!(version(ask(&mut store, delete(&format!("a/{key}"), condition))), expected);
                 }
@@ -402,7 +408,7 @@ impl Left {
         for number in 0..40 {
             let name = format!("a/{}", number % 20);
             let value = format!("\"{number:0300}\"");
-            ask(&mut store, put(&name, &value, Condition::Any)).unwrap();
+            ask(&mut store, put(&name, &value, KvCondition::Any)).unwrap();
             if number == 20 {
                 let other = Connection::open(directory.path().join(FILE)).unwrap();
                 other
@@ -484,7 +490,7 @@ fn whatever_is_damaged_is_held_until_it_is_confirmed_and_versions_go_on() {
             assert_eq!(store.hold().unwrap(), None, "{what}");
             let view = page(ask(&mut store, keys("a", "", None, 100)));
             assert!(view.keys.iter().all(|view| view.version >= NOW), "{what}: {view:?}");
-            let next = version(ask(&mut store, put("a/1", "1", Condition::Any))).unwrap();
+            let next = version(ask(&mut store, put("a/1", "1", KvCondition::Any))).unwrap();
             assert!(next > NOW, "{what}: {next}");
             store.close();
             let mut store = open(left.directory.path());
@@ -517,7 +523,7 @@ async fn a_state_whose_files_are_changed_while_fnd_runs_is_not_used() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
-        state.ask(put("a/n", "1", Condition::Any)).await.unwrap().unwrap();
+        state.ask(put("a/n", "1", KvCondition::Any)).await.unwrap().unwrap();
         let (path, kept) = (directory.path().join(name), directory.path().join("kept"));
         match damage {
             "deleted" => std::fs::remove_file(&path).unwrap(),
@@ -533,13 +539,13 @@ async fn a_state_whose_files_are_changed_while_fnd_runs_is_not_used() {
                 std::fs::rename(&kept, &path).unwrap();
             }
         }
-        let why = state.ask(put("a/n", "2", Condition::Any)).await.unwrap_err();
+        let why = state.ask(put("a/n", "2", KvCondition::Any)).await.unwrap_err();
         assert!(why.contains("while fnd was running"), "{name} {damage}: {why}");
-        state.ask(Ask::Get(key("a/n"))).await.unwrap_err();
+        state.ask(KvRequest::Get(key("a/n"))).await.unwrap_err();
         assert_eq!(state.problems().next().unwrap().0, "state-failing");
         if damage == "moved" {
             std::fs::rename(&kept, &path).unwrap();
-            let version = version(state.ask(put("a/n", "2", Condition::Any)).await.unwrap());
+            let version = version(state.ask(put("a/n", "2", KvCondition::Any)).await.unwrap());
             assert_eq!(version, Ok(2));
         }
         state.stop();
@@ -563,7 +569,7 @@ fn a_state_of_an_earlier_fnd_is_used_and_one_may_write_to_it_again() {
     drop(db);
     let mut store = open(directory.path());
     assert_eq!(value(&mut store, "a/n"), Some((1, "1".to_owned())));
-    assert_eq!(version(ask(&mut store, put("a/n", "2", Condition::Any))), Ok(2));
+    assert_eq!(version(ask(&mut store, put("a/n", "2", KvCondition::Any))), Ok(2));
     store.close();
     Connection::open(directory.path().join(FILE))
         .unwrap()

@@ -1,9 +1,9 @@
 //! The thread that owns the database of the state.
 
-use super::store::{Store, asides};
-use super::{Answer, Message, Shared, WAITING_MAX};
+use super::store::{KvStore, asides};
+use super::{SharedStore, StoreAnswer, StoreMessage, WAITING_MAX};
 use crate::database::write_error;
-use fnd_core::state::Ask;
+use fnd_core::kv::KvRequest;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -15,8 +15,8 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until fnd stops. `timer` measures pauses.
 pub(super) fn run(
-    shared: &Arc<Shared>,
-    mut messages: mpsc::Receiver<Message>,
+    shared: &Arc<SharedStore>,
+    mut messages: mpsc::Receiver<StoreMessage>,
     now_ms: impl Fn() -> u64,
     timer: &Runtime,
 ) {
@@ -49,8 +49,8 @@ pub(super) fn run(
         // What waits meanwhile shares the transaction.
         while let Some(message) = next {
             match message {
-                Message::Ask(ask, answer) => asked.push((ask, answer)),
-                Message::Look => look(shared),
+                StoreMessage::Ask(ask, answer) => asked.push((ask, answer)),
+                StoreMessage::Look => look(shared),
             }
             next = (asked.len() < WAITING_MAX).then(|| messages.try_recv().ok()).flatten();
         }
@@ -61,12 +61,12 @@ pub(super) fn run(
 }
 
 /// Returns the store, opened if it is not yet. A store that is held stays open.
-fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Result<&'a mut Store, String> {
+fn usable<'a>(store: &'a mut Option<KvStore>, shared: &SharedStore, now_ms: u64) -> Result<&'a mut KvStore, String> {
     let opened = match store.take() {
         Some(opened) => opened,
         None => {
             let opened =
-                Store::open(&shared.places, now_ms).map_err(|error| write_error(&error, &shared.places.state))?;
+                KvStore::open(&shared.places, now_ms).map_err(|error| write_error(&error, &shared.places.state))?;
             look(shared);
             opened
         }
@@ -80,7 +80,7 @@ fn usable<'a>(store: &'a mut Option<Store>, shared: &Shared, now_ms: u64) -> Res
 
 /// Closes a store that cannot be used, so that it is opened again for the next request: its files may have been replaced. A
 /// store that is held is asked again.
-fn close_failing(store: &mut Option<Store>) {
+fn close_failing(store: &mut Option<KvStore>) {
     if !store
         .as_mut()
         .is_some_and(|open| open.hold().is_ok_and(|hold| hold.is_some()))
@@ -90,7 +90,7 @@ fn close_failing(store: &mut Option<Store>) {
 }
 
 /// Opens the database and writes to it, to find out whether it can be used again.
-fn retry(store: &mut Option<Store>, shared: &Shared, now_ms: u64) {
+fn retry(store: &mut Option<KvStore>, shared: &SharedStore, now_ms: u64) {
     let written = usable(store, shared, now_ms)
         .and_then(|open| open.probe().map_err(|error| write_error(&error, &shared.places.state)));
     let failing = written.err();
@@ -100,16 +100,21 @@ fn retry(store: &mut Option<Store>, shared: &Shared, now_ms: u64) {
     report(shared, failing);
 }
 
-fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, oneshot::Sender<Answer>)>, now_ms: u64) {
+fn answer_all(
+    store: &mut Option<KvStore>,
+    shared: &SharedStore,
+    asked: Vec<(KvRequest, oneshot::Sender<StoreAnswer>)>,
+    now_ms: u64,
+) {
     let (asks, answers): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    let told: Vec<Answer> = match usable(store, shared, now_ms) {
+    let told: Vec<StoreAnswer> = match usable(store, shared, now_ms) {
         Err(why) => asks.iter().map(|_| Err(why.clone())).collect(),
         Ok(open) => match open.transact(&asks, now_ms) {
             Ok(told) => told.into_iter().map(Ok).collect(),
             // On a full disk values can still be read.
             Err(error) => {
                 let why = write_error(&error, &shared.places.state);
-                let read = |ask: &Ask| match ask.changes() {
+                let read = |ask: &KvRequest| match ask.changes() {
                     true => Err(why.clone()),
                     false => open.read(ask).map_err(|error| crate::chain(&error)),
                 };
@@ -128,7 +133,7 @@ fn answer_all(store: &mut Option<Store>, shared: &Shared, asked: Vec<(Ask, onesh
 }
 
 /// Remembers why the state cannot be used, and tells when that has changed.
-fn report(shared: &Shared, failing: Option<String>) {
+fn report(shared: &SharedStore, failing: Option<String>) {
     let mut state = shared.lock();
     let (is_news, began) = (state.failing != failing, state.failing.is_none());
     if let Some(why) = failing.as_ref().filter(|_| began) {
@@ -142,7 +147,7 @@ fn report(shared: &Shared, failing: Option<String>) {
 }
 
 /// Looks which damaged databases lie beside, and tells when that has changed.
-fn look(shared: &Shared) {
+fn look(shared: &SharedStore) {
     let found = asides(&shared.places.state);
     let aside = found.last().map(|last| {
         format!(

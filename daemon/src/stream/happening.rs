@@ -3,7 +3,7 @@
 use fnd_core::api::milliseconds;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::instant;
-use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::supervisor::FunctionState;
 use fnd_core::trace::TraceId;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -15,12 +15,12 @@ use std::time::Duration;
 pub(crate) struct Happening {
     pub(crate) unix_ms: u64,
     pub(crate) function: Option<FunctionName>,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 /// The kind of a happening, with its data.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     Loaded(Version),
     Refused {
         message: Box<str>,
@@ -42,7 +42,7 @@ pub(crate) enum What {
         version: Option<Version>,
         reason: Option<Reason>,
         message: Box<str>,
-        state: State,
+        state: RunState,
     },
     Retried {
         invocation: InvocationId,
@@ -70,21 +70,21 @@ pub(crate) enum What {
 impl Happening {
     pub(crate) fn kind(&self) -> Kind {
         match &self.what {
-            What::Loaded(_) => Kind::Loaded,
-            What::Refused { .. } => Kind::Refused,
-            What::Removed => Kind::Removed,
-            What::State(..) => Kind::State,
-            What::Accepted(..) => Kind::Accepted,
-            What::Started { .. } => Kind::Started,
-            What::Ended { .. } => Kind::Ended,
-            What::Retried { reason, .. } if *reason == Reason::ExecuteAgain => Kind::Polled,
-            What::Retried { .. } => Kind::Retried,
-            What::GaveUp(..) => Kind::GaveUp,
-            What::Scaled(..) => Kind::Scaled,
-            What::Dropped(..) => Kind::Dropped,
-            What::Requested { .. } => Kind::Request,
-            What::Problem { lasts: true, .. } => Kind::Problem,
-            What::Problem { lasts: false, .. } => Kind::Solved,
+            EventKind::Loaded(_) => Kind::Loaded,
+            EventKind::Refused { .. } => Kind::Refused,
+            EventKind::Removed => Kind::Removed,
+            EventKind::State(..) => Kind::State,
+            EventKind::Accepted(..) => Kind::Accepted,
+            EventKind::Started { .. } => Kind::Started,
+            EventKind::Ended { .. } => Kind::Ended,
+            EventKind::Retried { reason, .. } if *reason == Reason::ExecuteAgain => Kind::Polled,
+            EventKind::Retried { .. } => Kind::Retried,
+            EventKind::GaveUp(..) => Kind::GaveUp,
+            EventKind::Scaled(..) => Kind::Scaled,
+            EventKind::Dropped(..) => Kind::Dropped,
+            EventKind::Requested { .. } => Kind::Request,
+            EventKind::Problem { lasts: true, .. } => Kind::Problem,
+            EventKind::Problem { lasts: false, .. } => Kind::Solved,
         }
     }
 
@@ -92,24 +92,24 @@ impl Happening {
     pub(crate) fn size(&self) -> usize {
         let own = self.function.as_ref().map_or(0, |function| function.as_str().len());
         match &self.what {
-            What::Refused { message, diagnostics } => {
+            EventKind::Refused { message, diagnostics } => {
                 let each = diagnostics.iter().map(|diagnostic| {
                     let notes = diagnostic.notes.iter().map(String::len).sum::<usize>();
                     size_of::<Diagnostic>() + diagnostic.line().len() + notes
                 });
                 own + message.len() + each.sum::<usize>()
             }
-            What::Ended { message, .. } | What::Requested { message, .. } => own + message.len(),
-            What::Problem { text, .. } => own + text.len(),
-            What::Loaded(_)
-            | What::Removed
-            | What::State(..)
-            | What::Accepted(..)
-            | What::Started { .. }
-            | What::Retried { .. }
-            | What::GaveUp(..)
-            | What::Scaled(..)
-            | What::Dropped(..) => own,
+            EventKind::Ended { message, .. } | EventKind::Requested { message, .. } => own + message.len(),
+            EventKind::Problem { text, .. } => own + text.len(),
+            EventKind::Loaded(_)
+            | EventKind::Removed
+            | EventKind::State(..)
+            | EventKind::Accepted(..)
+            | EventKind::Started { .. }
+            | EventKind::Retried { .. }
+            | EventKind::GaveUp(..)
+            | EventKind::Scaled(..)
+            | EventKind::Dropped(..) => own,
         }
     }
 
@@ -121,26 +121,26 @@ impl Happening {
             ..StreamEvent::new(seq, self.unix_ms, self.kind())
         };
         match &self.what {
-            What::Loaded(version) => StreamEvent {
+            EventKind::Loaded(version) => StreamEvent {
                 version: Some(*version),
                 ..base
             },
-            What::Refused { message, diagnostics } => StreamEvent {
+            EventKind::Refused { message, diagnostics } => StreamEvent {
                 message: text(message),
                 diagnostics: diagnostics.to_vec(),
                 ..base
             },
-            What::Removed => base,
-            What::State(from, to) => StreamEvent {
+            EventKind::Removed => base,
+            EventKind::State(from, to) => StreamEvent {
                 states: Some((*from, *to)),
                 ..base
             },
-            What::Accepted(invocation, trigger) => StreamEvent {
+            EventKind::Accepted(invocation, trigger) => StreamEvent {
                 invocation: Some(*invocation),
                 trigger: Some(*trigger),
                 ..base
             },
-            What::Started {
+            EventKind::Started {
                 invocation,
                 attempt,
                 worker,
@@ -152,7 +152,7 @@ impl Happening {
                 trigger: Some(*trigger),
                 ..base
             },
-            What::Ended {
+            EventKind::Ended {
                 invocation,
                 attempt,
                 version,
@@ -170,7 +170,7 @@ impl Happening {
                 state: Some(*state),
                 ..base
             },
-            What::Retried {
+            EventKind::Retried {
                 invocation,
                 attempt,
                 reason,
@@ -182,23 +182,23 @@ impl Happening {
                 next_attempt_at: Some(instant::text(*next_ms)),
                 ..base
             },
-            What::GaveUp(invocation, reason, exhausted) => StreamEvent {
+            EventKind::GaveUp(invocation, reason, exhausted) => StreamEvent {
                 invocation: Some(*invocation),
                 reason: *reason,
                 exhausted: Some(*exhausted),
                 ..base
             },
-            What::Scaled(from, to) => StreamEvent {
+            EventKind::Scaled(from, to) => StreamEvent {
                 workers: Some((*from, *to)),
                 ..base
             },
-            What::Dropped(invocation, reason, trigger) => StreamEvent {
+            EventKind::Dropped(invocation, reason, trigger) => StreamEvent {
                 invocation: *invocation,
                 reason: *reason,
                 trigger: Some(*trigger),
                 ..base
             },
-            What::Requested {
+            EventKind::Requested {
                 invocation,
                 message,
                 took,
@@ -208,7 +208,7 @@ impl Happening {
                 duration_ms: Some(milliseconds(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))),
                 ..base
             },
-            What::Problem {
+            EventKind::Problem {
                 code, text: message, ..
             } => StreamEvent {
                 code: Some((*code).to_owned()),

@@ -17,7 +17,7 @@ mod happening;
 mod reader;
 mod ring;
 
-pub(crate) use happening::{Happening, What};
-pub(crate) use reader::{Next, news, read, subscribe};
+pub(crate) use happening::{EventKind, Happening};
 pub use reader::{Since, StreamQuery};
+pub(crate) use reader::{StreamStep, news, read, subscribe};
 pub(crate) use ring::Ring;

@@ -1,7 +1,7 @@
 //! A reader of the stream: its start, its filter, and the task that sends it events.
 
 use super::ring::{Batch, Ring};
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub struct StreamQuery {
     /// Whether to go on with new events.
     pub follow: bool,
     /// Only events of functions that the reader may view; those of the node only for a role for the node.
-    pub reach: Reach,
+    pub reach: Permissions,
 }
 
 /// The start of a reader.
@@ -48,7 +48,7 @@ impl StreamQuery {
 }
 
 /// The next thing to send to a reader.
-pub(crate) enum Next {
+pub(crate) enum StreamStep {
     /// Nothing: it has read everything.
     Nothing,
     /// Events may be missing that it asked for: how many (if known), and the number of the last of them.
@@ -58,12 +58,12 @@ pub(crate) enum Next {
 }
 
 /// Returns what comes after a number.
-pub(crate) fn read(ring: &Ring, after: u64) -> Next {
+pub(crate) fn read(ring: &Ring, after: u64) -> StreamStep {
     let taken = ring.take(after, BATCH);
     match taken.oldest {
-        Some(oldest) => Next::Missed(Some(oldest - 1 - after), oldest - 1),
-        None if taken.happenings.is_empty() => Next::Nothing,
-        None => Next::Some(taken),
+        Some(oldest) => StreamStep::Missed(Some(oldest - 1 - after), oldest - 1),
+        None if taken.happenings.is_empty() => StreamStep::Nothing,
+        None => StreamStep::Some(taken),
     }
 }
 
@@ -111,20 +111,20 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
     let mut skip = skipped(&ring, &query, at);
     loop {
         match read(&ring, at) {
-            Next::Nothing if !query.follow => return,
-            Next::Nothing => tokio::select! {
+            StreamStep::Nothing if !query.follow => return,
+            StreamStep::Nothing => tokio::select! {
                 // Cancel-safe: it only checks the number.
                 () = news(&ring, at) => {}
                 () = into.closed() => return,
             },
-            Next::Missed(count, last) => {
+            StreamStep::Missed(count, last) => {
                 let why = "they came faster than they were read, or are no longer kept";
                 if into.send(missed(count, last, why)).await.is_err() {
                     return;
                 }
                 at = last;
             }
-            Next::Some(taken) => {
+            StreamStep::Some(taken) => {
                 for (number, happening) in taken.happenings {
                     at = number;
                     if !query.wants(happening.function.as_ref(), happening.kind()) {
@@ -160,7 +160,7 @@ fn skipped(ring: &Ring, query: &StreamQuery, after: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::happening::{Happening, What};
+    use super::super::happening::{EventKind, Happening};
     use super::*;
     use fnd_manifest::settings::Role;
 
@@ -171,7 +171,7 @@ mod tests {
             from: Since::Kept,
             limit: None,
             follow: false,
-            reach: Reach::own(),
+            reach: Permissions::own(),
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             ring.push(Happening {
                 unix_ms: 0,
                 function: FunctionName::new(name).ok(),
-                what: What::Removed,
+                what: EventKind::Removed,
             });
         }
     }
@@ -238,21 +238,21 @@ mod tests {
             ring.push(Happening {
                 unix_ms: 0,
                 function: None,
-                what: What::Removed,
+                what: EventKind::Removed,
             });
             push(&ring, "b", 2);
             let numbers = |events: Vec<StreamEvent>| events.iter().map(|event| event.seq.number).collect::<Vec<_>>();
-            let reach = Reach::of([(Role::Viewer, Some(&["a".to_owned()][..]))]);
+            let reach = Permissions::of([(Role::Viewer, Some(&["a".to_owned()][..]))]);
             let limited = StreamQuery { reach, ..query() };
             assert_eq!(numbers(all(&ring, limited.clone()).await), [1, 2, 3]);
             let limit = Some(2);
             assert_eq!(numbers(all(&ring, StreamQuery { limit, ..limited }).await), [2, 3]);
-            let reach = Reach::everywhere(Role::Viewer);
+            let reach = Permissions::everywhere(Role::Viewer);
             assert_eq!(
                 numbers(all(&ring, StreamQuery { reach, ..query() }).await),
                 [1, 2, 3, 4, 5, 6]
             );
-            let reach = Reach::default();
+            let reach = Permissions::default();
             assert!(all(&ring, StreamQuery { reach, ..query() }).await.is_empty());
         });
     }

@@ -16,13 +16,13 @@ const BYTES_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Ring {
     epoch: u64,
-    inner: RefCell<Inner>,
+    inner: RefCell<InnerRing>,
     /// Wakes readers that have read everything.
     pub(super) more: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct InnerRing {
     kept: VecDeque<Rc<Happening>>,
     bytes: usize,
     /// Number of the newest.
@@ -94,7 +94,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::super::happening::What;
+    use super::super::happening::EventKind;
     use super::*;
     use fnd_wire::ids::FunctionName;
 
@@ -102,7 +102,7 @@ mod tests {
         Happening {
             unix_ms: 0,
             function: FunctionName::new(name).ok(),
-            what: What::Removed,
+            what: EventKind::Removed,
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let ring = Ring::new(7);
         for _ in 0..20 {
             ring.push(Happening {
-                what: What::Refused {
+                what: EventKind::Refused {
                     message: "x".repeat(1 << 20).into(),
                     diagnostics: Box::default(),
                 },

@@ -32,7 +32,7 @@ const VALUES: usize = 192;
 
 /// One message.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) level: Level,
     /// Unix milliseconds.
     pub(super) time_ms: u64,
@@ -45,7 +45,7 @@ pub(super) struct Entry {
     other: String,
 }
 
-impl Entry {
+impl LogEntry {
     pub(super) fn of(event: &tracing::Event<'_>, time_ms: u64) -> Self {
         let mut entry = Self::new(*event.metadata().level(), time_ms);
         entry.values.reserve(VALUES);
@@ -93,7 +93,7 @@ impl Entry {
     }
 }
 
-impl Visit for Entry {
+impl Visit for LogEntry {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.set(field.name(), format_args!("{value:?}"));
     }

@@ -22,7 +22,7 @@ mod sink;
 mod text;
 
 pub(crate) use output_line::output_line;
-pub use sink::{Guard, Target};
+pub use sink::{Guard, LogTarget};
 pub use text::{escape, plain_duration};
 
 use std::io::{self, IsTerminal as _};
@@ -53,7 +53,7 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// [`TelemetryError`].
-pub fn start(filter: Option<&str>, target: Target) -> Result<Guard, TelemetryError> {
+pub fn start(filter: Option<&str>, target: LogTarget) -> Result<Guard, TelemetryError> {
     let text = filter.unwrap_or("info");
     let filter = level::changeable(text, level::parse(text).map_err(TelemetryError::Filter)?);
     let (layer, guard) = sink::start(target).map_err(TelemetryError::Thread)?;
@@ -66,15 +66,15 @@ pub fn start(filter: Option<&str>, target: Target) -> Result<Guard, TelemetryErr
 /// time and colours where it is a terminal. `no_color` is whether `NO_COLOR` is set and not empty (no-color.org);
 /// `journal_stream` is `JOURNAL_STREAM` (systemd.exec(5)).
 #[must_use]
-pub fn target(journal_stream: Option<&str>, no_color: bool) -> Target {
+pub fn target(journal_stream: Option<&str>, no_color: bool) -> LogTarget {
     let stderr = std::fs::metadata("/proc/self/fd/2").ok();
     // A stale variable of a parent service must not hide messages: device and inode must be those of standard error.
     let connected = stderr.is_some_and(|file| journal_stream == Some(&format!("{}:{}", file.st_dev(), file.st_ino())));
     if connected && Path::new(JOURNAL_SOCKET).exists() {
-        return Target::Journal;
+        return LogTarget::Journal;
     }
     let terminal = io::stderr().is_terminal();
-    Target::Stderr {
+    LogTarget::Stderr {
         time: terminal,
         color: terminal && !no_color,
     }

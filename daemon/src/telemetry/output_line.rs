@@ -1,11 +1,11 @@
 //! The message for a line of a function's output, where the journal gets them.
 
 use super::text::escape;
-use crate::output::Meta;
-use crate::output::kept::{Line, Stream};
+use crate::output::AttemptOutput;
+use crate::output::log_store::{Line, Stream};
 
 /// Logs a line of a function's output.
-pub(crate) fn output_line(meta: &Meta, line: &Line<'_>) {
+pub(crate) fn output_line(meta: &AttemptOutput, line: &Line<'_>) {
     let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
     let text = String::from_utf8_lossy(text);
     let mark = if line.stream == Stream::Note { "-" } else { "|" };

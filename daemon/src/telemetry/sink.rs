@@ -1,6 +1,6 @@
 //! The thread that writes messages, and the bounded channel to it.
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::text;
 use crate::clock;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const TEXT_MAX: usize = 64 << 10;
 
 /// The destination of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum LogTarget {
     /// journald, with fields.
     Journal,
     /// Standard error, as text.
@@ -42,26 +42,26 @@ pub enum Target {
 /// Receives messages; may block.
 trait Sink: Send {
     /// Receives one message.
-    fn take(&mut self, entry: &Entry);
+    fn take(&mut self, entry: &LogEntry);
 
     /// Writes everything received so far: no more messages wait.
     fn flush(&mut self) {}
 }
 
-enum Message {
-    Entry(Box<Entry>),
-    /// Check [`Shared::closing`].
+enum LogMessage {
+    Entry(Box<LogEntry>),
+    /// Check [`SharedSink::closing`].
     Wake,
 }
 
 /// Sends events to the thread.
 pub(super) struct Forward {
-    messages: SyncSender<Message>,
-    shared: Arc<Shared>,
+    messages: SyncSender<LogMessage>,
+    shared: Arc<SharedSink>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedSink {
     waiting_bytes: AtomicUsize,
     dropped: AtomicU64,
     /// Receives a value when everything is written.
@@ -70,8 +70,8 @@ struct Shared {
 
 /// Waits when it is dropped until the last messages are written, for a second at most.
 pub struct Guard {
-    messages: SyncSender<Message>,
-    shared: Arc<Shared>,
+    messages: SyncSender<LogMessage>,
+    shared: Arc<SharedSink>,
 }
 
 impl Guard {
@@ -87,23 +87,23 @@ impl Drop for Guard {
         let (done, flushed) = sync_channel(1);
         *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         // If the channel is full, the thread is awake and checks `closing` when it is empty.
-        let _ = self.messages.try_send(Message::Wake);
+        let _ = self.messages.try_send(LogMessage::Wake);
         // After a timeout the sink is blocked and keeps its messages.
         let _ = flushed.recv_timeout(FLUSH);
     }
 }
 
 /// Starts the thread of a target.
-pub(super) fn start(target: Target) -> io::Result<(Forward, Guard)> {
+pub(super) fn start(target: LogTarget) -> io::Result<(Forward, Guard)> {
     match target {
-        Target::Journal => start_with(journal()?),
-        Target::Stderr { time, color } => start_with(Text::new(io::stderr(), time, color)),
+        LogTarget::Journal => start_with(journal()?),
+        LogTarget::Stderr { time, color } => start_with(TextSink::new(io::stderr(), time, color)),
     }
 }
 
 fn start_with(sink: impl Sink + 'static) -> io::Result<(Forward, Guard)> {
     let (messages, waiting) = sync_channel(ENTRIES_MAX);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedSink::default());
     let guard = Guard {
         messages: messages.clone(),
         shared: Arc::clone(&shared),
@@ -119,18 +119,18 @@ fn start_with(sink: impl Sink + 'static) -> io::Result<(Forward, Guard)> {
     clippy::disallowed_methods,
     reason = "awake, it takes what has gathered; waiting on the channel, each sender would wake it"
 )]
-fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
+fn run(waiting: &Receiver<LogMessage>, shared: &SharedSink, mut sink: impl Sink) {
     for message in waiting {
         let mut next = Some(message);
         let mut closing = None;
         while let Some(message) = next {
-            if let Message::Entry(entry) = message {
+            if let LogMessage::Entry(entry) = message {
                 shared.waiting_bytes.fetch_sub(entry.size(), Ordering::Relaxed);
                 sink.take(&entry);
             }
             let dropped = shared.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
-                let mut entry = Entry::new(Level::WARN, clock::unix_ms());
+                let mut entry = LogEntry::new(Level::WARN, clock::unix_ms());
                 entry.message = format!("{dropped} messages were dropped: they came faster than they could be written");
                 sink.take(&entry);
             }
@@ -149,13 +149,13 @@ fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
 
 impl<S: tracing::Subscriber> Layer<S> for Forward {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        let entry = Box::new(Entry::of(event, clock::unix_ms()));
+        let entry = Box::new(LogEntry::of(event, clock::unix_ms()));
         let size = entry.size();
         let waiting = self.shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
         let sent = if waiting + size > BYTES_MAX {
             false
         } else {
-            match self.messages.try_send(Message::Entry(entry)) {
+            match self.messages.try_send(LogMessage::Entry(entry)) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
             }
@@ -168,14 +168,14 @@ impl<S: tracing::Subscriber> Layer<S> for Forward {
 }
 
 /// Writes text, once for each pause in the messages: under load each line would be a write otherwise.
-struct Text<W> {
+struct TextSink<W> {
     out: W,
     time: bool,
     color: bool,
     waiting: String,
 }
 
-impl<W> Text<W> {
+impl<W> TextSink<W> {
     fn new(out: W, time: bool, color: bool) -> Self {
         Self {
             out,
@@ -186,8 +186,8 @@ impl<W> Text<W> {
     }
 }
 
-impl<W: Write + Send> Sink for Text<W> {
-    fn take(&mut self, entry: &Entry) {
+impl<W: Write + Send> Sink for TextSink<W> {
+    fn take(&mut self, entry: &LogEntry) {
         self.waiting += &text::line(entry, self.time, self.color);
         if self.waiting.len() >= TEXT_MAX {
             self.flush();
@@ -224,12 +224,12 @@ fn journal() -> io::Result<Journal> {
 struct Journal(tracing::Dispatch);
 
 impl Sink for Journal {
-    fn take(&mut self, entry: &Entry) {
+    fn take(&mut self, entry: &LogEntry) {
         tracing::dispatcher::with_default(&self.0, || say(entry));
     }
 }
 
-fn say(entry: &Entry) {
+fn say(entry: &LogEntry) {
     macro_rules! say {
         ($level:ident) => {
             tracing::event!(
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn messages_come_out_in_order_with_their_fields() {
         let (sender, written) = channel();
-        let (layer, guard) = start_with(Text::new(Written(sender), false, false)).unwrap();
+        let (layer, guard) = start_with(TextSink::new(Written(sender), false, false)).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!(fnd_function = "hello", fnd_attempt = 1_u64, size = 3, "said {}", "this");
             tracing::error!("bad\x1b");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     impl Sink for Blocked {
-        fn take(&mut self, entry: &Entry) {
+        fn take(&mut self, entry: &LogEntry) {
             if std::mem::take(&mut self.first) {
                 self.released.recv().unwrap();
             }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     impl Sink for Pauses {
-        fn take(&mut self, entry: &Entry) {
+        fn take(&mut self, entry: &LogEntry) {
             drop(self.messages.send(entry.message.clone()));
         }
 
@@ -390,7 +390,7 @@ mod tests {
     fn inside_a_run_directory_of_its_own() {
         std::fs::create_dir_all("/run/systemd/journal").unwrap();
         let journald = std::os::unix::net::UnixDatagram::bind(super::super::JOURNAL_SOCKET).unwrap();
-        let (layer, guard) = start(Target::Journal).unwrap();
+        let (layer, guard) = start(LogTarget::Journal).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::warn!(
                 fnd_function = "hello",

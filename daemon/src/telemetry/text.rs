@@ -1,6 +1,6 @@
 //! Messages as text for people: escaped, with level, time and colour where they help.
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 use fnd_core::instant;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ pub fn plain_duration(duration: Duration) -> String {
 
 /// Returns the line, or lines, of a message. Lines after the first are indented, so that no part of a message looks
 /// like another message.
-pub(super) fn line(entry: &Entry, time: bool, color: bool) -> String {
+pub(super) fn line(entry: &LogEntry, time: bool, color: bool) -> String {
     let mut text = String::with_capacity(entry.message.len() + 48);
     let mut put = |style: &str, part: &str| {
         let (on, off) = if color && !style.is_empty() {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn lines_have_what_their_place_needs() {
-        let mut entry = Entry::new(Level::WARN, 1_795_248_000_123);
+        let mut entry = LogEntry::new(Level::WARN, 1_795_248_000_123);
         entry.message = "first\nsecond\x1b[0m".to_owned();
         assert_eq!(line(&entry, false, false), "warning: first\n    second\\x1b[0m\n");
         assert_eq!(

@@ -5,7 +5,7 @@
 //! A wrong one is not remembered. An unknown user costs as much as a known one.
 
 use crate::clock::monotonic;
-use crate::http::connections::Owner;
+use crate::http::connections::ConnectionOwner;
 use argon2::{Algorithm, Params, Version};
 use fnd_core::triggers::credentials::{Argon2, Denied, Login, PasswordHash};
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// Why a login is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum LoginRefusal {
     /// User or password is wrong: 401.
     Denied(Denied),
     /// Too many logins wait: 503 with `Retry-After`.
@@ -34,43 +34,43 @@ pub enum Refused {
 /// Verifies logins; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Passwords {
-    jobs: Arc<Ending>,
+    jobs: Arc<LoginEnd>,
     verified: Arc<Mutex<Verified>>,
     /// Of this process, so that the marks say nothing to others.
     key: [u8; 32],
 }
 
-struct Job {
+struct PasswordJob {
     login: Login,
     mark: [u8; 32],
-    from: Owner,
+    from: ConnectionOwner,
     answer: oneshot::Sender<bool>,
 }
 
 /// The logins that wait.
 struct Jobs {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingLogin>,
     more: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
-    jobs: VecDeque<Job>,
+struct WaitingLogin {
+    jobs: VecDeque<PasswordJob>,
     /// The caller whose login was taken last.
-    last: Option<Owner>,
+    last: Option<ConnectionOwner>,
     /// No more logins come.
     is_over: bool,
 }
 
-impl Waiting {
+impl WaitingLogin {
     /// Adds a login; where there is no room, in place of the newest one of the caller with the most.
-    fn add(&mut self, job: Job) -> Result<(), Refused> {
+    fn add(&mut self, job: PasswordJob) -> Result<(), LoginRefusal> {
         if self.is_over {
-            return Err(Refused::Busy);
+            return Err(LoginRefusal::Busy);
         }
         self.jobs.retain(|waiting| !waiting.answer.is_closed());
         if self.jobs.len() >= WAITING_MAX {
-            let count = |from: Owner| self.jobs.iter().filter(|job| job.from == from).count();
+            let count = |from: ConnectionOwner| self.jobs.iter().filter(|job| job.from == from).count();
             let greedy = self.jobs.iter().map(|job| job.from).max_by_key(|from| count(*from));
             // With its new one a caller has no more than the other one has left.
             let greedy = greedy.filter(|greedy| count(*greedy) > count(job.from) + 1);
@@ -79,7 +79,7 @@ impl Waiting {
             drop(
                 newest
                     .and_then(|newest| self.jobs.remove(newest))
-                    .ok_or(Refused::Busy)?,
+                    .ok_or(LoginRefusal::Busy)?,
             );
         }
         self.jobs.push_back(job);
@@ -87,7 +87,7 @@ impl Waiting {
     }
 
     /// Takes the oldest login of another caller than the last one, or else the oldest.
-    fn take(&mut self) -> Option<Job> {
+    fn take(&mut self) -> Option<PasswordJob> {
         let other = self.jobs.iter().position(|job| Some(job.from) != self.last);
         let job = self.jobs.remove(other.unwrap_or(0))?;
         self.last = Some(job.from);
@@ -103,14 +103,14 @@ impl Jobs {
         }
     }
 
-    fn add(&self, job: Job) -> Result<(), Refused> {
+    fn add(&self, job: PasswordJob) -> Result<(), LoginRefusal> {
         lock(&self.waiting).add(job)?;
         self.more.notify_one();
         Ok(())
     }
 
     /// Waits for a login; nothing if no more come.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<PasswordJob> {
         let mut waiting = lock(&self.waiting);
         loop {
             if let Some(job) = waiting.take() {
@@ -125,9 +125,9 @@ impl Jobs {
 }
 
 /// Ends the thread when the last clone of [`Passwords`] is dropped, and refuses all logins when the thread has panicked.
-struct Ending(Arc<Jobs>);
+struct LoginEnd(Arc<Jobs>);
 
-impl Drop for Ending {
+impl Drop for LoginEnd {
     fn drop(&mut self) {
         let mut waiting = lock(&self.0.waiting);
         waiting.is_over = true;
@@ -151,11 +151,11 @@ impl Passwords {
         let verified = Arc::new(Mutex::new(Verified::default()));
         let own = Arc::clone(&verified);
         std::thread::Builder::new().name("passwords".into()).spawn(move || {
-            let _ending = Ending(Arc::clone(&waiting));
+            let _ending = LoginEnd(Arc::clone(&waiting));
             run(&waiting, &own);
         })?;
         Ok(Self {
-            jobs: Arc::new(Ending(jobs)),
+            jobs: Arc::new(LoginEnd(jobs)),
             verified,
             key,
         })
@@ -164,14 +164,14 @@ impl Passwords {
     /// Verifies a login of a caller.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub async fn check(&self, login: Login, from: Owner) -> Result<(), Refused> {
+    /// [`LoginRefusal`].
+    pub async fn check(&self, login: Login, from: ConnectionOwner) -> Result<(), LoginRefusal> {
         let mark = login.mark(&self.key);
         if lock(&self.verified).has(&mark, monotonic()) {
             return Ok(());
         }
         let (answer, holds) = oneshot::channel();
-        self.jobs.0.add(Job {
+        self.jobs.0.add(PasswordJob {
             login,
             mark,
             from,
@@ -179,14 +179,14 @@ impl Passwords {
         })?;
         match holds.await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refused::Denied(Denied::WrongPassword)),
-            Err(_) => Err(Refused::Busy),
+            Ok(false) => Err(LoginRefusal::Denied(Denied::WrongPassword)),
+            Err(_) => Err(LoginRefusal::Busy),
         }
     }
 }
 
 fn run(waiting: &Jobs, verified: &Mutex<Verified>) {
-    while let Some(Job {
+    while let Some(PasswordJob {
         login, mark, answer, ..
     }) = waiting.next()
     {
@@ -294,7 +294,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap()
     }
 
-    const WRONG: Result<(), Refused> = Err(Refused::Denied(Denied::WrongPassword));
+    const WRONG: Result<(), LoginRefusal> = Err(LoginRefusal::Denied(Denied::WrongPassword));
 
     #[test]
     fn passwords_of_every_kind_of_hash_hold() {
@@ -314,7 +314,9 @@ mod tests {
                 // The second time without a hash.
                 for _ in 0..2 {
                     assert_eq!(
-                        passwords.check(login(USERS, user, password), Owner::Exempt).await,
+                        passwords
+                            .check(login(USERS, user, password), ConnectionOwner::Exempt)
+                            .await,
                         Ok(()),
                         "{user}"
                     );
@@ -334,7 +336,9 @@ mod tests {
             ] {
                 for _ in 0..2 {
                     assert_eq!(
-                        passwords.check(login(USERS, user, password), Owner::Exempt).await,
+                        passwords
+                            .check(login(USERS, user, password), ConnectionOwner::Exempt)
+                            .await,
                         WRONG,
                         "{user}"
                     );
@@ -350,11 +354,27 @@ mod tests {
         let (users, other) = USERS.split_once("new:").unwrap();
         let changed = users.replace("a:$2a$06$m0", "a:$2a$06$m1");
         runtime().block_on(async {
-            assert_eq!(passwords.check(login(users, "a", "a"), Owner::Exempt).await, Ok(()));
-            assert_eq!(passwords.check(login(&changed, "a", "a"), Owner::Exempt).await, WRONG);
+            assert_eq!(
+                passwords.check(login(users, "a", "a"), ConnectionOwner::Exempt).await,
+                Ok(())
+            );
+            assert_eq!(
+                passwords
+                    .check(login(&changed, "a", "a"), ConnectionOwner::Exempt)
+                    .await,
+                WRONG
+            );
             let without = format!("new:{other}");
-            assert_eq!(passwords.check(login(&without, "a", "a"), Owner::Exempt).await, WRONG);
-            assert_eq!(passwords.check(login(users, "a", "a"), Owner::Exempt).await, Ok(()));
+            assert_eq!(
+                passwords
+                    .check(login(&without, "a", "a"), ConnectionOwner::Exempt)
+                    .await,
+                WRONG
+            );
+            assert_eq!(
+                passwords.check(login(users, "a", "a"), ConnectionOwner::Exempt).await,
+                Ok(())
+            );
         });
     }
 
@@ -378,8 +398,8 @@ mod tests {
         assert_eq!(verified.0.len(), 1);
     }
 
-    fn address(n: u8) -> Owner {
-        Owner::of([192, 0, 2, n].into())
+    fn address(n: u8) -> ConnectionOwner {
+        ConnectionOwner::of([192, 0, 2, n].into())
     }
 
     #[test]
@@ -388,7 +408,7 @@ mod tests {
         let jobs = Arc::new(Jobs::new());
         let waiting = Arc::clone(&jobs);
         let passwords = Passwords {
-            jobs: Arc::new(Ending(jobs)),
+            jobs: Arc::new(LoginEnd(jobs)),
             verified: Arc::default(),
             key: [7; 32],
         };
@@ -399,7 +419,7 @@ mod tests {
             for check in &mut checks {
                 assert_eq!(check.now_or_never(), None);
             }
-            assert_eq!(last.now_or_never(), Some(Err(Refused::Busy)));
+            assert_eq!(last.now_or_never(), Some(Err(LoginRefusal::Busy)));
         }
         // All callers have gone: the thread ends without a hash.
         drop(passwords);
@@ -411,11 +431,11 @@ mod tests {
     /// One caller with many logins does not lock out the others.
     #[test]
     fn a_caller_with_few_logins_takes_the_place_of_one_with_many() {
-        let mut waiting = Waiting::default();
+        let mut waiting = WaitingLogin::default();
         let mut answers = Vec::new();
-        let mut add = |waiting: &mut Waiting, from| {
+        let mut add = |waiting: &mut WaitingLogin, from| {
             let (answer, answered) = oneshot::channel();
-            let added = waiting.add(Job {
+            let added = waiting.add(PasswordJob {
                 login: login(USERS, "a", "a"),
                 mark: [0; 32],
                 from,
@@ -427,7 +447,7 @@ mod tests {
         for _ in 0..WAITING_MAX {
             assert_eq!(add(&mut waiting, address(1)), Ok(()));
         }
-        assert_eq!(add(&mut waiting, address(1)), Err(Refused::Busy));
+        assert_eq!(add(&mut waiting, address(1)), Err(LoginRefusal::Busy));
         assert_eq!(add(&mut waiting, address(2)), Ok(()));
         assert_eq!(add(&mut waiting, address(3)), Ok(()));
         assert_eq!(waiting.jobs.len(), WAITING_MAX);
@@ -435,10 +455,10 @@ mod tests {
         let taken: Vec<_> = (0..4).map(|_| waiting.take().unwrap().from).collect();
         assert_eq!(taken, [1, 2, 1, 3].map(address));
         // Callers with equally many do not push each other out.
-        let mut waiting = Waiting::default();
+        let mut waiting = WaitingLogin::default();
         for n in 0..WAITING_MAX {
             assert_eq!(add(&mut waiting, address(u8::try_from(n).unwrap())), Ok(()));
         }
-        assert_eq!(add(&mut waiting, address(99)), Err(Refused::Busy));
+        assert_eq!(add(&mut waiting, address(99)), Err(LoginRefusal::Busy));
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::clock::{monotonic, unix_ms};
 use fnd_core::triggers::credentials::ReplayKey;
-use fnd_core::triggers::replay_file::{self, Content, MAX_BYTES, Newer, RECORD, Record};
+use fnd_core::triggers::replay_file::{self, MAX_BYTES, Newer, RECORD, ReplayFileContent, ReplayRecord};
 use fnd_core::triggers::replays::{self, Replayed};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -33,11 +33,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Replays {
     memory: Arc<Mutex<replays::Replays>>,
     problem: Arc<Mutex<Option<String>>>,
-    jobs: SyncSender<Job>,
+    jobs: SyncSender<ReplayJob>,
 }
 
-struct Job {
-    record: Record,
+struct ReplayJob {
+    record: ReplayRecord,
     /// The record is in the file, or it cannot be written.
     written: Option<oneshot::Sender<()>>,
 }
@@ -51,7 +51,7 @@ impl Replays {
     pub fn open(state: &Path) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let problem = Arc::default();
-        let mut file = File {
+        let mut file = ReplaysFile {
             directory: state.to_owned(),
             append: None,
             records: 0,
@@ -76,8 +76,8 @@ impl Replays {
     pub async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
         lock(&self.memory).admit(key, now_s)?;
         let (written, answer) = oneshot::channel();
-        let job = Job {
-            record: Record::Admitted(key),
+        let job = ReplayJob {
+            record: ReplayRecord::Admitted(key),
             written: Some(written),
         };
         if self.jobs.try_send(job).is_err() {
@@ -92,9 +92,9 @@ impl Replays {
     /// Forgets a request whose submission was refused, so that its sender may repeat it.
     pub fn forget(&self, key: ReplayKey) {
         lock(&self.memory).forget(&key.digest);
-        let record = Record::Forgotten(key);
+        let record = ReplayRecord::Forgotten(key);
         // Without the record the request stays refused after a restart, until its signature ends.
-        let _behind = self.jobs.try_send(Job { record, written: None });
+        let _behind = self.jobs.try_send(ReplayJob { record, written: None });
     }
 
     /// Returns why admitted requests are not stored, and what follows.
@@ -105,7 +105,7 @@ impl Replays {
 }
 
 /// The file, as its thread has it.
-struct File {
+struct ReplaysFile {
     directory: PathBuf,
     /// Open for appending if the file has everything that is remembered.
     append: Option<fs::File>,
@@ -118,7 +118,7 @@ struct File {
     is_kept: bool,
 }
 
-impl File {
+impl ReplaysFile {
     fn read(&mut self) {
         let path = self.directory.join(FILE);
         let mut bytes = Vec::new();
@@ -134,7 +134,7 @@ impl File {
                 let error = io::Error::other("it was written by a later version of fnd, and is kept as it is");
                 self.fails("read", &error);
             }
-            Ok(Ok(Content { mut replays, skipped })) => {
+            Ok(Ok(ReplayFileContent { mut replays, skipped })) => {
                 if skipped > 0 {
                     let path = path.display();
                     tracing::warn!(
@@ -148,7 +148,7 @@ impl File {
         }
     }
 
-    fn run(mut self, waiting: &Receiver<Job>) {
+    fn run(mut self, waiting: &Receiver<ReplayJob>) {
         loop {
             let job = match self.failed {
                 // After a failure everything is written again, also if no request comes.
@@ -161,8 +161,8 @@ impl File {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             // Records that already wait share one write.
-            let jobs: Vec<Job> = first.into_iter().chain(waiting.try_iter()).collect();
-            let records: Vec<Record> = jobs.iter().map(|job| job.record).collect();
+            let jobs: Vec<ReplayJob> = first.into_iter().chain(waiting.try_iter()).collect();
+            let records: Vec<ReplayRecord> = jobs.iter().map(|job| job.record).collect();
             self.store(&records);
             for job in jobs {
                 let _gone = job.written.map(|written| written.send(()));
@@ -170,7 +170,7 @@ impl File {
         }
     }
 
-    fn store(&mut self, records: &[Record]) {
+    fn store(&mut self, records: &[ReplayRecord]) {
         let pauses = self.failed.is_some_and(|at| monotonic() < at + PAUSE);
         if self.is_kept || pauses {
             return;
@@ -178,7 +178,7 @@ impl File {
         let is_short = self.records + records.len() <= 2 * lock(&self.memory).len() + SPARE_RECORDS;
         let stored = match &mut self.append {
             Some(file) if is_short => {
-                let bytes: Vec<u8> = records.iter().flat_map(Record::bytes).collect();
+                let bytes: Vec<u8> = records.iter().flat_map(ReplayRecord::bytes).collect();
                 self.records += records.len();
                 file.write_all(&bytes)
             }

@@ -3,7 +3,7 @@
 //! The spawner decides which of them fnd gets. This part opens no file and sends nothing: the driver sends its requests
 //! and brings the answers. Values are overwritten before their memory is freed; no message and no document has them.
 
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked, TLS_FILE_MAX};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, SecretAsked, SpawnerProblem, TLS_FILE_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
@@ -41,12 +41,12 @@ impl fmt::Debug for Secret {
 
 /// What an item is: a secret by its name, or [`CERTIFICATE`] or [`KEY`] of `[http] tls`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum SecretItem {
     Named(String),
     Tls(String),
 }
 
-impl From<&SecretAsked> for Key {
+impl From<&SecretAsked> for SecretItem {
     fn from(asked: &SecretAsked) -> Self {
         let name = asked.name.clone();
         if let Some(name) = asked.name.strip_prefix(NAMED) {
@@ -61,7 +61,7 @@ impl From<&SecretAsked> for Key {
 
 /// What is known of an item.
 #[derive(Default)]
-struct Item {
+struct KnownSecret {
     /// The secret's value.
     secret: Option<Rc<Secret>>,
     /// The whole file of `[http] tls`; empty: none.
@@ -76,10 +76,10 @@ struct Item {
 
 /// All secrets that fnd has or waits for.
 #[derive(Default)]
-pub(crate) struct Secrets {
-    items: BTreeMap<Key, Item>,
+pub(crate) struct TriggerSecrets {
+    items: BTreeMap<SecretItem, KnownSecret>,
     /// The purpose of each request, by its number.
-    asked: HashMap<u32, Key>,
+    asked: HashMap<u32, SecretItem>,
     generation: u64,
     /// Whether a value may have changed since that was asked last.
     is_news: bool,
@@ -93,28 +93,28 @@ const TLS_EVERY: Duration = Duration::from_secs(10);
 
 /// The spawner's answer to a request.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum SecretsAnswer {
     /// The value, in a memory file.
     Value(OwnedFd),
     /// There is no value.
-    Refused(Problem),
+    Refused(SpawnerProblem),
     /// The spawner could not read it now.
     Failed(String),
 }
 
-impl Secrets {
+impl TriggerSecrets {
     /// Returns a secret. It is absent while the spawner has not answered yet, and if the spawner refuses it.
     pub(crate) fn get(&self, name: &str) -> Option<Rc<Secret>> {
         self.named(name)?.secret.clone()
     }
 
-    fn named(&self, name: &str) -> Option<&Item> {
-        self.items.get(&Key::Named(name.to_owned()))
+    fn named(&self, name: &str) -> Option<&KnownSecret> {
+        self.items.get(&SecretItem::Named(name.to_owned()))
     }
 
     /// Returns certificates and private key, PEM, if the spawner gave both.
     pub(crate) fn tls(&self) -> Option<(Vec<u8>, Zeroizing<Vec<u8>>)> {
-        let file = |name: &str| Some(&self.items.get(&Key::Tls(name.to_owned()))?.file);
+        let file = |name: &str| Some(&self.items.get(&SecretItem::Tls(name.to_owned()))?.file);
         let (certificate, key) = (file(CERTIFICATE)?, file(KEY)?);
         (!certificate.is_empty() && !key.is_empty()).then(|| (certificate.to_vec(), key.clone()))
     }
@@ -146,7 +146,7 @@ impl Secrets {
 
     /// Returns whether a secret is on its way: what it says is not known yet, or not its newest value.
     pub(crate) fn awaits_secret(&self) -> bool {
-        self.asked.values().any(|key| matches!(key, Key::Named(_)))
+        self.asked.values().any(|key| matches!(key, SecretItem::Named(_)))
     }
 
     /// Returns the problems: the code of each, the name of its item, and a text for people.
@@ -154,8 +154,8 @@ impl Secrets {
         self.items.iter().filter_map(|(key, item)| {
             let problem = item.problem.as_deref()?;
             Some(match key {
-                Key::Named(name) => ("secret", name.as_str(), problem),
-                Key::Tls(name) => ("tls", name.as_str(), problem),
+                SecretItem::Named(name) => ("secret", name.as_str(), problem),
+                SecretItem::Tls(name) => ("tls", name.as_str(), problem),
             })
         })
     }
@@ -165,8 +165,8 @@ impl Secrets {
     pub(crate) fn retain(&mut self, names: &BTreeSet<String>, has_tls: bool) {
         let before = self.items.len();
         self.items.retain(|key, _| match key {
-            Key::Named(name) => names.contains(name),
-            Key::Tls(_) => has_tls,
+            SecretItem::Named(name) => names.contains(name),
+            SecretItem::Tls(_) => has_tls,
         });
         self.generation += u64::from(self.items.len() < before);
     }
@@ -174,7 +174,7 @@ impl Secrets {
     /// Returns the request to send now, which [`sent`](Self::sent) then records; none if one is on its way, after which
     /// the value is asked for again.
     pub(crate) fn want(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
-        let item = self.items.entry(Key::from(&asked)).or_default();
+        let item = self.items.entry(SecretItem::from(&asked)).or_default();
         if item.is_asked {
             item.again = Some(asked);
             return None;
@@ -184,39 +184,41 @@ impl Secrets {
 
     /// Records a request that was sent, by its number.
     pub(crate) fn sent(&mut self, number: u32, asked: &SecretAsked) {
-        let key = Key::from(asked);
+        let key = SecretItem::from(asked);
         self.items.entry(key.clone()).or_default().is_asked = true;
         self.asked.insert(number, key);
     }
 
     /// Records that the spawner cannot open secrets.
     pub(crate) fn cannot(&mut self, asked: &SecretAsked, why: &str) {
-        self.items.entry(Key::from(asked)).or_default().problem = Some(why.to_owned());
+        self.items.entry(SecretItem::from(asked)).or_default().problem = Some(why.to_owned());
     }
 
     /// Handles the answer to a request. Returns whether it was one for a secret, and the request to send next.
-    pub(crate) fn answered(&mut self, number: u32, answer: Answer) -> Option<Option<SecretAsked>> {
+    pub(crate) fn answered(&mut self, number: u32, answer: SecretsAnswer) -> Option<Option<SecretAsked>> {
         let key = self.asked.remove(&number)?;
         // Absent: no function names it any more.
         let Some(item) = self.items.get_mut(&key) else {
             return Some(None);
         };
         item.is_asked = false;
-        self.is_news |= matches!(key, Key::Named(_));
+        self.is_news |= matches!(key, SecretItem::Named(_));
         let read = match answer {
-            Answer::Value(memory) => read(memory).map_err(|error| format!("failed to read its memory file: {error}")),
+            SecretsAnswer::Value(memory) => {
+                read(memory).map_err(|error| format!("failed to read its memory file: {error}"))
+            }
             // A secret that was withdrawn admits nobody any more. The last good pair of TLS serves on.
-            Answer::Refused(refused) => {
-                if matches!(key, Key::Named(_)) && item.secret.take().is_some() {
+            SecretsAnswer::Refused(refused) => {
+                if matches!(key, SecretItem::Named(_)) && item.secret.take().is_some() {
                     self.generation += 1;
                 }
                 Err(format!("{}: {} ({})", refused.file, refused.message, refused.help))
             }
-            Answer::Failed(why) => Err(why),
+            SecretsAnswer::Failed(why) => Err(why),
         };
         match (read, &key) {
             (Err(why), _) => item.problem = Some(why),
-            (Ok(bytes), Key::Named(_)) => {
+            (Ok(bytes), SecretItem::Named(_)) => {
                 let secret = Secret::read(&bytes);
                 item.problem = secret
                     .lines
@@ -227,7 +229,7 @@ impl Secrets {
                     self.generation += 1;
                 }
             }
-            (Ok(bytes), Key::Tls(_)) => {
+            (Ok(bytes), SecretItem::Tls(_)) => {
                 item.problem = None;
                 if item.file != bytes {
                     item.file = bytes;
@@ -269,14 +271,14 @@ mod tests {
         }
     }
 
-    fn value(text: &str) -> Answer {
+    fn value(text: &str) -> SecretsAnswer {
         let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
         file.write_all_at(text.as_bytes(), 0).unwrap();
-        Answer::Value(file.into())
+        SecretsAnswer::Value(file.into())
     }
 
-    fn refused() -> Answer {
-        Answer::Refused(Problem {
+    fn refused() -> SecretsAnswer {
+        SecretsAnswer::Refused(SpawnerProblem {
             file: "/etc/fnd/secrets/hook".to_owned(),
             message: "there is no such secret".to_owned(),
             help: "make it".to_owned(),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     /// Asks for an item and brings the answer.
-    fn ask(secrets: &mut Secrets, number: u32, what: &SecretAsked, answer: Answer) {
+    fn ask(secrets: &mut TriggerSecrets, number: u32, what: &SecretAsked, answer: SecretsAnswer) {
         assert_eq!(secrets.want(what.clone()).as_ref(), Some(what));
         secrets.sent(number, what);
         assert!(secrets.is_asking());
@@ -293,7 +295,7 @@ mod tests {
         assert!(!secrets.is_asking());
     }
 
-    fn lines(secrets: &Secrets) -> Vec<String> {
+    fn lines(secrets: &TriggerSecrets) -> Vec<String> {
         let item = secrets.named("hook").unwrap();
         let lines = item.secret.iter().flat_map(|secret| &secret.lines);
         lines.map(|line| String::from_utf8(line.to_vec()).unwrap()).collect()
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn each_line_that_is_not_empty_is_a_value() {
-        let mut secrets = Secrets::default();
+        let mut secrets = TriggerSecrets::default();
         for (number, (text, expected)) in (1..).zip([
             ("one", vec!["one"]),
             ("one\n", vec!["one"]),
@@ -328,13 +330,13 @@ mod tests {
 
     #[test]
     fn a_withdrawn_secret_has_no_value_and_a_failure_keeps_it() {
-        let mut secrets = Secrets::default();
+        let mut secrets = TriggerSecrets::default();
         ask(&mut secrets, 1, &asked("hook"), value("one"));
         ask(
             &mut secrets,
             2,
             &asked("hook"),
-            Answer::Failed("too many open files".to_owned()),
+            SecretsAnswer::Failed("too many open files".to_owned()),
         );
         assert_eq!(lines(&secrets), ["one"]);
         assert_eq!(secrets.problems().count(), 1);
@@ -353,8 +355,9 @@ mod tests {
 
     #[test]
     fn the_last_good_pair_of_tls_stays() {
-        let mut secrets = Secrets::default();
-        let file_of = |secrets: &Secrets, name: &str| secrets.items[&Key::Tls(name.to_owned())].file.to_vec();
+        let mut secrets = TriggerSecrets::default();
+        let file_of =
+            |secrets: &TriggerSecrets, name: &str| secrets.items[&SecretItem::Tls(name.to_owned())].file.to_vec();
         ask(&mut secrets, 1, &file(CERTIFICATE), value("certificate"));
         ask(&mut secrets, 2, &file(KEY), value("key"));
         ask(&mut secrets, 3, &file(KEY), refused());
@@ -368,7 +371,7 @@ mod tests {
     /// The file may have changed after the spawner read it for the first request.
     #[test]
     fn what_is_wanted_during_a_request_is_asked_for_again_after_it() {
-        let mut secrets = Secrets::default();
+        let mut secrets = TriggerSecrets::default();
         secrets.want(asked("hook"));
         secrets.sent(1, &asked("hook"));
         assert_eq!(secrets.want(asked("hook")), None);

@@ -34,7 +34,7 @@ const ARCHIVES: [(&str, &str); 10] = [
 
 /// The form of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum UploadForm {
     /// Parts, with what stands between them.
     Parts(String),
     /// An archive, with its suffix.
@@ -52,7 +52,7 @@ pub(crate) enum Unusable {
     Disk(#[from] io::Error),
 }
 
-impl Form {
+impl UploadForm {
     /// Returns the form that a content type names.
     ///
     /// # Errors
@@ -79,17 +79,17 @@ impl Form {
 ///
 /// # Errors
 /// [`Unusable`].
-pub(crate) async fn store(form: &Form, body: Bytes, directory: &Path, stem: &str) -> Result<(), Unusable> {
+pub(crate) async fn store(form: &UploadForm, body: Bytes, directory: &Path, stem: &str) -> Result<(), Unusable> {
     if body.is_empty() {
         return Err(Unusable::Wrong("the body is empty".to_owned()));
     }
     match form {
-        Form::Archive(suffix) => {
+        UploadForm::Archive(suffix) => {
             let mut file = new(&directory.join(format!("{stem}{suffix}")))?;
             file.write_all(&body)?;
             Ok(file.sync_all()?)
         }
-        Form::Parts(boundary) => parts(body, boundary, directory, stem).await,
+        UploadForm::Parts(boundary) => parts(body, boundary, directory, stem).await,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Judges the files of an upload before they replace others, as `fndctl validate` does, so that a mistake touches nothing.
 //! The spawner decides afterwards: it alone sees modes, owners and interpreters.
 
-use fnd_manifest::check::{Checked, Disk, Files, check, judge};
+use fnd_manifest::check::{Checked, CheckedFiles, Disk, check, judge};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
-use fnd_manifest::function::listing::{Entry, EntryKind};
-use fnd_wire::archive::{Format, Refusal};
+use fnd_manifest::function::listing::{DirectoryEntry, EntryKind};
+use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
 use fnd_wire::plan::JudgedFile;
@@ -17,8 +17,8 @@ const OTHERS_MAX: usize = 10;
 /// The files of the disk, which never count as trusted: an uploaded manifest cannot grant itself more.
 struct Untrusted;
 
-impl Files for Untrusted {
-    fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+impl CheckedFiles for Untrusted {
+    fn list(&self, directory: &str) -> Result<Vec<DirectoryEntry>, String> {
         Disk.list(directory)
     }
 
@@ -30,7 +30,7 @@ impl Files for Untrusted {
         Disk.kind(path)
     }
 
-    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal> {
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, ArchiveRefusal> {
         Disk.unpack(path, format)
     }
 
@@ -97,7 +97,7 @@ fn others(function: &FunctionName, files: &[(String, Vec<u8>)]) -> Vec<Diagnosti
     let own = function.as_str().rsplit('/').next().unwrap_or_default();
     let mut problems = Vec::new();
     for (path, bytes) in files {
-        if let foreign::Listed::Functions(found) = foreign::listed(path, bytes) {
+        if let foreign::ListedYaml::Functions(found) = foreign::listed(path, bytes) {
             let others = found.iter().filter(|other| *other != own).take(OTHERS_MAX);
             problems.extend(others.map(|other| another(function, other).in_file(path)));
         }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 /// What became of the files of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum UploadSeen {
     Installed,
     /// They cannot be used.
     Refused,
@@ -16,13 +16,13 @@ pub(crate) enum Seen {
 
 /// The uploads and removals that are under way.
 #[derive(Debug, Default)]
-pub(crate) struct Uploading(HashMap<FunctionName, Waiting>);
+pub(crate) struct Uploading(HashMap<FunctionName, WaitingUpload>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingUpload {
     /// Whether the files were exchanged: what was found before that is about the files before them.
     arranged: bool,
-    verdict: Option<oneshot::Sender<Seen>>,
+    verdict: Option<oneshot::Sender<UploadSeen>>,
 }
 
 impl Uploading {
@@ -31,7 +31,7 @@ impl Uploading {
         if self.0.contains_key(function) {
             return false;
         }
-        self.0.insert(function.clone(), Waiting::default());
+        self.0.insert(function.clone(), WaitingUpload::default());
         true
     }
 
@@ -41,7 +41,7 @@ impl Uploading {
     }
 
     /// Returns what will be found about the files once they are [exchanged](Self::arranged).
-    pub(crate) fn expect(&mut self, function: &FunctionName) -> oneshot::Receiver<Seen> {
+    pub(crate) fn expect(&mut self, function: &FunctionName) -> oneshot::Receiver<UploadSeen> {
         let (verdict, found) = oneshot::channel();
         let waiting = self.0.entry(function.clone()).or_default();
         (waiting.arranged, waiting.verdict) = (false, Some(verdict));
@@ -56,7 +56,7 @@ impl Uploading {
     }
 
     /// Notes what was found about the files of a function.
-    pub(crate) fn seen(&mut self, function: &FunctionName, seen: Seen) {
+    pub(crate) fn seen(&mut self, function: &FunctionName, seen: UploadSeen) {
         let waiting = self.0.get_mut(function).filter(|waiting| waiting.arranged);
         if let Some(verdict) = waiting.and_then(|waiting| waiting.verdict.take()) {
             let _ = verdict.send(seen); // an error: the upload has waited long enough
@@ -72,15 +72,15 @@ mod tests {
     fn only_what_is_found_after_the_exchange_counts() {
         let function = FunctionName::new("f").unwrap();
         let mut uploading = Uploading::default();
-        uploading.seen(&function, Seen::Refused);
+        uploading.seen(&function, UploadSeen::Refused);
         assert!(uploading.begin(&function) && !uploading.begin(&function));
         let mut found = uploading.expect(&function);
-        uploading.seen(&function, Seen::Refused);
+        uploading.seen(&function, UploadSeen::Refused);
         assert!(found.try_recv().is_err());
         uploading.arranged(&function);
-        uploading.seen(&function, Seen::Installed);
-        uploading.seen(&function, Seen::Refused);
-        assert_eq!(found.try_recv(), Ok(Seen::Installed));
+        uploading.seen(&function, UploadSeen::Installed);
+        uploading.seen(&function, UploadSeen::Refused);
+        assert_eq!(found.try_recv(), Ok(UploadSeen::Installed));
         uploading.end(&function);
         assert!(uploading.begin(&function));
     }

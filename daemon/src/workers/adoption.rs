@@ -3,13 +3,13 @@
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 
-use crate::output::{Meta, Output, Piped};
+use crate::output::{AttemptOutput, Output, Piped};
 use crate::workers::http::Server;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::{Attached, Workers};
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{self, Held, Masked, Request, Spawned, adoption_record_max};
+use fnd_wire::frame::{self, Masked, Request, RetainedWorker, Spawned, adoption_record_max};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -82,14 +82,14 @@ fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
 }
 
 /// A worker's descriptors.
-pub(crate) struct Ends {
+pub(crate) struct PipeEnds {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,
     pub(crate) kill: Option<OwnedFd>,
 }
 
-impl Ends {
+impl PipeEnds {
     /// Takes the descriptors that came with a frame, in the order it states.
     pub(crate) fn take(spawned: &Spawned, descriptors: &mut impl Iterator<Item = OwnedFd>) -> Self {
         let mut take = |present: bool| if present { descriptors.next() } else { None };
@@ -103,9 +103,9 @@ impl Ends {
 }
 
 /// A worker that the spawner holds, and its adoption record if that can be read.
-pub(crate) struct Worker {
-    held: Held,
-    ends: Ends,
+pub(crate) struct AdoptedWorker {
+    held: RetainedWorker,
+    ends: PipeEnds,
     /// The socket of a handler's worker.
     channel: Option<OwnedFd>,
     record: Option<AdoptionRecord<'static>>,
@@ -113,7 +113,7 @@ pub(crate) struct Worker {
     read: Duration,
 }
 
-impl Worker {
+impl AdoptedWorker {
     /// Returns the attempts that run in it.
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.record {
@@ -128,10 +128,10 @@ impl Worker {
 }
 
 /// Reads the adoption records of workers, which the spawner has just sent.
-pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>, mono: Duration) -> Vec<Worker> {
-    let read = |(held, descriptors): (Held, Vec<OwnedFd>)| {
+pub(crate) fn read(held: Vec<(RetainedWorker, Vec<OwnedFd>)>, mono: Duration) -> Vec<AdoptedWorker> {
+    let read = |(held, descriptors): (RetainedWorker, Vec<OwnedFd>)| {
         let mut descriptors = descriptors.into_iter();
-        let ends = Ends::take(&held.spawned, &mut descriptors);
+        let ends = PipeEnds::take(&held.spawned, &mut descriptors);
         let channel = descriptors.next();
         let record = serde_json::from_slice(&held.record.0)
             .inspect_err(|error| {
@@ -139,7 +139,7 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>, mono: Duration) -> Vec<Worke
                 tracing::warn!("the adoption record of {worker} cannot be read ({error}), so the worker is killed");
             })
             .ok();
-        Worker {
+        AdoptedWorker {
             held,
             ends,
             channel,
@@ -155,7 +155,7 @@ impl Workers {
     /// killed.
     pub(crate) fn attach_held(
         &mut self,
-        (held, masks): (Vec<Worker>, Vec<Masked>),
+        (held, masks): (Vec<AdoptedWorker>, Vec<Masked>),
         output: &Output,
     ) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         masks.into_iter().for_each(|masked| self.masks.keep(masked));
@@ -180,8 +180,8 @@ impl Workers {
         (adopted, members)
     }
 
-    fn attach_member(&mut self, worker: Worker, output: &Output) -> Option<AdoptedMember> {
-        let Worker {
+    fn attach_member(&mut self, worker: AdoptedWorker, output: &Output) -> Option<AdoptedMember> {
+        let AdoptedWorker {
             held,
             ends,
             channel,
@@ -221,7 +221,7 @@ impl Workers {
         };
         if let (Some(member_record), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
             let mask = self.masks.of(worker);
-            let meta = |invocation, attempt| Meta {
+            let meta = |invocation, attempt| AttemptOutput {
                 function: member_record.function.clone().into_owned(),
                 invocation,
                 attempt: Attempt(attempt),
@@ -305,8 +305,8 @@ impl Workers {
         }
     }
 
-    fn attach_one(&mut self, worker: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
-        let Worker {
+    fn attach_one(&mut self, worker: AdoptedWorker, piped: &mut Vec<Piped>) -> Option<Adopted> {
+        let AdoptedWorker {
             held,
             ends,
             record,
@@ -315,7 +315,7 @@ impl Workers {
         } = worker;
         let since = self.clock.now().mono.saturating_sub(read);
         let worker = held.spawned.worker;
-        let Ends {
+        let PipeEnds {
             stdout,
             stderr,
             result,
@@ -326,7 +326,7 @@ impl Workers {
             return None;
         };
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            let meta = Meta {
+            let meta = AttemptOutput {
                 function: note.function.clone().into_owned(),
                 invocation: note.run.invocation,
                 attempt: Attempt(note.run.attempt),

@@ -169,7 +169,7 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
 }
 
 /// An attempt's documents: descriptors in the order of [`fnd_wire::frame::Spawn`].
-pub struct Passed {
+pub struct PassedVariables {
     /// The variables.
     pub environment: Vec<(String, Bytes)>,
     /// Whether standard input is among the descriptors.
@@ -183,7 +183,7 @@ pub struct Passed {
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
-pub fn pass(order: &SpawnOrder, protocol: u16) -> Result<Passed, std::io::Error> {
+pub fn pass(order: &SpawnOrder, protocol: u16) -> Result<PassedVariables, std::io::Error> {
     let mut descriptors = Vec::new();
     let input = order.attempt.as_ref().and_then(|attempt| attempt.payload.data.as_ref());
     let previous = order.attempt.as_ref().and_then(|attempt| attempt.previous.as_ref());
@@ -194,7 +194,7 @@ pub fn pass(order: &SpawnOrder, protocol: u16) -> Result<Passed, std::io::Error>
         descriptors.push(sealed("fnd-previous", data)?);
     }
     let (input, previous) = (input.is_some(), previous.is_some());
-    Ok(Passed {
+    Ok(PassedVariables {
         environment: variables(order, protocol),
         input,
         previous,

@@ -48,7 +48,7 @@ struct Outgoing {
     descriptors: Vec<OwnedFd>,
 }
 
-pub struct Connection {
+pub struct SpawnerConnection {
     socket: Rc<AsyncFd<OwnedFd>>,
     /// The same socket, watched for room while frames wait. If it were always watched, each frame that is taken would
     /// wake fnd.
@@ -64,7 +64,7 @@ pub struct Connection {
     partial: Partial,
 }
 
-impl Connection {
+impl SpawnerConnection {
     /// Returns a connection over a connected `SOCK_SEQPACKET` socket.
     ///
     /// # Errors
@@ -257,10 +257,10 @@ mod tests {
     use fnd_wire::mask::Masks;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, recv, send, socketpair};
 
-    fn connected() -> (Connection, OwnedFd) {
+    fn connected() -> (SpawnerConnection, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (Connection::new(ours).unwrap(), theirs)
+        (SpawnerConnection::new(ours).unwrap(), theirs)
     }
 
     fn with_runtime(test: impl AsyncFnOnce()) {

@@ -24,12 +24,12 @@ pub mod usage;
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
 use crate::driver::inbox::Inbox;
-use crate::driver::records::Key;
-use crate::output::Meta;
-use crate::workers::handler::Member;
+use crate::driver::records::AttemptKey;
+use crate::output::AttemptOutput;
+use crate::workers::handler::WarmWorker;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
-use crate::workers::link::Connection;
+use crate::workers::link::SpawnerConnection;
 use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
 use fnd_core::builds::Lane;
@@ -48,14 +48,14 @@ use tokio::sync::oneshot;
 
 /// The workers, and the link to the spawner that runs them.
 pub(crate) struct Workers {
-    pub(crate) connection: Option<Connection>,
+    pub(crate) connection: Option<SpawnerConnection>,
     pub(crate) welcome: Welcome,
     /// The process id of the spawner, where it is fnd's child.
     pub(crate) spawner_pid: Option<i32>,
     /// Functions that no longer existed when the spawner checked, and left files; in file form.
     pub(crate) left_behind: Vec<String>,
     /// The purpose of each outstanding request.
-    pub(crate) asked: HashMap<u32, Asked>,
+    pub(crate) asked: HashMap<u32, PendingRequest>,
     pub(crate) attached: HashMap<WorkerId, Attached>,
     /// The fingerprints of secrets, by worker.
     pub(crate) masks: WorkerMasks,
@@ -68,7 +68,7 @@ pub(crate) struct Workers {
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Failures whose messages are in output that is not read yet.
-    pub(crate) unexplained: Vec<(Key, Box<Answered>)>,
+    pub(crate) unexplained: Vec<(AttemptKey, Box<Answered>)>,
     /// Whether the spawner answers.
     silence: Silence,
     clock: Clock,
@@ -81,7 +81,7 @@ pub(crate) struct Workers {
 impl Workers {
     /// Returns the part without a worker. `child` is the spawner, where it is fnd's child.
     pub(crate) fn new(
-        connection: Connection,
+        connection: SpawnerConnection,
         (welcome, sockets): (Welcome, Option<PathBuf>),
         child: Option<&Child>,
         (clock, inbox, buffers): (Clock, Inbox, Arc<Buffers>),
@@ -157,7 +157,7 @@ pub(crate) struct Attached {
     pub(crate) kill: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,
     /// Present where the worker serves a handler.
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<WarmWorker>,
     /// Checks whether the worker is ready.
     pub(crate) readiness_probe: Option<ReadinessProbe>,
     /// The temporary files to remove when a handler's worker has ended.
@@ -166,7 +166,7 @@ pub(crate) struct Attached {
 
 /// The purpose of an outstanding request to the spawner.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum PendingRequest {
     Reload,
     Spawn(Box<Starting>),
     /// The watcher of a function's files: the function, the worker, and the pipe into it.
@@ -188,7 +188,7 @@ pub(crate) enum Asked {
 pub(crate) struct Starting {
     pub(crate) worker: WorkerId,
     /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
-    pub(crate) meta: Meta,
+    pub(crate) meta: AttemptOutput,
     pub(crate) rules: Arc<Rules>,
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
     /// The address and key of a worker that serves HTTP.

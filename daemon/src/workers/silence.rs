@@ -2,7 +2,7 @@
 //! one with each message to the service manager's watchdog. While nothing is asked, nothing wakes fnd.
 
 use crate::driver::Daemon;
-use crate::report::problems::Problem;
+use crate::report::problems::ReportedProblem;
 use crate::workers::Workers;
 use fnd_core::supervisor::{Event, Supervisor};
 use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
@@ -30,7 +30,7 @@ pub(crate) struct Silence {
 
 /// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum SilenceStep {
     /// No request is open.
     Nothing,
     /// The next check is due then.
@@ -59,21 +59,27 @@ impl Silence {
         std::mem::take(&mut self.silent)
     }
 
-    fn check(&mut self, now: Duration) -> Step {
+    fn check(&mut self, now: Duration) -> SilenceStep {
         let due = self.wakes_at.take().unwrap_or(now);
-        let Some(since) = self.since else { return Step::Nothing };
+        let Some(since) = self.since else {
+            return SilenceStep::Nothing;
+        };
         // fnd itself did not run for a while: frames that came meanwhile are not read yet.
         let since = if now > due + PING_AFTER { now } else { since };
         self.since = Some(since);
         if self.pinged && now >= since + SILENT_AFTER {
             self.silent = true;
-            return Step::Silent;
+            return SilenceStep::Silent;
         }
         let ping = !self.pinged && now >= since + PING_AFTER;
         self.pinged |= ping;
         let next = since + if self.pinged { SILENT_AFTER } else { PING_AFTER };
         self.wakes_at = Some(next);
-        if ping { Step::Ping(next) } else { Step::Again(next) }
+        if ping {
+            SilenceStep::Ping(next)
+        } else {
+            SilenceStep::Again(next)
+        }
     }
 }
 
@@ -108,38 +114,38 @@ impl Workers {
     /// Checks whether the spawner answers. Returns when to check again, and an event if it is silent.
     pub(crate) fn check_silence(&mut self) -> (Option<Duration>, Option<Event>) {
         match self.silence.check(self.clock.now().mono) {
-            Step::Nothing => (None, None),
-            Step::Again(at) => (Some(at), None),
-            Step::Ping(at) => {
+            SilenceStep::Nothing => (None, None),
+            SilenceStep::Again(at) => (Some(at), None),
+            SilenceStep::Ping(at) => {
                 self.ping();
                 (Some(at), None)
             }
             // An older spawner knows no ping: it may only be busy.
-            Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
+            SilenceStep::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
                 self.silence = Silence {
                     begun: Rc::clone(&self.silence.begun),
                     ..Silence::default()
                 };
                 (None, None)
             }
-            Step::Silent => (None, Some(Event::SpawnerAnswers(false))),
+            SilenceStep::Silent => (None, Some(Event::SpawnerAnswers(false))),
         }
     }
 }
 
 /// Returns the problems that keep new processes from being started.
-pub(crate) fn start_problems(supervisor: &Supervisor) -> impl Iterator<Item = Problem> + use<> {
+pub(crate) fn start_problems(supervisor: &Supervisor) -> impl Iterator<Item = ReportedProblem> + use<> {
     let silent = supervisor.is_spawner_silent().then(|| {
         let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
             `systemctl status fnd-spawner` (a restart of it ends every function that runs)";
-        Problem::new("spawner-silent", text)
+        ReportedProblem::new("spawner-silent", text)
     });
     let shortage = supervisor.cannot_start().map(|why| {
         let text = format!(
             "node cannot start: {why}; what waits is tried again with growing pauses of up to 30 s and begins when the machine \
             has room again (descriptors, processes, memory, disk)"
         );
-        Problem::new("node-cannot-start", text)
+        ReportedProblem::new("node-cannot-start", text)
     });
     silent.into_iter().chain(shortage)
 }
@@ -179,7 +185,7 @@ mod tests {
         assert!(silence.asked(at(0)));
         assert!(!silence.asked(at(10)), "somebody looks already");
         silence.heard(at(20), false);
-        assert_eq!(silence.check(at(1000)), Step::Nothing);
+        assert_eq!(silence.check(at(1000)), SilenceStep::Nothing);
         assert!(silence.asked(at(2000)));
     }
 
@@ -190,7 +196,10 @@ mod tests {
         for n in 1..20 {
             // A slow request is not answered, the ping is.
             assert!(
-                matches!(silence.check(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
+                matches!(
+                    silence.check(at(n * 1000)),
+                    SilenceStep::Ping(_) | SilenceStep::Again(_)
+                ),
                 "{n}"
             );
             silence.heard(at(n * 1000 + 1), true);
@@ -201,9 +210,9 @@ mod tests {
     fn one_that_answers_nothing_is_pinged_and_silent_after_five_seconds() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
+        assert_eq!(silence.check(at(1000)), SilenceStep::Ping(at(5000)));
         assert!(!silence.asked(at(1500)));
-        assert_eq!(silence.check(at(5000)), Step::Silent);
+        assert_eq!(silence.check(at(5000)), SilenceStep::Silent);
         assert!(!silence.asked(at(6000)), "that is known");
         assert!(silence.heard(at(9000), false));
         assert!(silence.asked(at(9100)));
@@ -213,8 +222,8 @@ mod tests {
     fn a_pause_of_fnd_itself_is_no_silence() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
-        assert_eq!(silence.check(at(60_000)), Step::Again(at(65_000)));
-        assert_eq!(silence.check(at(65_000)), Step::Silent);
+        assert_eq!(silence.check(at(1000)), SilenceStep::Ping(at(5000)));
+        assert_eq!(silence.check(at(60_000)), SilenceStep::Again(at(65_000)));
+        assert_eq!(silence.check(at(65_000)), SilenceStep::Silent);
     }
 }

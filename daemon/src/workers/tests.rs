@@ -4,7 +4,7 @@ use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::supervisor::CallOrder;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Containment, Held, Masked, MemoryGroups, Spawned, decode};
+use fnd_wire::frame::{Containment, Masked, MemoryGroups, RetainedWorker, Spawned, decode};
 use fnd_wire::ids::Attempt;
 use fnd_wire::mask::Masks;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -30,7 +30,7 @@ fn workers() -> (Workers, OwnedFd) {
         memory: MemoryGroups::None,
     };
     let inbox = Inbox::new(Weak::new(), mpsc::unbounded_channel().0);
-    let connection = Connection::new(ours).unwrap();
+    let connection = SpawnerConnection::new(ours).unwrap();
     let workers = Workers::new(
         connection,
         (welcome, None),
@@ -55,7 +55,7 @@ fn requests(spawner: &OwnedFd) -> Vec<Request> {
     requests
 }
 
-fn attached(kill: Option<OwnedFd>, member: Option<Member>) -> Attached {
+fn attached(kill: Option<OwnedFd>, member: Option<WarmWorker>) -> Attached {
     Attached {
         kill,
         result: None,
@@ -141,7 +141,7 @@ fn a_call_reaches_its_worker_and_ends_once() {
             workers.call(&call).is_none(),
             "a worker that is gone is reported otherwise"
         );
-        let meta = Meta {
+        let meta = AttemptOutput {
             function: order.function,
             invocation: attempt.invocation,
             attempt: attempt.attempt,
@@ -175,7 +175,7 @@ fn a_call_reaches_its_worker_and_ends_once() {
 }
 
 /// Returns a worker that the spawner holds, whose standard output has these bytes.
-fn held(record: &[u8], printed: &[u8]) -> (Held, Vec<OwnedFd>) {
+fn held(record: &[u8], printed: &[u8]) -> (RetainedWorker, Vec<OwnedFd>) {
     let spawned = Spawned {
         worker: WORKER,
         pid: 17,
@@ -184,7 +184,7 @@ fn held(record: &[u8], printed: &[u8]) -> (Held, Vec<OwnedFd>) {
         result: false,
         kill: false,
     };
-    let held = Held {
+    let held = RetainedWorker {
         spawned,
         age_ms: 1,
         termed: None,
@@ -221,7 +221,7 @@ fn an_adopted_worker_is_masked_with_what_the_spawner_reports() {
         let captured = ended.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
         assert_eq!((captured.stdout_bytes, &*captured.last_lines), (12, "is ***"));
         let function = &adopted[0].record.function;
-        let kept = crate::output::kept::read(&logs, function, &Default::default()).unwrap();
+        let kept = crate::output::log_store::read(&logs, function, &Default::default()).unwrap();
         let texts: Vec<String> = kept.map(|line| line.unwrap().text).collect();
         assert_eq!(texts[0], "is ***");
         output.stop();

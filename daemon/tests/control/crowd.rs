@@ -3,7 +3,7 @@
 use crate::fake::Running;
 use crate::http::{connect, get, take_apart, wait_until};
 use fnd_daemon::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
-use fnd_daemon::control::peer::{Access, Entry, Holder};
+use fnd_daemon::control::peer::{Holder, PeerAccess, RoleGrant};
 use fnd_manifest::settings::Role;
 use rustix::process::{Gid, Uid};
 use std::io::{Read as _, Write as _};
@@ -86,8 +86,8 @@ pub(crate) fn as_user_of<T: Send + 'static>(
 }
 
 /// Returns an entry of `[[access]]` for the members of a group.
-pub(crate) fn of_group(gid: u32, role: Role) -> Entry {
-    Entry {
+pub(crate) fn of_group(gid: u32, role: Role) -> RoleGrant {
+    RoleGrant {
         holder: Holder::Group(gid),
         role,
         functions: None,
@@ -112,7 +112,7 @@ fn a_viewer_with_a_thousand_streams_locks_nobody_out() {
         return;
     }
     let (viewer, other) = (65_531, 65_532);
-    let access = Access {
+    let access = PeerAccess {
         own_uid: None,
         entries: vec![of_group(viewer, Role::Viewer), of_group(other, Role::Operator)],
     };
@@ -141,7 +141,7 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
         return;
     }
     let operator = 65_533;
-    let access = Access {
+    let access = PeerAccess {
         own_uid: None,
         entries: vec![of_group(operator, Role::Operator)],
     };

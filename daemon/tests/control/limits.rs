@@ -4,7 +4,7 @@ use crate::fake::{ENDED, Fake, Running, own};
 use crate::http::{ask, connect, get, post, take_apart};
 use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::limits::{HEAD_TIME, SILENCE_MAX};
-use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::peer::PeerAccess;
 use fnd_daemon::control::{listen, serve};
 use fnd_daemon::http::limits::{BODY_GAP, WRITE_TIME};
 use std::cell::RefCell;
@@ -199,9 +199,9 @@ async fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
     let socket = directory.path().join("control.sock");
     let listener = listen::bind(&socket, None).unwrap();
     let own_uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&socket).unwrap());
-    let access = Rc::new(RefCell::new(Access {
+    let access = Rc::new(RefCell::new(PeerAccess {
         own_uid: Some(own_uid),
-        ..Access::default()
+        ..PeerAccess::default()
     }));
     let (server, stop) = serve(listener, Rc::new(Fake::default()), access);
     let local = tokio::task::LocalSet::new();

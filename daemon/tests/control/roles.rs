@@ -5,7 +5,7 @@
 use crate::crowd::{as_user, open_to_all};
 use crate::fake::{ENDED, FAILED, Running, UNKNOWN};
 use crate::http::{Answer, ask, get};
-use fnd_daemon::control::peer::{Access, Entry, Holder};
+use fnd_daemon::control::peer::{Holder, PeerAccess, RoleGrant};
 use fnd_manifest::settings::Role;
 use std::path::Path;
 
@@ -15,13 +15,13 @@ const EVE: u32 = 65_522;
 
 /// Ada views all functions that begin with `f` and operates those of the group `ops`. Bob operates `hello`, and views the
 /// node. Eve has no role.
-fn access() -> Access {
-    let entry = |uid: u32, role: Role, functions: Option<&str>| Entry {
+fn access() -> PeerAccess {
+    let entry = |uid: u32, role: Role, functions: Option<&str>| RoleGrant {
         holder: Holder::User(uid),
         role,
         functions: functions.map(|text| vec![text.to_owned()]),
     };
-    Access {
+    PeerAccess {
         own_uid: None,
         entries: vec![
             entry(ADA, Role::Viewer, Some("f*")),

@@ -4,7 +4,7 @@ use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, U
 use crate::http::{ask, get, post};
 use fnd_core::api::stream::{Kind, Seq};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::peer::PeerAccess;
 use fnd_daemon::stream::Since;
 use fnd_manifest::settings::Role;
 use std::os::unix::fs::MetadataExt as _;
@@ -421,7 +421,7 @@ fn only_an_admin_sees_the_values_of_an_environment() {
     let own = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata("/proc/self").unwrap());
     for (role, shown) in [(None, true), (Some(Role::Operator), false), (Some(Role::Viewer), false)] {
         // A peer whose user does not make it an admin has the role of its group.
-        let server = Running::start_for(Access {
+        let server = Running::start_for(PeerAccess {
             own_uid: role.is_none().then(|| rustix::process::getuid().as_raw()),
             entries: role.map(|role| crate::crowd::of_group(own, role)).into_iter().collect(),
         });

@@ -1,7 +1,7 @@
 //! The other end of a watcher: does what fnd does with its messages, in memory.
 
 use fnd_core::triggers::file::message::{
-    Accepted, Change, Ended, File, FromWatcher, Known, Messages, PROTOCOL, ToWatcher, put,
+    AcceptedFile, FileRunEnded, FromWatcher, KnownFile, Messages, PROTOCOL, SeenChange, SeenFile, ToWatcher, put,
 };
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_manifest::schema::pick::FromValue as _;
@@ -47,7 +47,7 @@ pub(crate) fn deleted(path: &str) -> Run {
 /// The table of fnd: it survives its watchers.
 #[derive(Default)]
 pub(crate) struct Memory {
-    pub(crate) files: BTreeMap<(u16, u64), Known>,
+    pub(crate) files: BTreeMap<(u16, u64), KnownFile>,
     pub(crate) first_ms: u64,
     pub(crate) ids: u128,
 }
@@ -221,7 +221,7 @@ impl Watcher {
                 let id = InvocationId(self.memory.ids);
                 let acts = self.acts[usize::from(ready.entry)];
                 self.batches.push(ready.changes.len());
-                for Change { kind, file } in ready.changes {
+                for SeenChange { kind, file } in ready.changes {
                     let path = String::from_utf8_lossy(&file.path.0).into_owned();
                     self.runs.push((kind, path));
                     if kind == 2 {
@@ -230,7 +230,7 @@ impl Watcher {
                         self.remember(file, acts.then_some(id));
                     }
                 }
-                self.say(&ToWatcher::Accepted(Accepted {
+                self.say(&ToWatcher::Accepted(AcceptedFile {
                     number: ready.number,
                     id,
                 }));
@@ -246,13 +246,13 @@ impl Watcher {
     pub(crate) fn end(&mut self, success: bool) {
         let id = self.running.pop_front().unwrap();
         let contents = Vec::new();
-        self.say(&ToWatcher::Ended(Ended { id, success, contents }));
+        self.say(&ToWatcher::Ended(FileRunEnded { id, success, contents }));
     }
 
-    fn remember(&mut self, file: File, after: Option<InvocationId>) {
+    fn remember(&mut self, file: SeenFile, after: Option<InvocationId>) {
         let place = (file.directory, file.inode);
         let after = after.or_else(|| self.memory.files.get(&place)?.after);
-        self.memory.files.insert(place, Known { file, after });
+        self.memory.files.insert(place, KnownFile { file, after });
     }
 
     /// Kills the watcher, and returns what fnd knows.

@@ -1,10 +1,10 @@
 //! Reads the file system as this process sees it. The judge has no files: all other code of this crate opens none.
 
-use super::Files;
-use crate::function::listing::{Entry, EntryKind};
+use super::CheckedFiles;
+use crate::function::listing::{DirectoryEntry, EntryKind};
 use crate::regular_file;
-use fnd_unpack::{Sink, Stop, unpack};
-use fnd_wire::archive::{Format, Refusal, Why};
+use fnd_unpack::{Sink, UnpackStop, unpack};
+use fnd_wire::archive::{ArchiveRefusal, Format, Why};
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::{CODE_MAX, JudgedFile};
 use fnd_wire::unpack::Unpacked;
@@ -17,13 +17,13 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy)]
 pub struct Disk;
 
-impl Files for Disk {
-    fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+impl CheckedFiles for Disk {
+    fn list(&self, directory: &str) -> Result<Vec<DirectoryEntry>, String> {
         let mut result = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
             let entry = entry.map_err(|error| error.to_string())?;
             let kind = kind(&entry.path()).unwrap_or(EntryKind::Other);
-            result.push(Entry {
+            result.push(DirectoryEntry {
                 name: entry.file_name().into_vec(),
                 kind,
             });
@@ -45,16 +45,16 @@ impl Files for Disk {
         kind(Path::new(path)).map_err(|error| error.to_string())
     }
 
-    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, Refusal> {
+    fn unpack(&self, path: &str, format: Format) -> Result<Vec<JudgedFile>, ArchiveRefusal> {
         let mut archive = regular_file::open(path.as_ref()).map_err(|_| Why::Unreadable)?;
-        let mut kept = Kept {
+        let mut kept = FileHeads {
             files: Vec::new(),
             room: SHOWN_MAX,
         };
         match unpack(format, &mut archive, &mut kept) {
             Ok(()) => {}
-            Err(Stop::Refused(refusal)) => return Err(refusal),
-            Err(Stop::Sink(_)) => return Err(Why::Unreadable.into()), // it never fails
+            Err(UnpackStop::Refused(refusal)) => return Err(refusal),
+            Err(UnpackStop::Sink(_)) => return Err(Why::Unreadable.into()), // it never fails
         }
         kept.files.sort_by(|one, two| one.path.cmp(&two.path));
         Ok(kept.files)
@@ -65,12 +65,12 @@ impl Files for Disk {
 const SHOWN_MAX: usize = 8 << 20;
 
 /// Keeps the first bytes of each file. The owner is not known here, so each one counts as root's.
-struct Kept {
+struct FileHeads {
     files: Vec<JudgedFile>,
     room: usize,
 }
 
-impl Sink for Kept {
+impl Sink for FileHeads {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
         self.files.push(JudgedFile {
             path: file.path.clone(),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// Files in memory: path to mode and text.
 struct Memory(BTreeMap<String, (bool, &'static str)>);
 
-impl Files for Memory {
-    fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+impl CheckedFiles for Memory {
+    fn list(&self, directory: &str) -> Result<Vec<DirectoryEntry>, String> {
         let mut names: Vec<String> = Vec::new();
         for path in self.0.keys() {
             let name = path
@@ -17,7 +17,7 @@ impl Files for Memory {
             }
         }
         let entry = |name: String| {
-            Some(Entry {
+            Some(DirectoryEntry {
                 kind: self.kind(&format!("{directory}/{name}")).ok()?,
                 name: name.into_bytes(),
             })
@@ -34,7 +34,7 @@ impl Files for Memory {
         Ok(text.bytes().take(max).collect())
     }
 
-    fn unpack(&self, path: &str, _: Format) -> Result<Vec<JudgedFile>, Refusal> {
+    fn unpack(&self, path: &str, _: Format) -> Result<Vec<JudgedFile>, ArchiveRefusal> {
         let (_, text) = self.0.get(path).ok_or(Why::Unreadable)?;
         let file = |line: &str| {
             let (name, text) = line.split_once(": ")?;

@@ -1,11 +1,11 @@
 //! What functions of all systems have: metadata, environment, resources, code.
 
 use super::item::Item;
-use super::made::Made;
-use super::objects::{Kind, Objects};
-use super::report::Report;
+use super::made::MadeManifest;
+use super::objects::{ObjectKind, Objects};
+use super::report::ConversionReport;
 use super::yaml::Value;
-use crate::schema::Form;
+use crate::schema::TextKind;
 use fnd_wire::units::{print_cpu, print_size};
 
 /// The making of one function.
@@ -14,9 +14,9 @@ pub(super) struct Making<'s, 'd> {
     /// All objects of the set.
     pub objects: &'s Objects<'d>,
     /// What becomes of its fields.
-    pub report: Report,
+    pub report: ConversionReport,
     /// The function.
-    pub made: Made,
+    pub made: MadeManifest,
 }
 
 /// Reasons for fields of every object that have no effect; empty: not worth a row.
@@ -72,7 +72,7 @@ impl<'d> Making<'_, 'd> {
     pub(super) fn metadata(&mut self, root: &Item<'d>) {
         for (name, label) in root.get("metadata.labels").iter().flat_map(Item::entries) {
             match label.scalar(&mut self.report) {
-                Some(value) if Form::Name.holds(name) => {
+                Some(value) if TextKind::Name.holds(name) => {
                     self.report.works(&label.field(), &format!("labels.{name}"));
                     self.made.manifest.set_in("labels", name, value, Some(&label.field()));
                 }
@@ -100,7 +100,7 @@ impl<'d> Making<'_, 'd> {
                 self.refuse(&item, "Required value: name");
                 continue;
             };
-            if !Form::Variable.holds(name) {
+            if !TextKind::Variable.holds(name) {
                 self.not_here(
                     &item,
                     "the name has characters that no shell knows in the name of a variable",
@@ -122,8 +122,9 @@ impl<'d> Making<'_, 'd> {
     }
 
     fn env_from(&mut self, name: &str, item: &Item<'d>, from: &Item<'d>) {
-        let key_of = |reference: &Item<'d>, report: &mut Report| {
-            let part = |part: &str, report: &mut Report| reference.get(part).and_then(|item| item.text(report));
+        let key_of = |reference: &Item<'d>, report: &mut ConversionReport| {
+            let part =
+                |part: &str, report: &mut ConversionReport| reference.get(part).and_then(|item| item.text(report));
             Some((part("name", report)?, part("key", report)?))
         };
         if let Some(reference) = from.get("secretKeyRef") {
@@ -170,7 +171,7 @@ impl<'d> Making<'_, 'd> {
 
     /// Returns a value of a ConfigMap of the set.
     pub(super) fn config(&mut self, map: &str, key: &str) -> Option<String> {
-        let data = self.objects.find(Kind::ConfigMap, map)?.root.get("data")?;
+        let data = self.objects.find(ObjectKind::ConfigMap, map)?.root.get("data")?;
         let value = data.entries().into_iter().find(|(name, _)| *name == key)?.1;
         value.scalar(&mut self.report)
     }

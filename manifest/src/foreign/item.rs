@@ -1,14 +1,14 @@
 //! A value of a document, with its path: what converters read. A value of another type than expected is reported as the
 //! Kubernetes API server says it.
 
-use super::report::{Field, Report};
-use super::yaml::{At, Document, Node, Value};
+use super::report::{ConversionReport, Field};
+use super::yaml::{Document, Value, YamlNode, YamlPosition};
 
 /// A value with its path and its document.
 #[derive(Debug, Clone)]
 pub struct Item<'d> {
     document: &'d Document,
-    node: &'d Node,
+    node: &'d YamlNode,
     /// `spec.env[0].name`; empty for a whole object.
     path: String,
 }
@@ -52,7 +52,7 @@ impl<'d> Item<'d> {
     /// Returns name and place.
     #[must_use]
     pub fn field(&self) -> Field {
-        let At(line, column) = self.node.at;
+        let YamlPosition(line, column) = self.node.at;
         let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
         Field {
             file: self.file().to_owned(),
@@ -75,7 +75,7 @@ impl<'d> Item<'d> {
         (node.value != Value::Null).then(|| self.below(name, node))
     }
 
-    fn below(&self, name: &str, node: &'d Node) -> Self {
+    fn below(&self, name: &str, node: &'d YamlNode) -> Self {
         let path = match self.path.as_str() {
             "" => name.to_owned(),
             path => format!("{path}.{name}"),
@@ -107,7 +107,7 @@ impl<'d> Item<'d> {
         let Value::Map(entries) = self.value() else {
             return Vec::new();
         };
-        let entry = |(name, node): &'d (String, Node)| (name.as_str(), self.below(name, node));
+        let entry = |(name, node): &'d (String, YamlNode)| (name.as_str(), self.below(name, node));
         entries.iter().map(entry).collect()
     }
 
@@ -121,7 +121,7 @@ impl<'d> Item<'d> {
     }
 
     /// Returns a text; any other type is refused.
-    pub fn text(&self, report: &mut Report) -> Option<&'d str> {
+    pub fn text(&self, report: &mut ConversionReport) -> Option<&'d str> {
         match self.value() {
             Value::Text(text) => Some(text),
             _ => self.mistyped(report, "string"),
@@ -129,7 +129,7 @@ impl<'d> Item<'d> {
     }
 
     /// Returns a whole number that is not negative; a text of digits is one, too.
-    pub fn whole(&self, report: &mut Report) -> Option<u64> {
+    pub fn whole(&self, report: &mut ConversionReport) -> Option<u64> {
         let found = match self.value() {
             Value::Number(number) => number.as_u64(),
             Value::Text(text) => text.trim().parse().ok(),
@@ -142,7 +142,7 @@ impl<'d> Item<'d> {
     }
 
     /// Returns `true` or `false`.
-    pub fn boolean(&self, report: &mut Report) -> Option<bool> {
+    pub fn boolean(&self, report: &mut ConversionReport) -> Option<bool> {
         match self.value() {
             Value::Bool(value) => Some(*value),
             _ => self.mistyped(report, "boolean"),
@@ -150,7 +150,7 @@ impl<'d> Item<'d> {
     }
 
     /// Returns a text, a number or a truth value as text.
-    pub fn scalar(&self, report: &mut Report) -> Option<String> {
+    pub fn scalar(&self, report: &mut ConversionReport) -> Option<String> {
         match self.value() {
             Value::Text(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
@@ -160,7 +160,7 @@ impl<'d> Item<'d> {
     }
 
     /// Says that the value has another type than it must have.
-    fn mistyped<T>(&self, report: &mut Report, expected: &str) -> Option<T> {
+    fn mistyped<T>(&self, report: &mut ConversionReport, expected: &str) -> Option<T> {
         let found = match self.value() {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
@@ -194,7 +194,7 @@ impl<'d> Item<'d> {
                 Value::Text(text) => text.as_str().into(),
                 Value::List(items) => toml::Value::Array(items.iter().map(|node| of(&node.value)).collect()),
                 Value::Map(entries) => {
-                    let entry = |(name, node): &(String, Node)| (name.clone(), of(&node.value));
+                    let entry = |(name, node): &(String, YamlNode)| (name.clone(), of(&node.value));
                     toml::Value::Table(entries.iter().map(entry).collect())
                 }
             }
@@ -203,13 +203,13 @@ impl<'d> Item<'d> {
     }
 
     /// Reports each value below that has no row yet; `known` gives the reason of a path that has no effect here.
-    pub fn leftover(&self, report: &mut Report, known: &dyn Fn(&str) -> Option<&'static str>) {
+    pub fn leftover(&self, report: &mut ConversionReport, known: &dyn Fn(&str) -> Option<&'static str>) {
         self.leftover_since(self.node.at.0, report, known);
     }
 
     /// The same for a part of an object that begins in the line `first`: rows of earlier objects do not count.
-    fn leftover_since(&self, first: u32, report: &mut Report, known: &dyn Fn(&str) -> Option<&'static str>) {
-        let is_covered = |report: &Report, field: &Field| {
+    fn leftover_since(&self, first: u32, report: &mut ConversionReport, known: &dyn Fn(&str) -> Option<&'static str>) {
+        let is_covered = |report: &ConversionReport, field: &Field| {
             report.rows.iter().any(|row| {
                 let rest = field.name.strip_prefix(row.field.as_str());
                 row.file == field.file

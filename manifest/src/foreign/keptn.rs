@@ -2,7 +2,7 @@
 
 use super::common::{Making, missing_config};
 use super::item::Item;
-use super::objects::{Kind, Object};
+use super::objects::{Object, ObjectKind};
 use fnd_wire::units::{parse_duration, print_duration};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl<'d> Making<'_, 'd> {
         self.keptn_limits(spec.as_ref());
         let names = |other: &&Object<'d>| {
             let named = match other.kind {
-                Kind::KeptnTask => other.root.text_at("spec.taskDefinition"),
+                ObjectKind::KeptnTask => other.root.text_at("spec.taskDefinition"),
                 _ => RUNNERS
                     .iter()
                     .find_map(|runner| other.root.text_at(&format!("spec.{runner}.functionRef.name"))),
@@ -76,7 +76,7 @@ impl<'d> Making<'_, 'd> {
         let Some(name) = named.text(&mut self.report) else {
             return;
         };
-        let Some(definition) = self.objects.find(Kind::KeptnTaskDefinition, name).cloned() else {
+        let Some(definition) = self.objects.find(ObjectKind::KeptnTaskDefinition, name).cloned() else {
             let why = format!(
                 "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
             );
@@ -125,7 +125,7 @@ impl<'d> Making<'_, 'd> {
                 return;
             };
             self.report.works(&reference.field(), "entry");
-            return match self.objects.find(Kind::KeptnTaskDefinition, name).cloned() {
+            return match self.objects.find(ObjectKind::KeptnTaskDefinition, name).cloned() {
                 _ if chain == 0 || name == object.name => {
                     self.refuse(&reference, "the definitions name each other in a loop");
                 }
@@ -290,7 +290,7 @@ impl<'d> Making<'_, 'd> {
 
     /// Takes the command of a container. Its image is not run.
     fn keptn_container(&mut self, container: &Item<'d>) {
-        let words = |item: Option<Item<'d>>, report: &mut super::Report| -> Vec<String> {
+        let words = |item: Option<Item<'d>>, report: &mut super::ConversionReport| -> Vec<String> {
             let items = item.map(|item| item.items()).unwrap_or_default();
             items.iter().filter_map(|item| item.scalar(report)).collect()
         };

@@ -2,7 +2,7 @@
 
 use super::common::{Making, bytes_of};
 use super::item::Item;
-use super::objects::{Kind, Object};
+use super::objects::{Object, ObjectKind};
 use super::packed;
 use super::yaml::Value;
 use base64::Engine as _;
@@ -339,9 +339,9 @@ impl<'d> Making<'_, 'd> {
         for object in &objects.0 {
             let is_its = object.root.text_at("spec.function-name") == Some(function);
             match object.kind {
-                Kind::CronJobTrigger if is_its => self.cron_trigger(object),
-                Kind::HttpTrigger if is_its => self.http_trigger(object),
-                Kind::QueueTrigger if selects(object, function) => {
+                ObjectKind::CronJobTrigger if is_its => self.cron_trigger(object),
+                ObjectKind::HttpTrigger if is_its => self.http_trigger(object),
+                ObjectKind::QueueTrigger if selects(object, function) => {
                     let why = format!(
                         "fnd does not read the queue of a {}; `fndctl emit` and `[[event]]` bring events",
                         object.word

@@ -2,7 +2,7 @@
 
 use super::common::{Making, bytes_of, milli_of, quantity};
 use super::item::Item;
-use super::objects::{Kind, Object};
+use super::objects::{Object, ObjectKind};
 use super::yaml::Value;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -91,8 +91,10 @@ impl<'d> Making<'_, 'd> {
         let objects = self.objects;
         for other in &objects.0 {
             match other.kind {
-                Kind::Subscription if sink(other) == Some(object.name) => self.subscription(other),
-                Kind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => self.api_rule(other),
+                ObjectKind::Subscription if sink(other) == Some(object.name) => self.subscription(other),
+                ObjectKind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => {
+                    self.api_rule(other)
+                }
                 _ => {}
             }
         }
@@ -203,7 +205,7 @@ impl<'d> Making<'_, 'd> {
                 let name = source.text(&mut self.report).unwrap_or_default();
                 let found = self
                     .objects
-                    .find(Kind::GitRepository, name)
+                    .find(ObjectKind::GitRepository, name)
                     .and_then(|found| found.root.get("spec"));
                 let Some(found) = found else {
                     return self.refuse(
@@ -368,7 +370,7 @@ impl<'d> Making<'_, 'd> {
         for (name, least, shown) in [("cpu", 0.01, "10m"), ("memory", 16.0 * 1_048_576.0, "16Mi")] {
             let read = |part: &str| {
                 let item = resources.get(part)?.get(name)?;
-                let text = item.scalar(&mut super::Report::default())?;
+                let text = item.scalar(&mut super::ConversionReport::default())?;
                 Some((quantity(&text)?, item))
             };
             let (limit, request) = (read("limits"), read("requests"));

@@ -1,12 +1,12 @@
 //! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
 
 use super::placed::ORIGINS;
-use super::report::{Field, Report};
+use super::report::{ConversionReport, Field};
 use toml::Value;
 
 /// A function made of foreign files. It has the directory form: `NAME/function.toml`, and the files beside it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Made {
+pub struct MadeManifest {
     /// Its name.
     pub name: String,
     /// Its manifest.
@@ -31,26 +31,26 @@ pub struct MadeFile {
 /// The keys of a manifest, each with its origin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
-    tables: Vec<Table>,
+    tables: Vec<MadeTable>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Table {
+struct MadeTable {
     /// `limits`; empty for the keys before the first table.
     name: String,
     /// Whether it is one of an array of tables.
     repeated: bool,
-    keys: Vec<Entry>,
+    keys: Vec<MadeKey>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Entry {
+struct MadeKey {
     name: String,
     value: Value,
     origin: Option<Field>,
 }
 
-impl Made {
+impl MadeManifest {
     /// Returns a function without keys and files.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -61,13 +61,19 @@ impl Made {
     }
 
     /// Sets a key (`limits.timeout`) to what a field says, and reports the field as working.
-    pub fn works(&mut self, report: &mut Report, key: &str, value: impl Into<Value>, field: &Field) {
+    pub fn works(&mut self, report: &mut ConversionReport, key: &str, value: impl Into<Value>, field: &Field) {
         report.works(field, key);
         self.manifest.set(key, value, Some(field));
     }
 
     /// Sets a key to what comes close to a field, and reports the difference.
-    pub fn differs(&mut self, report: &mut Report, (key, value): (&str, impl Into<Value>), field: &Field, note: &str) {
+    pub fn differs(
+        &mut self,
+        report: &mut ConversionReport,
+        (key, value): (&str, impl Into<Value>),
+        field: &Field,
+        note: &str,
+    ) {
         report.differs(field, key, note);
         self.manifest.set(key, value, Some(field));
     }
@@ -99,7 +105,7 @@ impl Manifest {
 
     /// Sets a key of a table; for names that contain a dot.
     pub fn set_in(&mut self, table: &str, name: &str, value: impl Into<Value>, origin: Option<&Field>) {
-        let entry = Entry {
+        let entry = MadeKey {
             name: name.to_owned(),
             value: value.into(),
             origin: origin.cloned(),
@@ -109,9 +115,9 @@ impl Manifest {
             .iter()
             .position(|known| known.name == table && !known.repeated);
         let index = found.unwrap_or_else(|| {
-            self.tables.push(Table {
+            self.tables.push(MadeTable {
                 name: table.to_owned(),
-                ..Table::default()
+                ..MadeTable::default()
             });
             self.tables.len() - 1
         });
@@ -126,12 +132,12 @@ impl Manifest {
 
     /// Adds a table to an array of tables, such as `[[schedule]]`.
     pub fn push<'a>(&mut self, table: &str, keys: impl IntoIterator<Item = (&'a str, Value, Option<Field>)>) {
-        let entry = |(name, value, origin): (&str, Value, Option<Field>)| Entry {
+        let entry = |(name, value, origin): (&str, Value, Option<Field>)| MadeKey {
             name: name.to_owned(),
             value,
             origin,
         };
-        self.tables.push(Table {
+        self.tables.push(MadeTable {
             name: table.to_owned(),
             repeated: true,
             keys: keys.into_iter().map(entry).collect(),
@@ -169,7 +175,7 @@ impl Manifest {
             origins.push(None);
         }
         // Keys without a table come first, and an array of tables after the tables: TOML gives keys to the last header.
-        let mut tables: Vec<&Table> = self.tables.iter().collect();
+        let mut tables: Vec<&MadeTable> = self.tables.iter().collect();
         tables.sort_by_key(|table| (!table.name.is_empty(), table.repeated));
         for table in tables {
             if !table.name.is_empty() {
@@ -228,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_manifest_is_toml_with_the_origin_of_each_key() {
-        let mut made = Made::new("hello");
-        let mut report = Report::default();
+        let mut made = MadeManifest::new("hello");
+        let mut report = ConversionReport::default();
         made.works(&mut report, "limits.timeout", "180s", &field("spec.timeout", 12));
         made.works(&mut report, "handler", "hello.foo", &field("spec.handler", 4));
         made.manifest.set_in("env", "a.b", "x\ny", Some(&field("spec.env", 7)));

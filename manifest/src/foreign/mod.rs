@@ -35,18 +35,18 @@ mod tests;
 pub mod yaml;
 
 pub use kubeless::{INGRESS_METHODS, ingress_paths};
-pub use made::{Made, MadeFile, Manifest};
-pub use report::{Field, Report, Row, Verdict};
+pub use made::{MadeFile, MadeManifest, Manifest};
+pub use report::{ConversionReport, Field, FieldVerdict, Row};
 pub use secrets::{find as find_secret, secrets};
 
 use common::Making;
 use fnd_wire::ids::is_part;
-use objects::{Kind, Object, Objects};
+use objects::{Object, ObjectKind, Objects};
 use yaml::Document;
 
 /// What the list of a directory says of a YAML file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListedYaml {
     /// It has nothing to do with fnd.
     Other,
     /// The names of its functions; none if it has only what functions name, such as a ConfigMap.
@@ -55,7 +55,7 @@ pub enum Listed {
     Broken,
 }
 
-impl Listed {
+impl ListedYaml {
     /// Returns what an upload of the function `name` may make of its file: that function and no other one, because its
     /// sender may perhaps not change the others.
     #[must_use]
@@ -73,18 +73,18 @@ impl Listed {
 /// Finds the functions in a file. One without a name that fnd could have counts as a function of the file's own name, so
 /// that somebody hears of it.
 #[must_use]
-pub fn listed(file: &str, bytes: &[u8]) -> Listed {
+pub fn listed(file: &str, bytes: &[u8]) -> ListedYaml {
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     if !has(b"apiVersion") || !has(b"kind") {
-        return Listed::Other;
+        return ListedYaml::Other;
     }
     let Ok(documents) = yaml::documents(file, bytes) else {
-        return Listed::Broken;
+        return ListedYaml::Broken;
     };
     let objects = Objects::of(&documents);
-    let is_foreign = |object: &Object<'_>| !matches!(object.kind, Kind::NotHere | Kind::Other);
+    let is_foreign = |object: &Object<'_>| !matches!(object.kind, ObjectKind::NotHere | ObjectKind::Other);
     if !objects.0.iter().any(is_foreign) {
-        return Listed::Other;
+        return ListedYaml::Other;
     }
     let name = |object: &Object<'_>| {
         let name = Some(object.name).filter(|name| is_part(name));
@@ -93,7 +93,7 @@ pub fn listed(file: &str, bytes: &[u8]) -> Listed {
     let mut names: Vec<String> = objects.functions().map(name).collect();
     names.sort();
     names.dedup();
-    Listed::Functions(names)
+    ListedYaml::Functions(names)
 }
 
 /// Returns the name of a file without directory and suffix.
@@ -105,7 +105,7 @@ pub fn stem(file: &str) -> &str {
 
 /// Makes the function of this name that a file has; `documents` are those of the file and of the files beside it.
 #[must_use]
-pub fn function(documents: &[Document], file: &str, name: &str) -> (Option<Made>, Report) {
+pub fn function(documents: &[Document], file: &str, name: &str) -> (Option<MadeManifest>, ConversionReport) {
     let objects = Objects::of(documents);
     let here: Vec<&Object<'_>> = objects
         .functions()
@@ -116,16 +116,16 @@ pub fn function(documents: &[Document], file: &str, name: &str) -> (Option<Made>
     let found = found.or_else(|| here.iter().find(|object| !is_part(object.name)));
     match found {
         Some(object) => make(object, &objects),
-        None => (None, Report::default()),
+        None => (None, ConversionReport::default()),
     }
 }
 
 /// Makes all functions of a set of documents. One with a mistake is not among them; the report says why.
 #[must_use]
-pub fn functions(documents: &[Document]) -> (Vec<Made>, Report) {
+pub fn functions(documents: &[Document]) -> (Vec<MadeManifest>, ConversionReport) {
     let objects = Objects::of(documents);
     let mut functions = Vec::new();
-    let mut report = Report::default();
+    let mut report = ConversionReport::default();
     for object in objects.functions() {
         let (made, rows) = make(object, &objects);
         functions.extend(made);
@@ -140,11 +140,11 @@ pub fn functions(documents: &[Document]) -> (Vec<Made>, Report) {
     (functions, report)
 }
 
-fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<Made>, Report) {
+fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<MadeManifest>, ConversionReport) {
     let mut making = Making {
         objects,
-        report: Report::default(),
-        made: Made::new(object.name),
+        report: ConversionReport::default(),
+        made: MadeManifest::new(object.name),
     };
     let place = object.root.get("metadata.name").or_else(|| object.root.get("metadata"));
     let place = place.unwrap_or_else(|| object.root.clone());
@@ -172,11 +172,11 @@ fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<Made>, Report) {
         return (None, making.report);
     }
     match object.kind {
-        Kind::KeptnTaskDefinition => making.keptn_definition(object),
-        Kind::KeptnTask => making.keptn_task(object),
-        Kind::KubelessFunction => making.kubeless(object),
-        Kind::KymaFunction => making.kyma(object),
-        Kind::Driver => making.rafay(object),
+        ObjectKind::KeptnTaskDefinition => making.keptn_definition(object),
+        ObjectKind::KeptnTask => making.keptn_task(object),
+        ObjectKind::KubelessFunction => making.kubeless(object),
+        ObjectKind::KymaFunction => making.kyma(object),
+        ObjectKind::Driver => making.rafay(object),
         _ => {}
     }
     let Making { report, made, .. } = making;
@@ -184,31 +184,31 @@ fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<Made>, Report) {
 }
 
 /// Reports an object that is no function, unless a function has reported it.
-fn rest(object: &Object<'_>, objects: &Objects<'_>, report: &mut Report) {
+fn rest(object: &Object<'_>, objects: &Objects<'_>, report: &mut ConversionReport) {
     let field = object.root.get("kind").unwrap_or_else(|| object.root.clone()).field();
     let (word, api) = (object.word, object.api);
     let named = |path: &str| object.root.get(path).map(|item| item.field());
     match object.kind {
-        Kind::NotHere => report.not_here(&field, &format!("a {word} has no meaning on one machine")),
-        Kind::Other => report.unknown(&field, &format!("fnd knows no kind `{word}` of `{api}`")),
-        Kind::Secret => report.differs(
+        ObjectKind::NotHere => report.not_here(&field, &format!("a {word} has no meaning on one machine")),
+        ObjectKind::Other => report.unknown(&field, &format!("fnd knows no kind `{word}` of `{api}`")),
+        ObjectKind::Secret => report.differs(
             &field,
             "",
             "its values are secrets of the functions in this directory; `fndctl import` writes them to files for `fndctl secret set`",
         ),
-        Kind::CronJobTrigger | Kind::HttpTrigger => {
+        ObjectKind::CronJobTrigger | ObjectKind::HttpTrigger => {
             let Some(item) = object.root.get("spec.function-name") else {
                 return report.refused(&field, "Required value: spec.function-name");
             };
             let name = item.scalar(report).unwrap_or_default();
-            if objects.find(Kind::KubelessFunction, &name).is_none() {
+            if objects.find(ObjectKind::KubelessFunction, &name).is_none() {
                 report.refused(
                     &item.field(),
                     &format!("functions.kubeless.io \"{name}\" not found among these files"),
                 );
             }
         }
-        Kind::Subscription | Kind::ApiRule => {
+        ObjectKind::Subscription | ObjectKind::ApiRule => {
             let place = named("spec.sink").or_else(|| named("spec.service")).unwrap_or(field);
             let is_known = report
                 .rows

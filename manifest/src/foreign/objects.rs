@@ -5,7 +5,7 @@ use super::yaml::Document;
 
 /// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Keptn: what a task runs.
     KeptnTaskDefinition,
     /// Keptn: one run of a definition.
@@ -39,38 +39,42 @@ pub enum Kind {
 }
 
 /// The kinds of each group of the API.
-const KINDS: &[(&str, &str, Kind)] = &[
-    ("lifecycle.keptn.sh", "KeptnTaskDefinition", Kind::KeptnTaskDefinition),
-    ("lifecycle.keptn.sh", "KeptnTask", Kind::KeptnTask),
-    ("lifecycle.keptn.sh", "*", Kind::NotHere),
-    ("options.keptn.sh", "*", Kind::NotHere),
-    ("metrics.keptn.sh", "*", Kind::NotHere),
-    ("kubeless.io", "Function", Kind::KubelessFunction),
-    ("kubeless.io", "CronJobTrigger", Kind::CronJobTrigger),
-    ("kubeless.io", "HTTPTrigger", Kind::HttpTrigger),
-    ("kubeless.io", "NATSTrigger", Kind::QueueTrigger),
-    ("kubeless.io", "KafkaTrigger", Kind::QueueTrigger),
-    ("kubeless.io", "KinesisTrigger", Kind::QueueTrigger),
-    ("serverless.kyma-project.io", "Function", Kind::KymaFunction),
-    ("runtime.kyma-project.io", "Function", Kind::KymaFunction),
-    ("serverless.kyma-project.io", "GitRepository", Kind::GitRepository),
-    ("serverless.kyma-project.io", "*", Kind::NotHere),
-    ("operator.kyma-project.io", "*", Kind::NotHere),
-    ("eventing.kyma-project.io", "Subscription", Kind::Subscription),
-    ("gateway.kyma-project.io", "APIRule", Kind::ApiRule),
-    ("eaas.envmgmt.io", "Driver", Kind::Driver),
-    ("eaas.envmgmt.io", "*", Kind::NotHere),
-    ("", "ConfigMap", Kind::ConfigMap),
-    ("", "Secret", Kind::Secret),
-    ("", "*", Kind::NotHere),
-    ("apps", "*", Kind::NotHere),
-    ("batch", "*", Kind::NotHere),
-    ("networking.k8s.io", "*", Kind::NotHere),
-    ("rbac.authorization.k8s.io", "*", Kind::NotHere),
-    ("autoscaling", "*", Kind::NotHere),
+const KINDS: &[(&str, &str, ObjectKind)] = &[
+    (
+        "lifecycle.keptn.sh",
+        "KeptnTaskDefinition",
+        ObjectKind::KeptnTaskDefinition,
+    ),
+    ("lifecycle.keptn.sh", "KeptnTask", ObjectKind::KeptnTask),
+    ("lifecycle.keptn.sh", "*", ObjectKind::NotHere),
+    ("options.keptn.sh", "*", ObjectKind::NotHere),
+    ("metrics.keptn.sh", "*", ObjectKind::NotHere),
+    ("kubeless.io", "Function", ObjectKind::KubelessFunction),
+    ("kubeless.io", "CronJobTrigger", ObjectKind::CronJobTrigger),
+    ("kubeless.io", "HTTPTrigger", ObjectKind::HttpTrigger),
+    ("kubeless.io", "NATSTrigger", ObjectKind::QueueTrigger),
+    ("kubeless.io", "KafkaTrigger", ObjectKind::QueueTrigger),
+    ("kubeless.io", "KinesisTrigger", ObjectKind::QueueTrigger),
+    ("serverless.kyma-project.io", "Function", ObjectKind::KymaFunction),
+    ("runtime.kyma-project.io", "Function", ObjectKind::KymaFunction),
+    ("serverless.kyma-project.io", "GitRepository", ObjectKind::GitRepository),
+    ("serverless.kyma-project.io", "*", ObjectKind::NotHere),
+    ("operator.kyma-project.io", "*", ObjectKind::NotHere),
+    ("eventing.kyma-project.io", "Subscription", ObjectKind::Subscription),
+    ("gateway.kyma-project.io", "APIRule", ObjectKind::ApiRule),
+    ("eaas.envmgmt.io", "Driver", ObjectKind::Driver),
+    ("eaas.envmgmt.io", "*", ObjectKind::NotHere),
+    ("", "ConfigMap", ObjectKind::ConfigMap),
+    ("", "Secret", ObjectKind::Secret),
+    ("", "*", ObjectKind::NotHere),
+    ("apps", "*", ObjectKind::NotHere),
+    ("batch", "*", ObjectKind::NotHere),
+    ("networking.k8s.io", "*", ObjectKind::NotHere),
+    ("rbac.authorization.k8s.io", "*", ObjectKind::NotHere),
+    ("autoscaling", "*", ObjectKind::NotHere),
 ];
 
-impl Kind {
+impl ObjectKind {
     fn of(api: &str, kind: &str) -> Self {
         let group = api.split_once('/').map_or("", |(group, _)| group);
         let fits = |(known, name, _): &&(&str, &str, Self)| *known == group && (*name == kind || *name == "*");
@@ -80,7 +84,7 @@ impl Kind {
     /// Says whether such an object is a function.
     #[must_use]
     pub fn is_function(self) -> bool {
-        use Kind::{Driver, KeptnTask, KeptnTaskDefinition, KubelessFunction, KymaFunction};
+        use ObjectKind::{Driver, KeptnTask, KeptnTaskDefinition, KubelessFunction, KymaFunction};
         matches!(
             self,
             KeptnTaskDefinition | KeptnTask | KubelessFunction | KymaFunction | Driver
@@ -94,7 +98,7 @@ pub struct Object<'d> {
     /// Its value; paths begin here.
     pub root: Item<'d>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// `apiVersion`.
     pub api: &'d str,
     /// `kind`.
@@ -120,12 +124,12 @@ impl<'d> Objects<'d> {
 
     /// Returns the object of a kind and a name.
     #[must_use]
-    pub fn find(&self, kind: Kind, name: &str) -> Option<&Object<'d>> {
+    pub fn find(&self, kind: ObjectKind, name: &str) -> Option<&Object<'d>> {
         self.0.iter().find(|object| object.kind == kind && object.name == name)
     }
 
     /// Returns the objects of a kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Object<'d>> {
+    pub fn of_kind(&self, kind: ObjectKind) -> impl Iterator<Item = &Object<'d>> {
         self.0.iter().filter(move |object| object.kind == kind)
     }
 
@@ -148,7 +152,7 @@ fn add<'d>(root: Item<'d>, found: &mut Vec<Object<'d>>) {
         return;
     }
     found.push(Object {
-        kind: Kind::of(api, word),
+        kind: ObjectKind::of(api, word),
         api,
         word,
         name: root.text_at("metadata.name").unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Archives inside of documents: a zip or tar file in base64.
 
 use super::made::MadeFile;
-use fnd_unpack::{HeldFile, Stop, held};
+use fnd_unpack::{HeldFile, UnpackStop, held};
 use fnd_wire::archive::Format;
 
 /// Unpacks an archive; `kind` is Kubeless's word: `zip` or `compressedtar`.
@@ -28,7 +28,7 @@ pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<MadeFile>, String>
     };
     match held(format, bytes) {
         Ok(files) => Ok(files.into_iter().map(made).collect()),
-        Err(Stop::Refused(refusal)) => Err(format!("the archive is refused: {}", refusal.words().0)),
-        Err(Stop::Sink(error)) => Err(error.to_string()),
+        Err(UnpackStop::Refused(refusal)) => Err(format!("the archive is refused: {}", refusal.words().0)),
+        Err(UnpackStop::Sink(error)) => Err(error.to_string()),
     }
 }

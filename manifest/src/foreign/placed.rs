@@ -2,8 +2,8 @@
 //!
 //! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
 
-use super::made::{Made, MadeFile};
-use super::report::{Report, Row, Verdict};
+use super::made::{MadeFile, MadeManifest};
+use super::report::{ConversionReport, FieldVerdict, Row};
 use super::yaml::{Document, documents};
 use super::{function, report::Field};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -11,7 +11,7 @@ use crate::judge::Judge;
 use crate::warning::Warning;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Form, JudgeFunction, JudgedFile};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 use fnd_wire::unpack::Foreign;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 100;
 /// What became of the fields, and which field each line of `function.toml` comes from.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Origins {
-    report: Report,
+    report: ConversionReport,
     /// Problems of the file as a whole.
     problems: Vec<Diagnostic>,
     /// The field of each line.
@@ -73,7 +73,7 @@ pub fn files(mut set: Foreign) -> Vec<MadeFile> {
 
 /// Judges a function that was made, as fnd does when it is installed; problems are at the fields that they come from.
 #[must_use]
-pub fn judged(judge: &Judge, made: &Made) -> Vec<Diagnostic> {
+pub fn judged(judge: &Judge, made: &MadeManifest) -> Vec<Diagnostic> {
     let Ok(name) = FunctionName::new(&made.name) else {
         return Vec::new();
     };
@@ -88,7 +88,7 @@ pub fn judged(judge: &Judge, made: &Made) -> Vec<Diagnostic> {
         .map(file)
         .collect();
     let manifest = files.iter().find(|file| file.path == "function.toml").cloned();
-    let form = Form::Foreign(String::new());
+    let form = CodeLayout::Foreign(String::new());
     judge
         .function(&JudgeFunction {
             name,
@@ -101,7 +101,7 @@ pub fn judged(judge: &Judge, made: &Made) -> Vec<Diagnostic> {
 }
 
 /// Returns the files of a function, and the one with what became of its fields.
-fn written(made: Option<Made>, head: &str, mut origins: Origins) -> Vec<MadeFile> {
+fn written(made: Option<MadeManifest>, head: &str, mut origins: Origins) -> Vec<MadeFile> {
     let mut files = Vec::new();
     if let Some(made) = made {
         (files, origins.lines) = packed(made, head);
@@ -111,13 +111,13 @@ fn written(made: Option<Made>, head: &str, mut origins: Origins) -> Vec<MadeFile
 }
 
 /// Returns the files of a function, `function.toml` among them, and the field of each line of that one.
-fn packed(made: Made, head: &str) -> (Vec<MadeFile>, Vec<Option<Row>>) {
+fn packed(made: MadeManifest, head: &str) -> (Vec<MadeFile>, Vec<Option<Row>>) {
     let (manifest, lines) = made.manifest.render(head);
     let row = |field: Field| Row {
         file: field.file.clone(),
         line: field.line,
         column: field.column,
-        verdict: Verdict::Works,
+        verdict: FieldVerdict::Works,
         becomes: None,
         note: None,
         excerpt: field.place().excerpt,
@@ -140,7 +140,7 @@ impl Origins {
     /// Returns the files of a function for an upload, and the places of the problems that fnd finds in them. `head` is the
     /// first comment of `function.toml`.
     #[must_use]
-    pub fn of(made: Made, head: &str) -> (Vec<MadeFile>, Self) {
+    pub fn of(made: MadeManifest, head: &str) -> (Vec<MadeFile>, Self) {
         let (files, lines) = packed(made, head);
         let origins = Self {
             lines,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 words! {
     /// What became of a field.
-    pub enum Verdict {
+    pub enum FieldVerdict {
         /// fnd does the same.
         Works = "works",
         /// fnd does it in another way; the note says how.
@@ -75,7 +75,7 @@ pub struct Row {
     /// The field, as the other system names it.
     pub field: String,
     /// What became of it.
-    pub verdict: Verdict,
+    pub verdict: FieldVerdict,
     /// The key of fnd's manifest that says the same; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub becomes: Option<String>,
@@ -89,14 +89,14 @@ pub struct Row {
 
 /// What became of all fields, in the order of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct ConversionReport {
     /// One row for each field.
     pub rows: Vec<Row>,
 }
 
-impl Report {
+impl ConversionReport {
     /// Adds a row.
-    pub fn add(&mut self, field: &Field, verdict: Verdict, becomes: Option<&str>, note: Option<&str>) {
+    pub fn add(&mut self, field: &Field, verdict: FieldVerdict, becomes: Option<&str>, note: Option<&str>) {
         self.rows.push(Row {
             file: field.file.clone(),
             line: field.line,
@@ -111,14 +111,19 @@ impl Report {
 
     /// Says that a field works as this key.
     pub fn works(&mut self, field: &Field, becomes: &str) {
-        self.add(field, Verdict::Works, Some(becomes).filter(|key| !key.is_empty()), None);
+        self.add(
+            field,
+            FieldVerdict::Works,
+            Some(becomes).filter(|key| !key.is_empty()),
+            None,
+        );
     }
 
     /// Says that a field becomes this key (or none, if it is empty), with a difference.
     pub fn differs(&mut self, field: &Field, becomes: &str, note: &str) {
         self.add(
             field,
-            Verdict::Differs,
+            FieldVerdict::Differs,
             Some(becomes).filter(|key| !key.is_empty()),
             Some(note),
         );
@@ -126,23 +131,23 @@ impl Report {
 
     /// Says that a field has no effect, and why.
     pub fn not_here(&mut self, field: &Field, why: &str) {
-        self.add(field, Verdict::NotHere, None, Some(why));
+        self.add(field, FieldVerdict::NotHere, None, Some(why));
     }
 
     /// Says that the other system has no such field.
     pub fn unknown(&mut self, field: &Field, note: &str) {
-        self.add(field, Verdict::Unknown, None, Some(note));
+        self.add(field, FieldVerdict::Unknown, None, Some(note));
     }
 
     /// Says what is wrong with a field.
     pub fn refused(&mut self, field: &Field, why: &str) {
-        self.add(field, Verdict::Refused, None, Some(why));
+        self.add(field, FieldVerdict::Refused, None, Some(why));
     }
 
     /// Says whether something is wrong.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        self.rows.iter().any(|row| row.verdict == Verdict::Refused)
+        self.rows.iter().any(|row| row.verdict == FieldVerdict::Refused)
     }
 
     /// Sorts the rows by file and line.
@@ -154,9 +159,9 @@ impl Report {
     /// Keeps the rows of fields that do not simply work, at most so many: mistakes first, then by file and line. Returns how
     /// many more there were.
     pub fn keep_problems(&mut self, most: usize) -> usize {
-        self.rows.retain(|row| row.verdict != Verdict::Works);
+        self.rows.retain(|row| row.verdict != FieldVerdict::Works);
         self.sort();
-        self.rows.sort_by_key(|row| row.verdict != Verdict::Refused);
+        self.rows.sort_by_key(|row| row.verdict != FieldVerdict::Refused);
         let more = self.rows.len().saturating_sub(most);
         self.rows.truncate(most);
         more
@@ -189,11 +194,11 @@ impl Row {
         let same = || format!("`{}`: {note}", self.field);
         let none = || format!("`{}` has no effect: {note}", self.field);
         let diagnostic = match self.verdict {
-            Verdict::Works => return None,
-            Verdict::Differs => Diagnostic::warning(Warning::ForeignDiffers, same()),
-            Verdict::NotHere => Diagnostic::warning(Warning::ForeignNotHere, none()),
-            Verdict::Unknown => Diagnostic::warning(Warning::ForeignUnknown, none()),
-            Verdict::Refused => Diagnostic::error("foreign-refused", same()),
+            FieldVerdict::Works => return None,
+            FieldVerdict::Differs => Diagnostic::warning(Warning::ForeignDiffers, same()),
+            FieldVerdict::NotHere => Diagnostic::warning(Warning::ForeignNotHere, none()),
+            FieldVerdict::Unknown => Diagnostic::warning(Warning::ForeignUnknown, none()),
+            FieldVerdict::Refused => Diagnostic::error("foreign-refused", same()),
         };
         let mut diagnostic = diagnostic.in_file(&self.file);
         diagnostic.place = Some(self.source().place());

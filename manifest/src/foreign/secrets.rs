@@ -1,22 +1,22 @@
 //! Secrets of Kubernetes as secrets of fnd: each key of `app` is `app.KEY`.
 
-use super::objects::{Kind, Objects};
-use super::report::Report;
+use super::objects::{ObjectKind, Objects};
+use super::report::ConversionReport;
 use super::yaml::{Document, documents};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::SECRET_MAX;
-use fnd_wire::kubernetes::{Found, Wanted};
+use fnd_wire::kubernetes::{SecretSearchAnswer, SecretWanted};
 use fnd_wire::trust::is_secret;
 
 /// Finds the value of one secret of fnd. If several Secrets have it, the last one counts, as if the files were applied in
 /// their order.
 #[must_use]
-pub fn find(wanted: &Wanted) -> Found {
-    let mut found = Found::Missing;
+pub fn find(wanted: &SecretWanted) -> SecretSearchAnswer {
+    let mut found = SecretSearchAnswer::Missing;
     for (index, (path, bytes)) in (0..).zip(&wanted.files) {
-        let mut report = Report::default();
+        let mut report = ConversionReport::default();
         let secrets = documents(path, &bytes.0).map(|documents| secrets(&documents, &mut report));
         let is_broken = match &secrets {
             Ok(_) => report.is_refused(),
@@ -24,10 +24,10 @@ pub fn find(wanted: &Wanted) -> Found {
         };
         let value = secrets.into_iter().flatten().rfind(|(name, _)| *name == wanted.name);
         found = match value.map(|(_, value)| value) {
-            Some(value) if value.is_empty() => Found::Empty(index),
-            Some(value) if value.len() as u64 > SECRET_MAX => Found::TooLarge(index),
-            Some(value) => Found::Value(Bytes(value)),
-            None if is_broken && found == Found::Missing => Found::Unreadable(index),
+            Some(value) if value.is_empty() => SecretSearchAnswer::Empty(index),
+            Some(value) if value.len() as u64 > SECRET_MAX => SecretSearchAnswer::TooLarge(index),
+            Some(value) => SecretSearchAnswer::Value(Bytes(value)),
+            None if is_broken && found == SecretSearchAnswer::Missing => SecretSearchAnswer::Unreadable(index),
             None => found,
         };
     }
@@ -36,10 +36,10 @@ pub fn find(wanted: &Wanted) -> Found {
 
 /// Returns the secrets of documents: name and value. A Secret with one key, and one with user and password, is a secret of
 /// its own name, too, as the fields that name a Secret without a key expect.
-pub fn secrets(documents: &[Document], report: &mut Report) -> Vec<(String, Vec<u8>)> {
+pub fn secrets(documents: &[Document], report: &mut ConversionReport) -> Vec<(String, Vec<u8>)> {
     let objects = Objects::of(documents);
     let mut found = Vec::new();
-    for object in objects.of_kind(Kind::Secret) {
+    for object in objects.of_kind(ObjectKind::Secret) {
         let mut values: Vec<(&str, Vec<u8>)> = Vec::new();
         for part in ["data", "stringData"] {
             for (key, item) in object.root.get(part).iter().flat_map(super::item::Item::entries) {
@@ -83,17 +83,17 @@ mod tests {
 
     const APP: &str = "apiVersion: v1\nkind: Secret\nmetadata: { name: app }\n";
 
-    fn found(files: &[&str], name: &str) -> Found {
+    fn found(files: &[&str], name: &str) -> SecretSearchAnswer {
         let files = files.iter().enumerate();
         let file = |(at, text): (usize, &&str)| (format!("{at}.yaml"), Bytes(text.as_bytes().to_vec()));
-        find(&Wanted {
+        find(&SecretWanted {
             name: name.to_owned(),
             files: files.map(file).collect(),
         })
     }
 
-    fn value(text: &str) -> Found {
-        Found::Value(Bytes(text.as_bytes().to_vec()))
+    fn value(text: &str) -> SecretSearchAnswer {
+        SecretSearchAnswer::Value(Bytes(text.as_bytes().to_vec()))
     }
 
     #[test]
@@ -116,18 +116,21 @@ mod tests {
     fn a_secret_that_is_not_there_is_missing_and_one_that_cannot_be_read_is_named() {
         let good = format!("{APP}stringData: {{ a: x, b: z }}\n");
         for name in ["app", "app.c", "other.a", "a", ""] {
-            assert_eq!(found(&[&good], name), Found::Missing, "{name}");
+            assert_eq!(found(&[&good], name), SecretSearchAnswer::Missing, "{name}");
         }
-        assert_eq!(found(&[], "app.a"), Found::Missing);
+        assert_eq!(found(&[], "app.a"), SecretSearchAnswer::Missing);
         let not_base64 = format!("{APP}data: {{ c: '%' }}\n");
-        assert_eq!(found(&[&good, &not_base64], "app.c"), Found::Unreadable(1));
+        assert_eq!(found(&[&good, &not_base64], "app.c"), SecretSearchAnswer::Unreadable(1));
         // A broken value of another key does not matter.
         assert_eq!(found(&[&good, &not_base64], "app.a"), value("x"));
         assert_eq!(
             found(&["kind: Secret\n\t- broken", &good], "app.c"),
-            Found::Unreadable(0)
+            SecretSearchAnswer::Unreadable(0)
         );
-        assert_eq!(found(&["kind: Function\n\t- broken"], "app.c"), Found::Missing);
+        assert_eq!(
+            found(&["kind: Function\n\t- broken"], "app.c"),
+            SecretSearchAnswer::Missing
+        );
     }
 
     #[test]
@@ -139,8 +142,8 @@ mod tests {
             )
         };
         let max = usize::try_from(SECRET_MAX).unwrap();
-        assert_eq!(of(0), Found::Empty(1));
+        assert_eq!(of(0), SecretSearchAnswer::Empty(1));
         assert_eq!(of(max), value(&"x".repeat(max)));
-        assert_eq!(of(max + 1), Found::TooLarge(1));
+        assert_eq!(of(max + 1), SecretSearchAnswer::TooLarge(1));
     }
 }

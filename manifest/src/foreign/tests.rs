@@ -1,9 +1,9 @@
 //! The promise of the report: no field is dropped silently.
 
 use super::item::Item;
-use super::objects::{Kind, Objects};
+use super::objects::{ObjectKind, Objects};
 use super::yaml::{Document, documents};
-use super::{Listed, Report, function, functions, listed};
+use super::{ConversionReport, ListedYaml, function, functions, listed};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn leaves<'d>(item: &Item<'d>) -> Vec<Item<'d>> {
 }
 
 /// Returns the fields of functions and triggers that no row is about.
-fn dropped(found: &[Document], report: &Report) -> Vec<String> {
+fn dropped(found: &[Document], report: &ConversionReport) -> Vec<String> {
     let quiet = [
         "apiVersion",
         "kind",
@@ -30,10 +30,12 @@ fn dropped(found: &[Document], report: &Report) -> Vec<String> {
         "spec.deployment.apiVersion",
     ];
     let objects = Objects::of(found);
-    let own = objects
-        .0
-        .iter()
-        .filter(|object| !matches!(object.kind, Kind::ConfigMap | Kind::Secret | Kind::GitRepository));
+    let own = objects.0.iter().filter(|object| {
+        !matches!(
+            object.kind,
+            ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::GitRepository
+        )
+    });
     let all = own.flat_map(|object| leaves(&object.root));
     let has_row = |item: &Item<'_>| {
         let field = item.field();
@@ -150,17 +152,17 @@ fn names_are_those_of_the_objects() {
     let kubeless = "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {name: NAME}\n";
     let of = |text: &str| listed("dir/file.yaml", text.as_bytes());
     let named = |name: &str| kubeless.replace("NAME", name);
-    let names = |names: &[&str]| Listed::Functions(names.iter().map(|name| (*name).to_owned()).collect());
+    let names = |names: &[&str]| ListedYaml::Functions(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(of(&format!("{}---\n{}", named("b"), named("a"))), names(&["a", "b"]));
     assert_eq!(of("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"), names(&[]));
     assert_eq!(
         of("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: c}\n"),
-        Listed::Other
+        ListedYaml::Other
     );
-    assert_eq!(of("a: b\n"), Listed::Other);
+    assert_eq!(of("a: b\n"), ListedYaml::Other);
     // So that somebody hears of the mistake.
     assert_eq!(of(&named("Not.A.Name")), names(&["file"]));
-    assert_eq!(of("apiVersion: [\nkind: x\n"), Listed::Broken);
+    assert_eq!(of("apiVersion: [\nkind: x\n"), ListedYaml::Broken);
     let found = documents("f.yaml", named("Not.A.Name").as_bytes()).unwrap();
     let (made, report) = function(&found, "f.yaml", "file");
     assert!(made.is_none() && report.is_refused());

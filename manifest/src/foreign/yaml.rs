@@ -23,13 +23,13 @@ const ALIASES_MAX: usize = 1_000;
 
 /// Line and column in characters, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct At(pub u32, pub u32);
+pub struct YamlPosition(pub u32, pub u32);
 
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     /// The place of its key, or of the value where it has none.
-    pub at: At,
+    pub at: YamlPosition,
     /// The value.
     pub value: Value,
 }
@@ -46,9 +46,9 @@ pub enum Value {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A map, in the order of the file.
-    Map(Vec<(String, Node)>),
+    Map(Vec<(String, YamlNode)>),
 }
 
 /// A document of a file.
@@ -59,7 +59,7 @@ pub struct Document {
     /// The lines of the file.
     pub lines: Rc<[String]>,
     /// The document's value.
-    pub root: Node,
+    pub root: YamlNode,
 }
 
 /// Reads all documents of a file; empty ones are left out.
@@ -84,7 +84,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnost
     let found: Vec<Spanned<Any>> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let lines = error.to_string();
         let mut problem = refuse(lines.lines().next().unwrap_or_default().to_owned());
-        problem.place = error.location().map(at).map(|At(line, column)| Place {
+        problem.place = error.location().map(at).map(|YamlPosition(line, column)| Place {
             line,
             column,
             length: 1,
@@ -110,12 +110,12 @@ fn excerpt(text: &str, line: u32) -> String {
     line.chars().take(crate::diagnostic::EXCERPT_MAX).collect()
 }
 
-fn at(location: Location) -> At {
+fn at(location: Location) -> YamlPosition {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).max(1);
-    At(number(location.line()), number(location.column()))
+    YamlPosition(number(location.line()), number(location.column()))
 }
 
-impl From<Spanned<Any>> for Node {
+impl From<Spanned<Any>> for YamlNode {
     fn from(found: Spanned<Any>) -> Self {
         Self {
             at: at(found.referenced),
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for AnyVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any, A::Error> {
         let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<Key>, Spanned<Any>>()? {
+        while let Some((key, value)) = map.next_entry::<Spanned<YamlKey>, Spanned<Any>>()? {
             if entries.len() >= ENTRIES_MAX {
                 return Err(serde::de::Error::custom(format_args!(
                     "a map has more than {ENTRIES_MAX} entries"
@@ -199,16 +199,16 @@ impl<'de> Visitor<'de> for AnyVisitor {
             }
             // The place of an entry is its key: a text of several lines begins far from its name.
             let (at, value) = (at(key.referenced), value.value.0);
-            entries.push((key.value.0, Node { at, value }));
+            entries.push((key.value.0, YamlNode { at, value }));
         }
         Ok(Any(Value::Map(entries)))
     }
 }
 
 /// The name of an entry of a map. YAML allows any value; other scalars are taken as text.
-struct Key(String);
+struct YamlKey(String);
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for YamlKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = match Any::deserialize(deserializer)?.0 {
             Value::Text(text) => text,
@@ -227,7 +227,7 @@ impl<'de> Deserialize<'de> for Key {
 mod tests {
     use super::*;
 
-    fn map(node: &Node) -> &[(String, Node)] {
+    fn map(node: &YamlNode) -> &[(String, YamlNode)] {
         match &node.value {
             Value::Map(entries) => entries,
             other => panic!("{other:?}"),
@@ -240,22 +240,25 @@ mod tests {
         let found = documents("f.yaml", text.as_bytes()).unwrap();
         assert_eq!(found.len(), 2);
         let first = map(&found[0].root);
-        assert_eq!((first[0].1.at, &first[0].1.value), (At(2, 1), &Value::Number(1.into())));
+        assert_eq!(
+            (first[0].1.at, &first[0].1.value),
+            (YamlPosition(2, 1), &Value::Number(1.into()))
+        );
         assert_eq!(
             (first[1].1.at, &first[1].1.value),
-            (At(3, 1), &Value::Text("1".to_owned()))
+            (YamlPosition(3, 1), &Value::Text("1".to_owned()))
         );
         let Value::List(items) = &first[2].1.value else {
             panic!()
         };
-        assert_eq!((items[0].at, &items[0].value), (At(5, 3), &Value::Bool(true)));
+        assert_eq!((items[0].at, &items[0].value), (YamlPosition(5, 3), &Value::Bool(true)));
         let inner = map(&items[1]);
         assert_eq!(
             (inner[0].1.at, &inner[0].1.value),
-            (At(6, 3), &Value::Text("two\nlines\n".to_owned()))
+            (YamlPosition(6, 3), &Value::Text("two\nlines\n".to_owned()))
         );
         let second = map(&found[1].root);
-        assert_eq!(second[0].1.at, At(11, 1));
+        assert_eq!(second[0].1.at, YamlPosition(11, 1));
         assert_eq!(second[1].1.value, Value::Null);
         assert_eq!(second[2].0, "1");
     }

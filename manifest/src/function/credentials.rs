@@ -1,10 +1,10 @@
 //! Secrets and service bindings that a function gets.
 
-use super::resolve::{RESERVED, Report};
+use super::resolve::{FunctionProblems, RESERVED};
 use super::{Manifest, Mode};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::{FromValue, Pick};
-use crate::schema::tree::{At, Value};
+use crate::schema::tree::{TomlPosition, TomlValue};
 use fnd_wire::plan::{Credentials, HANDLER_VARIABLES, MAPPED_MAX, Mapped};
 use fnd_wire::trust::is_secret;
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ pub struct MappedSecret {
 }
 
 impl FromValue for MappedSecret {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         match value? {
-            Value::Table(table) => Some(Self {
+            TomlValue::Table(table) => Some(Self {
                 // Without a name it is refused; it is read all the same.
                 secret: table.get("secret").map(|node| node.value.text()).unwrap_or_default(),
                 variable: table.get("as").is_some_and(|node| node.value.text() == "env"),
@@ -58,7 +58,7 @@ pub fn variables(manifest: &Manifest) -> impl Iterator<Item = &str> {
 }
 
 /// Settles secrets and service bindings of a manifest, and reports their problems.
-pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, report: &mut Report<'_>) {
+pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, report: &mut FunctionProblems<'_>) {
     if let Some(mapped) = manifest.secrets.get_mut(SECURE_DATA) {
         mapped.variable = true;
     }
@@ -101,7 +101,7 @@ pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, rep
     }
 }
 
-fn at<'a>(pick: Pick<'a>, path: &str) -> Option<&'a At> {
+fn at<'a>(pick: Pick<'a>, path: &str) -> Option<&'a TomlPosition> {
     pick.written(path).map(|node| &node.at)
 }
 

@@ -2,7 +2,7 @@
 //! in single or double quotes; nothing in it is expanded.
 
 use crate::diagnostic::Diagnostic;
-use crate::schema::Form;
+use crate::schema::TextKind;
 use crate::schema::read::at_most;
 use crate::schema::source::Source;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Di
         let text = text.strip_prefix("export ").unwrap_or(text);
         let pair = text
             .split_once('=')
-            .filter(|(name, value)| Form::Variable.holds(name) && Form::Any.holds(value));
+            .filter(|(name, value)| TextKind::Variable.holds(name) && TextKind::Any.holds(value));
         match pair.and_then(|(name, value)| Some((name, unquoted(value)?))) {
             Some((name, value)) => {
                 variables.insert(name.to_owned(), value.to_owned());

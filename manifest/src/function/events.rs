@@ -2,13 +2,18 @@
 
 use super::Mode;
 use super::keys::EventSubscription;
-use super::resolve::{Report, place, written};
-use super::route::Place;
+use super::resolve::{FunctionProblems, place, written};
+use super::route::RequestPlace;
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::Table;
+use crate::schema::tree::TomlTable;
 
 /// Reports what is wrong with the subscriptions; `own` is the manifest in which they are written.
-pub(super) fn check(subscriptions: &[EventSubscription], own: &Table, mode: Mode, report: &mut Report<'_>) {
+pub(super) fn check(
+    subscriptions: &[EventSubscription],
+    own: &TomlTable,
+    mode: Mode,
+    report: &mut FunctionProblems<'_>,
+) {
     let written = written(own, "event");
     for (number, subscription) in subscriptions.iter().enumerate() {
         let node = written.get(number);
@@ -64,10 +69,10 @@ const HELP: &str =
     "`body.order` looks into the data, `header.ce-subject` is the attribute `subject` in every form of event";
 
 /// Returns the text of a place that events do not have: it depends on how the event was sent.
-fn elsewhere(place: &Place) -> Option<String> {
+fn elsewhere(place: &RequestPlace) -> Option<String> {
     match place {
-        Place::Body(_) => None,
-        Place::Header(name) if name.strip_prefix("ce-").is_some_and(|name| !name.is_empty()) => None,
-        Place::Header(_) | Place::Query(_) | Place::Ip => Some(place.clone().into()),
+        RequestPlace::Body(_) => None,
+        RequestPlace::Header(name) if name.strip_prefix("ce-").is_some_and(|name| !name.is_empty()) => None,
+        RequestPlace::Header(_) | RequestPlace::Query(_) | RequestPlace::Ip => Some(place.clone().into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::keys::FileTrigger;
 use crate::schema::pick::FromValue;
-use crate::schema::tree::Value;
+use crate::schema::tree::TomlValue;
 use crate::words;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl From<FileAction> for String {
 }
 
 impl FromValue for FileAction {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         value.map_or(Some(Self::default()), |value| Self::parse(&value.text()))
     }
 }

@@ -3,9 +3,9 @@
 use super::Mode;
 use super::file::normal;
 use super::keys::FileTrigger;
-use super::resolve::{Report, place, written};
+use super::resolve::{FunctionProblems, place, written};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::Table;
+use crate::schema::tree::TomlTable;
 use std::path::Path;
 
 /// Directories whose files are not on a disk: the kernel reports no changes of them.
@@ -13,7 +13,12 @@ const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Reports what is wrong with the entries; `own` is the manifest in which they are written, `code` the path of the
 /// function's code.
-pub(super) fn check(entries: &[FileTrigger], own: &Table, (mode, code): (Mode, &str), report: &mut Report<'_>) {
+pub(super) fn check(
+    entries: &[FileTrigger],
+    own: &TomlTable,
+    (mode, code): (Mode, &str),
+    report: &mut FunctionProblems<'_>,
+) {
     let written = written(own, "file");
     for (number, entry) in entries.iter().enumerate() {
         let node = written.get(number);

@@ -1,10 +1,10 @@
 //! Checks `[hooks]` and `[alert]`: keys that cannot take effect. Whether the called functions exist is not known here.
 
-use super::resolve::Report;
+use super::resolve::FunctionProblems;
 use super::{AlertOn, Manifest, Mode};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
-use crate::schema::tree::Value;
+use crate::schema::tree::TomlValue;
 use crate::settings::resolve::Configuration;
 
 /// Reports what cannot take effect. A table without keys is none.
@@ -13,9 +13,9 @@ pub(super) fn check(
     pick: Pick<'_>,
     configuration: &Configuration,
     mode: Mode,
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) {
-    if let Some(Value::Table(written)) = pick.written("alert").map(|node| &node.value)
+    if let Some(TomlValue::Table(written)) = pick.written("alert").map(|node| &node.value)
         && written.is_empty()
     {
         manifest.alert = None;

@@ -22,7 +22,7 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         return Ok(None);
     }
     let mut found: Option<Vec<(u32, &'static str, String)>> = None;
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenBlock> = None;
     for (number, line) in (1..).zip(head(bytes).split_inclusive(|b| *b == b'\n')) {
         let line = trimmed(line);
         let Some(block) = &mut open else {
@@ -36,7 +36,7 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
                             .with_help("write the whole manifest in one block"),
                     ));
                 }
-                open = Some(Open {
+                open = Some(OpenBlock {
                     prefix,
                     opening,
                     lines: Vec::new(),
@@ -106,13 +106,13 @@ pub fn metadata_of_script(file: &str, bytes: &[u8]) -> Option<Source> {
 /// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`, Lua has `--`.
 pub const PREFIXES: [&str; 3] = ["#", "//", "--"];
 
-struct Open {
+struct OpenBlock {
     prefix: &'static str,
     opening: Source,
     lines: Vec<(u32, &'static str, String)>,
 }
 
-fn unterminated(block: &Open) -> Diagnostic {
+fn unterminated(block: &OpenBlock) -> Diagnostic {
     let message = format!("the block `{} /// fnd` has no end", block.prefix);
     let help = format!(
         "end it with a line `{} ///` within the first {} KiB of the file",

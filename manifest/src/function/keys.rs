@@ -20,21 +20,23 @@ mod runs;
 mod source;
 mod triggers;
 
-pub use access::{Access, names_functions};
-pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
-pub use build::{Build, BuildNetwork, Release};
-pub use follow_ups::{Alert, AlertOn, Call, Hooks, OnHookFailure};
-pub use limits::Limits;
-pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
-pub use source::Source;
+pub use access::{AccessRule, names_functions};
+pub use around::{History, HttpServer, Listen, Logs, SandboxKeys, ServiceKeys};
+pub use build::{Build, BuildNetwork, ReleaseRules};
+pub use follow_ups::{Alert, AlertOn, HookCall, Hooks, OnHookFailure};
+pub use limits::LimitKeys;
+pub use runs::{
+    BackoffKeys, Isolation, JitterKey, OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn,
+};
+pub use source::SourceTable;
 pub use triggers::{EventSubscription, FileTrigger, HttpRoute, RouteAnswer, Schedule};
 
 use super::{MappedSecret, Mode};
 use crate::json_text::JsonText;
-use crate::schema::Kind::{List, Text};
+use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
-use crate::schema::{Form, Kind};
+use crate::schema::{TextKind, ValueKind};
 use crate::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -46,13 +48,13 @@ pub const SCHEMA: Schema = Schema {
     what: "a function's manifest",
 };
 
-const NAMES: Kind = List(&Text(Form::Name));
-const TEXTS: Kind = List(&Text(Form::Any));
+const NAMES: ValueKind = List(&Text(TextKind::Name));
+const TEXTS: ValueKind = List(&Text(TextKind::Any));
 
 keys! {
     const SECRET {
         /// Name of the secret.
-        secret = Text(Form::Name), example "db-password", required true;
+        secret = Text(TextKind::Name), example "db-password", required true;
         /// How the function gets it: a file below `$CREDENTIALS_DIRECTORY`, or a variable too.
         as = Word(&["file", "env"]), default "file", example "env";
     }
@@ -78,15 +80,15 @@ keys! {
         /// Whether the function runs once for each content of its file; `auto`: only a script without any trigger does.
         on_load = Either(&Bool, &Word(&["auto"])), default "auto", example false;
         /// What the function does, for people.
-        description: String = Text(Form::Any), example "Checks the disk";
+        description: String = Text(TextKind::Any), example "Checks the disk";
         /// Labels, by which lists can be filtered.
-        labels: BTreeMap<String, String> = Map(Form::Name, &Text(Form::Any)), example { team = "ops" };
+        labels: BTreeMap<String, String> = Map(TextKind::Name, &Text(TextKind::Any)), example { team = "ops" };
         /// Runtime, or one of its versions such as `python3.11`. Default: from the suffix, else from `#!`, else `[defaults] runtime`.
-        runtime = Text(Form::Name), example "python";
+        runtime = Text(TextKind::Name), example "python";
         /// In directory form, the file that is run. Default: the one of `main.*`, `handler.*`, `index.*` that exists.
-        entry = Text(Form::Relative), example "main.py";
+        entry = Text(TextKind::Relative), example "main.py";
         /// The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code.
-        handler: Option<String> = Text(Form::Some), example "main.handler";
+        handler: Option<String> = Text(TextKind::Some), example "main.handler";
         /// Arguments of the script.
         args: Vec<String> = TEXTS, example ["-i", "test.txt"];
         /// Arguments of the interpreter, before the script; in `CMD_ARGS` too.
@@ -96,38 +98,38 @@ keys! {
         /// Context that the function gets, as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
         context: Option<JsonText> = JsonTable, example { appName = "shop" };
         /// Packages that the function needs: a list, or a file of its directory. Default: what its runtime finds in the file or the directory; `[]` installs nothing.
-        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
+        dependencies = Either(&List(&Text(TextKind::Some)), &Text(TextKind::Relative)), example ["requests>=2"];
         /// Where its code comes from: a repository, or a file of a web server.
-        source: Option<Source> [default, skip_serializing_if = "Option::is_none"] = Table(Source::KEYS);
+        source: Option<SourceTable> [default, skip_serializing_if = "Option::is_none"] = Table(SourceTable::KEYS);
         /// How its packages are installed, or it is compiled.
         build: Build [default, skip_serializing_if = "Build::is_empty"] = Table(Build::KEYS);
         /// What happens before a new version serves.
-        release: Release [default, skip_serializing_if = "Release::is_default"] = Table(Release::KEYS);
+        release: ReleaseRules [default, skip_serializing_if = "ReleaseRules::is_default"] = Table(ReleaseRules::KEYS);
         /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
-        permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
+        permissions: Vec<String> = List(&Text(TextKind::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.
-        env_file = Text(Form::Relative), example "x.env";
+        env_file = Text(TextKind::Relative), example "x.env";
         /// Secrets: name in the function = name of the secret.
-        secrets: BTreeMap<String, MappedSecret> [default, skip_serializing_if = "BTreeMap::is_empty"] = Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
+        secrets: BTreeMap<String, MappedSecret> [default, skip_serializing_if = "BTreeMap::is_empty"] = Map(TextKind::Variable, &Either(&Text(TextKind::Name), &Table(SECRET))),
             example { DB_PASSWORD = "db-password" };
         /// Service bindings below `$SERVICE_BINDING_ROOT`.
         bindings: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] = NAMES, example ["orders-db"];
         /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; keys in `[limits]` win over it.
-        size: Option<String> = Text(Form::Name), example "M";
+        size: Option<String> = Text(TextKind::Name), example "M";
         /// Names of the hosts that the function runs on; `*` matches any text. Default: all hosts.
-        nodes: Vec<String> = List(&Text(Form::Some)), example ["web-*"];
+        nodes: Vec<String> = List(&Text(TextKind::Some)), example ["web-*"];
         /// Permission bits that files which the function makes do not get, in octal. Its home and `$TMPDIR` are closed to others in any case.
         umask: u32 [default = "umask", with = "text::mode"] = Mode, default "022", example "027";
         /// Resources that the function may use.
-        limits: Limits = Table(Limits::KEYS);
+        limits: LimitKeys = Table(LimitKeys::KEYS);
         /// When and how a failed attempt is retried.
-        retry: Retry = Table(Retry::KEYS);
+        retry: RetryKeys = Table(RetryKeys::KEYS);
         /// How an attempt that ended with exit 99 or ExecuteAgainException is executed again. Without this table, exit 99 of a script is an error; handlers have these defaults.
-        poll: Option<Poll> = Table(Poll::KEYS);
+        poll: Option<PollKeys> = Table(PollKeys::KEYS);
         /// The processes of the function.
-        pool: Pool = Table(Pool::KEYS);
+        pool: PoolKeys = Table(PoolKeys::KEYS);
         /// Invocations that wait because all processes are busy.
-        queue: Queue = Table(Queue::KEYS);
+        queue: QueueKeys = Table(QueueKeys::KEYS);
         /// Runs the function at given times.
         schedule: Vec<Schedule> [default] = Tables(Schedule::KEYS);
         /// Runs the function on HTTP requests.
@@ -141,17 +143,17 @@ keys! {
         /// Calls a function once when this one turns bad, and once when it is well again.
         alert: Option<Alert> [default, skip_serializing_if = "Option::is_none"] = Table(Alert::KEYS);
         /// What it may do at fnd itself, at the socket in `FND_SOCKET`: call functions and send events.
-        access: Access [default, skip_serializing_if = "Access::is_empty"] = Table(Access::KEYS);
+        access: AccessRule [default, skip_serializing_if = "AccessRule::is_empty"] = Table(AccessRule::KEYS);
         /// Environment of the function, in addition to the variables that fnd always sets.
-        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any));
+        env: BTreeMap<String, String> = Map(TextKind::Variable, &Text(TextKind::Any));
         /// What it sees of the machine.
-        sandbox: Sandbox = Table(Sandbox::KEYS);
+        sandbox: SandboxKeys = Table(SandboxKeys::KEYS);
         /// How many of its invocations are remembered.
         history: History = Table(History::KEYS);
         /// How much of its output is kept.
         logs: Logs [default] = Table(Logs::KEYS);
         /// Mode `service`: kept running, restarted with the back-off of `[retry]`, without an end.
-        service: Option<Service> [default, skip_serializing_if = "Option::is_none"] = Table(Service::KEYS);
+        service: Option<ServiceKeys> [default, skip_serializing_if = "Option::is_none"] = Table(ServiceKeys::KEYS);
         /// Mode `http`: a program that serves HTTP itself; requests are proxied to it.
         http_server: Option<HttpServer> [default, skip_serializing_if = "Option::is_none"] = Table(HttpServer::KEYS);
     } and {

@@ -6,7 +6,7 @@
 use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
-use crate::foreign::{Listed as Foreign, stem};
+use crate::foreign::{ListedYaml as Foreign, stem};
 use crate::warning::Warning;
 use fnd_wire::ids::{FunctionName, NameError};
 use fnd_wire::naming::is_foreign;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The entry's name.
     pub name: Vec<u8>,
     /// The kind of the entry, after links were followed.
@@ -41,7 +41,7 @@ pub enum EntryKind {
 
 /// A function of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub struct ListedFunction {
     /// Its name.
     pub name: FunctionName,
     /// Name of its entry in the directory: the code file, the archive, the directory in directory form, or the manifest if
@@ -57,7 +57,7 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Functions, by name.
-    pub functions: Vec<Listed>,
+    pub functions: Vec<ListedFunction>,
     /// Groups, by name; each is listed separately.
     pub groups: Vec<String>,
     /// Files that no rule claims: they are no functions and no errors.
@@ -94,7 +94,7 @@ pub fn unclaimed(path: &str) -> Diagnostic {
 
 /// The directory, and the facts that apply to all of its entries.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ListedDirectory<'a> {
     /// Its path, for diagnostics.
     pub path: &'a str,
     /// Name of the group that the directory is; absent at the top.
@@ -138,8 +138,8 @@ impl Question {
 /// Lists the functions of a directory; `ask` must answer a question about a file, and `foreign` find the functions in a
 /// file of another system.
 pub fn listing(
-    place: Place<'_>,
-    entries: &[Entry],
+    place: ListedDirectory<'_>,
+    entries: &[DirectoryEntry],
     mut ask: impl FnMut(&str, Question) -> bool,
     mut foreign: impl FnMut(&str) -> Foreign,
 ) -> Listing {
@@ -151,7 +151,7 @@ pub fn listing(
         .filter_map(|entry| entry.name.strip_suffix(b".toml"))
         .collect();
     let is_project =
-        |entry: &Entry| entry.name == project::FILE.as_bytes() && matches!(entry.kind, EntryKind::File { .. });
+        |entry: &DirectoryEntry| entry.name == project::FILE.as_bytes() && matches!(entry.kind, EntryKind::File { .. });
     if entries.iter().any(is_project) {
         result.problems.push(project::by_file(place.path));
     }
@@ -271,7 +271,7 @@ pub fn listing(
             {
                 let directory = *directory;
                 let source = found.swap_remove(0).0;
-                result.functions.push(Listed {
+                result.functions.push(ListedFunction {
                     name,
                     source,
                     sidecar,
@@ -291,7 +291,7 @@ pub fn listing(
     }
     for (name, manifest) in manifests {
         if ask(&manifest, Question::NamesSource) {
-            result.functions.push(Listed {
+            result.functions.push(ListedFunction {
                 name,
                 source: manifest,
                 sidecar: None,
@@ -351,7 +351,7 @@ mod tests {
     /// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory with
     /// a manifest, `|` FIFO.
     fn list(names: &[&str], group: Option<&str>) -> Listing {
-        let entries: Vec<Entry> = names
+        let entries: Vec<DirectoryEntry> = names
             .iter()
             .map(|name| {
                 let kinds = [
@@ -364,13 +364,13 @@ mod tests {
                     .into_iter()
                     .find_map(|(end, kind)| Some((name.strip_suffix(end)?, kind)));
                 let (name, kind) = found.unwrap_or((name, EntryKind::File { executable: false }));
-                Entry {
+                DirectoryEntry {
                     name: name.as_bytes().to_vec(),
                     kind,
                 }
             })
             .collect();
-        let place = Place {
+        let place = ListedDirectory {
             path: "/f",
             group,
             claims: &claims(),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     fn found(listing: &Listing) -> Vec<String> {
-        let one = |found: &Listed| {
+        let one = |found: &ListedFunction| {
             format!(
                 "{}={}{}",
                 found.name,
@@ -473,7 +473,7 @@ mod tests {
     /// The name may be valid in another encoding, so the person who put the file there expects a function.
     #[test]
     fn a_program_whose_name_is_not_utf_8_is_reported() {
-        let entry = |name: &[u8], executable| Entry {
+        let entry = |name: &[u8], executable| DirectoryEntry {
             name: name.to_vec(),
             kind: EntryKind::File { executable },
         };
@@ -484,7 +484,7 @@ mod tests {
             entry(b"tool.s\xb7ml", true),
             entry(b"th\xe9", false),
         ];
-        let place = Place {
+        let place = ListedDirectory {
             path: "/f",
             group: None,
             claims: &claims(),

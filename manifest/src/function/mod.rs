@@ -64,9 +64,9 @@ mod widening;
 
 pub use credentials::MappedSecret;
 pub use keys::{
-    Access, Alert, AlertOn, Backoff, BuildNetwork, Call, EventSubscription, FileTrigger, History, Hooks, HttpRoute,
-    HttpServer, Isolation, Jitter, Limits, Listen, Logs, Manifest, OnHookFailure, Overlap, Poll, Pool, Queue, Rate,
-    Retry, RetryOn, Sandbox, Schedule, Service,
+    AccessRule, Alert, AlertOn, BackoffKeys, BuildNetwork, EventSubscription, FileTrigger, History, HookCall, Hooks,
+    HttpRoute, HttpServer, Isolation, JitterKey, LimitKeys, Listen, Logs, Manifest, OnHookFailure, OverlapKey,
+    PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn, SandboxKeys, Schedule, ServiceKeys,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
 //! Values of `sandbox.network`.
 
 use crate::schema::pick::FromValue;
-use crate::schema::tree::Value;
+use crate::schema::tree::TomlValue;
 use fnd_wire::sandbox as wire;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// The network that a function can use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "WrittenNetwork", into = "WrittenNetwork")]
 pub enum Network {
     /// The machine's.
     #[default]
@@ -24,7 +24,7 @@ pub enum Network {
 /// A network as a manifest writes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenNetwork {
     Word(String),
     Ports(Vec<String>),
 }
@@ -53,18 +53,18 @@ impl Network {
     }
 }
 
-impl TryFrom<Written> for Network {
+impl TryFrom<WrittenNetwork> for Network {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
+    fn try_from(written: WrittenNetwork) -> Result<Self, Self::Error> {
         let found = match written {
-            Written::Word(word) => match word.as_str() {
+            WrittenNetwork::Word(word) => match word.as_str() {
                 "host" => Some(Self::Host),
                 "none" => Some(Self::None),
                 "loopback" => Some(Self::Loopback),
                 _ => None,
             },
-            Written::Ports(ports) => ports
+            WrittenNetwork::Ports(ports) => ports
                 .iter()
                 .map(|text| port(text))
                 .collect::<Option<_>>()
@@ -74,7 +74,7 @@ impl TryFrom<Written> for Network {
     }
 }
 
-impl From<Network> for Written {
+impl From<Network> for WrittenNetwork {
     fn from(network: Network) -> Self {
         let word = match network {
             Network::Host => "host",
@@ -100,10 +100,10 @@ impl From<&Network> for wire::Network {
 }
 
 impl FromValue for Network {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         let written = match value? {
-            Value::List(items) => Written::Ports(items.iter().map(|item| item.value.text()).collect()),
-            value => Written::Word(value.text()),
+            TomlValue::List(items) => WrittenNetwork::Ports(items.iter().map(|item| item.value.text()).collect()),
+            value => WrittenNetwork::Word(value.text()),
         };
         Self::try_from(written).ok()
     }

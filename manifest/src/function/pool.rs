@@ -1,11 +1,11 @@
 //! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
-use super::resolve::{Report, Subject};
-use super::{Isolation, Manifest, Mode, Pool};
+use super::resolve::{FunctionProblems, ResolvedSubject};
+use super::{Isolation, Manifest, Mode, PoolKeys};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::constant;
-use crate::schema::tree::{Node, Table, find};
+use crate::schema::tree::{TomlNode, TomlTable, find};
 use fnd_wire::units::print_size;
 
 /// Keys that only apply to workers that stay: those of handlers and of programs that serve HTTP.
@@ -22,12 +22,12 @@ const OF_WORKERS: [&str; 7] = [
 /// Returns the pool. Values of `[defaults]` that are impossible here are reduced; impossible values of the manifest are
 /// errors.
 pub(super) fn pool(
-    asked: &Pool,
+    asked: &PoolKeys,
     pick: Pick<'_>,
-    own: &Table,
-    (subject, alone_by_default, memory): (&Subject<'_>, bool, u64),
-    report: &mut Report<'_>,
-) -> Pool {
+    own: &TomlTable,
+    (subject, alone_by_default, memory): (&ResolvedSubject<'_>, bool, u64),
+    report: &mut FunctionProblems<'_>,
+) -> PoolKeys {
     let floor = subject.runtime.memory_floor.max(1);
     let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
     if subject.mode == Mode::Service {
@@ -43,7 +43,7 @@ pub(super) fn pool(
             let help = format!("set it to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
-        return Pool {
+        return PoolKeys {
             max: replicas,
             ..unwritten(fit)
         };
@@ -51,7 +51,7 @@ pub(super) fn pool(
     if subject.mode == Mode::Script {
         return of_script(pick, own, (alone_by_default, fit), report);
     }
-    let asked = Pool { fit, ..asked.clone() };
+    let asked = PoolKeys { fit, ..asked.clone() };
     let alone = asked.isolation == Isolation::Invocation;
     let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
         if let Some(node) = find(own, path).filter(|_| wrong) {
@@ -69,7 +69,7 @@ pub(super) fn pool(
         let help = format!("set `{path}` to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
         refuse(path, count > fit, message, help);
     }
-    let Pool {
+    let PoolKeys {
         min, max, concurrency, ..
     } = asked;
     let message = format!("`pool.min` is {min}, more than `pool.max`, which is {max}");
@@ -87,7 +87,7 @@ pub(super) fn pool(
     } else {
         max.min(fit)
     };
-    Pool {
+    PoolKeys {
         min: min.min(max),
         max,
         concurrency: if alone { 1 } else { concurrency },
@@ -96,8 +96,13 @@ pub(super) fn pool(
     }
 }
 
-fn of_script(pick: Pick<'_>, own: &Table, (alone_by_default, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
-    let changes = |path: &str, node: &Node| {
+fn of_script(
+    pick: Pick<'_>,
+    own: &TomlTable,
+    (alone_by_default, fit): (bool, u32),
+    report: &mut FunctionProblems<'_>,
+) -> PoolKeys {
+    let changes = |path: &str, node: &TomlNode| {
         key_at(Manifest::KEYS, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };
     for path in OF_WORKERS {
@@ -114,11 +119,11 @@ fn of_script(pick: Pick<'_>, own: &Table, (alone_by_default, fit): (bool, u32), 
     } else {
         pick.get("pool.max")
     };
-    Pool { max, ..unwritten(fit) }
+    PoolKeys { max, ..unwritten(fit) }
 }
 
 /// Returns the defaults.
-fn unwritten(fit: u32) -> Pool {
-    let pool = Pool::from_value(None).expect("every key has a default");
-    Pool { fit, ..pool }
+fn unwritten(fit: u32) -> PoolKeys {
+    let pool = PoolKeys::from_value(None).expect("every key has a default");
+    PoolKeys { fit, ..pool }
 }

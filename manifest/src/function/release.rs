@@ -1,13 +1,18 @@
 //! Checks `[release]`: where calls cannot be shared, `canary` is refused.
 
 use super::Mode;
-use super::keys::Release;
-use super::resolve::{Report, Subject};
+use super::keys::ReleaseRules;
+use super::resolve::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::{TomlTable, find};
 
 /// Refuses a canary of a service, which has no calls, and of programs that need one port, of which only one can run.
-pub(super) fn check(release: &Release, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
+pub(super) fn check(
+    release: &ReleaseRules,
+    own: &TomlTable,
+    subject: &ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) {
     let has_port = subject.mode == Mode::Http && find(own, "http_server.port").is_some();
     let why = match subject.mode {
         Mode::Service => "a service has no calls that could be shared",

@@ -12,12 +12,12 @@ use super::routes;
 use super::sandboxes;
 use super::schedules;
 use super::server::{http_server, service};
-use super::{BuildNetwork, Limits, Manifest, Mode, Poll, Retry};
+use super::{BuildNetwork, LimitKeys, Manifest, Mode, PollKeys, RetryKeys};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
 use crate::schema::source::Source;
-use crate::schema::tree::{self, At, Node, Table, Value};
+use crate::schema::tree::{self, TomlNode, TomlPosition, TomlTable, TomlValue};
 use crate::settings::resolve::{Configuration, unknown_size};
 use crate::warning::Warning;
 use fnd_wire::units;
@@ -28,16 +28,16 @@ const PYTHON: &str = "python";
 
 /// Problems of a function, with the sources to which they refer.
 #[derive(Debug)]
-pub struct Report<'a> {
-    /// The sources, indexed by [`At::source`].
+pub struct FunctionProblems<'a> {
+    /// The sources, indexed by [`TomlPosition::source`].
     pub sources: &'a [&'a Source],
     /// The problems, in the order in which they were found.
     pub problems: Vec<Diagnostic>,
 }
 
-impl Report<'_> {
+impl FunctionProblems<'_> {
     /// Adds a problem at a value; without a value the problem concerns the whole function.
-    pub fn add(&mut self, at: Option<&At>, problem: Diagnostic) {
+    pub fn add(&mut self, at: Option<&TomlPosition>, problem: Diagnostic) {
         let source = at.and_then(|at| Some((self.sources.get(at.source)?, at)));
         self.problems.push(match source {
             Some((source, at)) => problem.at(source, at.value.clone()),
@@ -59,17 +59,17 @@ impl Report<'_> {
 }
 
 /// Returns the entries of a list of tables, as they are written.
-pub(super) fn written<'a>(own: &'a Table, list: &str) -> &'a [Node] {
+pub(super) fn written<'a>(own: &'a TomlTable, list: &str) -> &'a [TomlNode] {
     match own.get(list).map(|node| &node.value) {
-        Some(Value::List(items)) => items,
+        Some(TomlValue::List(items)) => items,
         _ => &[],
     }
 }
 
 /// Returns where a key of an entry is written; the entry itself where the key is not.
-pub(super) fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
+pub(super) fn place<'a>(entry: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
     let found = match &entry?.value {
-        Value::Table(table) => table.get(key),
+        TomlValue::Table(table) => table.get(key),
         _ => None,
     };
     Some(&found.or(entry)?.at)
@@ -77,7 +77,7 @@ pub(super) fn place<'a>(entry: Option<&'a Node>, key: &str) -> Option<&'a At> {
 
 /// Facts about a function that are not keys of its manifest.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub struct ResolvedSubject<'a> {
     /// How the function is run.
     pub mode: Mode,
     /// Whether its runtime serves HTTP for it (`export default { fetch }`).
@@ -95,7 +95,12 @@ pub struct Subject<'a> {
 }
 
 /// Returns the manifest. If the report says that the function is refused, the manifest must not be used.
-pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>, report: &mut Report<'_>) -> Manifest {
+pub fn manifest(
+    own: &TomlTable,
+    configuration: &Configuration,
+    subject: ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) -> Manifest {
     let (defaults, left_out) = match subject.trusted {
         true => (configuration.defaults.clone(), Vec::new()),
         false => root_defaults::for_others(configuration),
@@ -113,14 +118,14 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
         // Running it once might do harm. If its own manifest says when it runs, there is no doubt.
         _ if report.doubtful() && !own.contains_key("on_load") => false,
-        Some(Value::Bool(on_load)) => *on_load,
+        Some(TomlValue::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
         _ => {
             let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len() + manifest.file.len();
             subject.mode == Mode::Script && triggers == 0
         }
     };
-    if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
+    if let Some(TomlValue::Table(asked)) = own.get("limits").map(|node| &node.value) {
         manifest.limits.asked = asked.keys().cloned().collect();
     }
     check_limits(&manifest.limits, pick, subject.runtime, report);
@@ -165,37 +170,41 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
 
 /// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
 /// layer; explicit values in that layer's `[limits]` have priority.
-fn merged((defaults, own): (&Table, &Table), configuration: &Configuration, report: &mut Report<'_>) -> Table {
-    let mut result = Table::new();
-    let mut limits = Table::new();
+fn merged(
+    (defaults, own): (&TomlTable, &TomlTable),
+    configuration: &Configuration,
+    report: &mut FunctionProblems<'_>,
+) -> TomlTable {
+    let mut result = TomlTable::new();
+    let mut limits = TomlTable::new();
     for layer in [defaults, own] {
         if let Some(size) = layer.get("size") {
             match configuration.sizes.get(&size.value.text()).map(|preset| &preset.value) {
-                Some(Value::Table(preset)) => tree::merge(&mut limits, preset.clone()),
+                Some(TomlValue::Table(preset)) => tree::merge(&mut limits, preset.clone()),
                 _ => report.add(Some(&size.at), unknown_size(&size.value.text(), &configuration.sizes)),
             }
         }
-        if let Some(Value::Table(own)) = layer.get("limits").map(|node| &node.value) {
+        if let Some(TomlValue::Table(own)) = layer.get("limits").map(|node| &node.value) {
             tree::merge(&mut limits, own.clone());
         }
         tree::merge(&mut result, layer.clone());
     }
-    let at = At {
+    let at = TomlPosition {
         source: usize::MAX,
         key: 0..0,
         value: 0..0,
     };
     result.insert(
         "limits".to_owned(),
-        Node {
+        TomlNode {
             at,
-            value: Value::Table(limits),
+            value: TomlValue::Table(limits),
         },
     );
     result
 }
 
-fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut Report<'_>) {
+fn check_limits(limits: &LimitKeys, pick: Pick<'_>, runtime: &Runtime, report: &mut FunctionProblems<'_>) {
     let at = |name: &str| pick.written(&format!("limits.{name}")).map(|node| &node.at);
     let id = &runtime.summary.id;
     if limits.memory < runtime.memory_floor {
@@ -236,13 +245,13 @@ fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut
         limits
             .asked
             .iter()
-            .all(|name| Limits::KEYS.iter().any(|key| key.name == name)),
+            .all(|name| LimitKeys::KEYS.iter().any(|key| key.name == name)),
         "only known keys are kept"
     );
 }
 
-fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
-    let Retry {
+fn settle_retry(retry: &mut RetryKeys, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
+    let RetryKeys {
         interval, max_interval, ..
     } = *retry;
     if let Some(node) = pick.written("retry.max_interval") {
@@ -260,7 +269,7 @@ fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
     retry.on.dedup();
 }
 
-fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
+fn check_poll(poll: &PollKeys, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is shorter than `poll.repeat` of {repeat}");
@@ -272,9 +281,9 @@ fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
 /// Applies what the configuration says about every installation, and refuses what the runtime cannot do.
 fn settle_build(
     build: &mut Build,
-    own: &Table,
+    own: &TomlTable,
     (configuration, runtime): (&Configuration, &Runtime),
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) {
     if configuration.settings.build.network == BuildNetwork::None {
         build.network = BuildNetwork::None;
@@ -294,7 +303,12 @@ fn settle_build(
 }
 
 /// Returns the permissions with presets expanded. Permissions in `[defaults]` apply only to runtimes that have some.
-fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
+fn permissions(
+    written: &[String],
+    own: &TomlTable,
+    runtime: &Runtime,
+    report: &mut FunctionProblems<'_>,
+) -> Vec<String> {
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
             let id = &runtime.summary.id;
@@ -341,7 +355,7 @@ pub(super) const RESERVED: [&str; 15] = [
     "SERVICE_BINDING_ROOT",
 ];
 
-fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
+fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
     let reserved = |name: &&String| credentials::is_reserved(name, mode);
     for name in env.keys().filter(reserved) {
         let node = pick

@@ -4,7 +4,7 @@
 //! meant for the functions that may have them. The others do without these keys, as if `[defaults]` did not name them:
 //! otherwise one such line would refuse every upload.
 
-use crate::schema::tree::{Node, Table, Value, find};
+use crate::schema::tree::{TomlNode, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;
 
 use super::sandbox::{Processes, Profile};
@@ -23,7 +23,7 @@ const FOR_ROOT: [&str; 9] = [
 ];
 
 /// Returns `[defaults]` without the keys that only functions of root may have, and the paths of these keys, sorted.
-pub(super) fn for_others(configuration: &Configuration) -> (Table, Vec<String>) {
+pub(super) fn for_others(configuration: &Configuration) -> (TomlTable, Vec<String>) {
     let mut defaults = configuration.defaults.clone();
     let mut left_out: Vec<String> = Vec::new();
     for path in FOR_ROOT.into_iter().chain(wider_words(configuration)) {
@@ -57,20 +57,20 @@ fn wider_words(configuration: &Configuration) -> Vec<&'static str> {
 }
 
 /// Takes the value at a path of tables out of a table.
-fn remove(table: &mut Table, path: &str) -> Option<Node> {
+fn remove(table: &mut TomlTable, path: &str) -> Option<TomlNode> {
     match path.split_once('.') {
         None => table.remove(path),
         Some((first, rest)) => match &mut table.get_mut(first)?.value {
-            Value::Table(inner) => remove(inner, rest),
+            TomlValue::Table(inner) => remove(inner, rest),
             _ => None,
         },
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty(value: &TomlValue) -> bool {
     match value {
-        Value::List(items) => items.is_empty(),
-        Value::Table(table) => table.values().all(|node| is_empty(&node.value)),
+        TomlValue::List(items) => items.is_empty(),
+        TomlValue::Table(table) => table.values().all(|node| is_empty(&node.value)),
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Values of `[[http]]`: who may call, which requests count, and what the answer is made of.
 
 use crate::schema::pick::FromValue;
-use crate::schema::tree::{Table, Value};
+use crate::schema::tree::{TomlTable, TomlValue};
 use crate::words;
 pub use fnd_wire::trust::is_secret;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ pub struct Credentials(pub Vec<Credential>);
 
 /// Absent is the empty list; a manifest without the key is refused.
 impl FromValue for Credentials {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         let texts = value.map(texts).unwrap_or_default();
         Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
     }
@@ -191,7 +191,7 @@ impl FromValue for Credentials {
 /// A place in a request: `header.x-github-event`, `query.dry`, `body.ref`, `ip`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Place {
+pub enum RequestPlace {
     /// A header; its name is in lower case.
     Header(String),
     /// A parameter of the query.
@@ -202,7 +202,7 @@ pub enum Place {
     Ip,
 }
 
-impl Place {
+impl RequestPlace {
     /// Parses a place.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -235,7 +235,7 @@ fn parts(name: &str) -> impl Iterator<Item = &str> {
     .flatten()
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for RequestPlace {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -243,20 +243,20 @@ impl TryFrom<String> for Place {
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
+impl From<RequestPlace> for String {
+    fn from(place: RequestPlace) -> Self {
         match place {
-            Place::Header(name) => format!("header.{name}"),
-            Place::Query(name) => format!("query.{name}"),
-            Place::Body(path) => format!("body.{}", path.join(".")),
-            Place::Ip => "ip".to_owned(),
+            RequestPlace::Header(name) => format!("header.{name}"),
+            RequestPlace::Query(name) => format!("query.{name}"),
+            RequestPlace::Body(path) => format!("body.{}", path.join(".")),
+            RequestPlace::Ip => "ip".to_owned(),
         }
     }
 }
 
 /// A key: the schema has checked its form.
-impl FromValue for Place {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+impl FromValue for RequestPlace {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Self::parse(&value?.text())
     }
 }
@@ -265,7 +265,7 @@ impl FromValue for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// The place whose value is tested.
-    pub place: Place,
+    pub place: RequestPlace,
     /// The value must be one of these; empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub is: Vec<String>,
@@ -279,17 +279,17 @@ pub struct Condition {
 
 /// Absent is no condition.
 impl FromValue for Vec<Condition> {
-    fn from_value(value: Option<Value>) -> Option<Self> {
-        let table = value.map_or_else(|| Some(Table::new()), Value::into_table)?;
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
+        let table = value.map_or_else(|| Some(TomlTable::new()), TomlValue::into_table)?;
         let conditions = table.into_iter().map(|(place, node)| {
             let mut condition = Condition {
-                place: Place::parse(&place)?,
+                place: RequestPlace::parse(&place)?,
                 is: Vec::new(),
                 not: Vec::new(),
                 matches: None,
             };
             match node.value {
-                Value::Table(mut test) => {
+                TomlValue::Table(mut test) => {
                     condition.not = test.remove("not").map(|node| texts(node.value)).unwrap_or_default();
                     condition.matches = test.remove("matches").map(|node| node.value.text());
                 }
@@ -302,9 +302,9 @@ impl FromValue for Vec<Condition> {
 }
 
 /// Returns the text, or the texts of a list.
-fn texts(value: Value) -> Vec<String> {
+fn texts(value: TomlValue) -> Vec<String> {
     match value {
-        Value::List(items) => items.into_iter().map(|item| item.value.text()).collect(),
+        TomlValue::List(items) => items.into_iter().map(|item| item.value.text()).collect(),
         value => vec![value.text()],
     }
 }
@@ -374,9 +374,9 @@ mod tests {
     #[test]
     fn places_and_credentials_are_written_as_they_are_read() {
         for text in ["header.x-github-event", "query.dry", "body.user.name", "ip"] {
-            assert_eq!(String::from(Place::parse(text).unwrap()), text);
+            assert_eq!(String::from(RequestPlace::parse(text).unwrap()), text);
         }
-        assert_eq!(Place::parse("header.X-A"), Place::parse("header.x-a"));
+        assert_eq!(RequestPlace::parse("header.X-A"), RequestPlace::parse("header.x-a"));
         for text in [
             "",
             "header.",
@@ -387,7 +387,7 @@ mod tests {
             "IP",
             "query",
         ] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(RequestPlace::parse(text), None, "{text}");
         }
         for text in ["token:hello-token", "standard:a.b_c-D"] {
             assert_eq!(String::from(Credential::parse(text).unwrap()), text);

@@ -2,19 +2,24 @@
 
 use super::Mode;
 use super::keys::HttpRoute;
-use super::resolve::{Report, Subject};
+use super::resolve::{FunctionProblems, ResolvedSubject};
 use super::route::{Per, Response};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::{At, Node, Table, Value};
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
 use std::collections::BTreeMap;
 
 /// The path that answers whether fnd serves.
 const HEALTH: &str = "/healthz";
 
 /// Reports what is wrong with the routes; `own` is the manifest in which they are written.
-pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
-    let written: &[Node] = match own.get("http").map(|node| &node.value) {
-        Some(Value::List(items)) => items,
+pub(super) fn check(
+    routes: &[HttpRoute],
+    own: &TomlTable,
+    subject: &ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) {
+    let written: &[TomlNode] = match own.get("http").map(|node| &node.value) {
+        Some(TomlValue::List(items)) => items,
         _ => &[],
     };
     let mut taken = BTreeMap::new();
@@ -32,7 +37,7 @@ pub(super) fn check(routes: &[HttpRoute], own: &Table, subject: &Subject<'_>, re
             let message = format!("the path `{HEALTH}` is fnd's own: it says whether fnd serves");
             wrong("path", "reserved", message, "use another path");
         }
-        if let Some(Value::List(items)) = find(node, "auth").map(|node| &node.value)
+        if let Some(TomlValue::List(items)) = find(node, "auth").map(|node| &node.value)
             && items.len() != route.auth.0.len().max(1)
         {
             let message = "a list in `auth` has at least one credential, and `none` is not one".to_owned();
@@ -122,13 +127,13 @@ fn shape(path: &str) -> String {
 }
 
 /// Returns where a key of a route is written; the route itself where the key is not.
-fn place<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a At> {
+fn place<'a>(route: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
     Some(&find(route, key).or(route)?.at)
 }
 
-fn find<'a>(route: Option<&'a Node>, key: &str) -> Option<&'a Node> {
+fn find<'a>(route: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlNode> {
     match &route?.value {
-        Value::Table(table) => table.get(key),
+        TomlValue::Table(table) => table.get(key),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Values of `[sandbox]`: profiles, what a profile hides, and what the watched directories add.
 
-use super::Sandbox;
+use super::SandboxKeys;
 use super::file::normal;
 use super::keys::FileTrigger;
 use crate::words;
@@ -73,14 +73,14 @@ impl Profile {
 
 /// Directories that a function sees: those that it may only read, and those that it may write to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownDirectories {
     /// The directories to read.
     pub read_only: Vec<String>,
     /// The directories to write to.
     pub read_write: Vec<String>,
 }
 
-impl Sandbox {
+impl SandboxKeys {
     /// Returns which system calls are allowed: those of this profile.
     #[must_use]
     pub fn calls(&self) -> Profile {
@@ -90,8 +90,8 @@ impl Sandbox {
     /// Returns the directories that the function sees, those that it watches included. For a function whose files do
     /// not belong to root, watched directories are not added: it watches only what its profile shows.
     #[must_use]
-    pub fn shown(&self, files: &[FileTrigger], trusted: bool) -> Shown {
-        let mut shown = Shown {
+    pub fn shown(&self, files: &[FileTrigger], trusted: bool) -> ShownDirectories {
+        let mut shown = ShownDirectories {
             read_only: self.read_only.clone(),
             read_write: self.read_write.clone(),
         };
@@ -118,7 +118,7 @@ impl Sandbox {
                 directory,
             );
         }
-        let Shown { read_only, read_write } = &mut shown;
+        let ShownDirectories { read_only, read_write } = &mut shown;
         read_only.retain(|path| !read_write.contains(path));
         shown
     }
@@ -159,7 +159,7 @@ mod tests {
 
     fn shown(toml: (&[&str], &[&str]), files: &[FileTrigger]) -> (Vec<String>, Vec<String>) {
         let text = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let sandbox = Sandbox {
+        let sandbox = SandboxKeys {
             read_only: text(toml.0),
             read_write: text(toml.1),
             ..FromValue::from_value(None).unwrap()

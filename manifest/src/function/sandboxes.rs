@@ -1,14 +1,14 @@
 //! Settles `[sandbox]`: the configured profile, users, keys that exclude each other, and the layers that are asked for.
 
 use super::network::Network;
-use super::resolve::Report;
+use super::resolve::FunctionProblems;
 use super::sandbox::{Profile, is_within};
-use super::{Listen, Manifest, Sandbox, widening};
+use super::{Listen, Manifest, SandboxKeys, widening};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
-use crate::schema::tree::{At, Table, Value, find};
+use crate::schema::tree::{TomlPosition, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;
-use crate::settings::{Missing, Users};
+use crate::settings::{Missing, UserSettings};
 use crate::warning::Warning;
 use fnd_wire::sandbox::PATHS_MAX;
 
@@ -16,16 +16,16 @@ use fnd_wire::sandbox::PATHS_MAX;
 /// manifest as it is written, `pick` has the defaults too.
 pub(super) fn settle(
     manifest: &mut Manifest,
-    (pick, own): (Pick<'_>, &Table),
+    (pick, own): (Pick<'_>, &TomlTable),
     configuration: &Configuration,
     trusted: bool,
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) {
     let sandbox = &mut manifest.sandbox;
     if pick.written("sandbox.profile").is_none() {
         sandbox.profile = configuration.profile();
     }
-    let Sandbox {
+    let SandboxKeys {
         read_only,
         read_write,
         hide,
@@ -47,7 +47,7 @@ pub(super) fn settle(
 }
 
 /// Returns the names of the layers that must be in force.
-fn asked(sandbox: &Sandbox, own: &Table, missing: Missing) -> Vec<String> {
+fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String> {
     let refuses = missing == Missing::Refuse;
     let is_written = |key: &str| find(own, &format!("sandbox.{key}")).is_some();
     let walls = sandbox.profile != Profile::Off;
@@ -74,10 +74,10 @@ fn asked(sandbox: &Sandbox, own: &Table, missing: Missing) -> Vec<String> {
 }
 
 /// Returns where a path of a list is written.
-fn item<'a>(pick: Pick<'a>, key: &str, number: usize) -> Option<&'a At> {
+fn item<'a>(pick: Pick<'a>, key: &str, number: usize) -> Option<&'a TomlPosition> {
     let node = pick.written(&format!("sandbox.{key}"))?;
     match &node.value {
-        Value::List(items) => items.get(number).map(|item| &item.at),
+        TomlValue::List(items) => items.get(number).map(|item| &item.at),
         _ => Some(&node.at),
     }
 }
@@ -86,7 +86,7 @@ fn impossible(message: String, help: impl Into<String>) -> Diagnostic {
     Diagnostic::error("impossible", message).with_help(help)
 }
 
-fn check_users(sandbox: &Sandbox, pick: Pick<'_>, users: &Users, report: &mut Report<'_>) {
+fn check_users(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, report: &mut FunctionProblems<'_>) {
     let user = sandbox.user.iter().map(|user| ("user", user));
     for (what, name) in user.chain(sandbox.groups.iter().map(|group| ("group", group))) {
         let key = if what == "user" {
@@ -116,7 +116,7 @@ fn check_users(sandbox: &Sandbox, pick: Pick<'_>, users: &Users, report: &mut Re
 }
 
 /// Reports lists that the spawner would refuse because they are too long.
-fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut Report<'_>) {
+fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut FunctionProblems<'_>) {
     let sandbox = &manifest.sandbox;
     let shown = sandbox.shown(&manifest.file, trusted);
     let ports = match &sandbox.network {
@@ -150,7 +150,7 @@ fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut
 }
 
 /// Reports paths of which two keys say the opposite, and those that nobody can write to.
-fn check_paths(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+fn check_paths(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
     let sandbox = &manifest.sandbox;
     for (key, paths) in [("read_only", &sandbox.read_only), ("read_write", &sandbox.read_write)] {
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| sandbox.hide.contains(path)) {
@@ -185,7 +185,7 @@ fn check_paths(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
 }
 
 /// Reports programs whose port fnd could not reach.
-fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
     let apart = matches!(manifest.sandbox.network, Network::None | Network::Loopback);
     let Some(node) = pick.written("sandbox.network").filter(|_| apart) else {
         return;
@@ -209,7 +209,7 @@ fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
 }
 
 /// Warns of keys that the function's own manifest sets although its profile hides nothing.
-fn check_effect(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
+fn check_effect(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProblems<'_>) {
     if manifest.sandbox.profile != Profile::Off {
         return;
     }
@@ -220,7 +220,7 @@ fn check_effect(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
         "sandbox.proc",
         "limits.tmp",
     ];
-    let is_empty = |value: &Value| matches!(value, Value::List(items) if items.is_empty());
+    let is_empty = |value: &TomlValue| matches!(value, TomlValue::List(items) if items.is_empty());
     if let Some(node) = find(own, "sandbox.hide").filter(|node| !is_empty(&node.value)) {
         let message = "`sandbox.hide` hides nothing with the profile `off`".to_owned();
         report.add(

@@ -2,16 +2,21 @@
 
 use super::Mode;
 use super::keys::Schedule;
-use super::resolve::{Report, Subject, place, written};
+use super::resolve::{FunctionProblems, ResolvedSubject, place, written};
 use crate::cron::{self, Cron};
 use crate::diagnostic::Diagnostic;
-use crate::schema::tree::Table;
+use crate::schema::tree::TomlTable;
 use crate::warning::Warning;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
 
 /// Reports what is wrong with the schedules; `own` is the manifest in which they are written.
-pub(super) fn check(schedules: &[Schedule], own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) {
+pub(super) fn check(
+    schedules: &[Schedule],
+    own: &TomlTable,
+    subject: &ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) {
     let written = written(own, "schedule");
     for (number, schedule) in schedules.iter().enumerate() {
         let node = written.get(number);

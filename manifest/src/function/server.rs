@@ -1,18 +1,18 @@
 //! Resolves `[http_server]` (how a program that serves HTTP is started and reached) and `[service]` (what is kept
 //! running).
 
-use super::resolve::{Report, Subject};
-use super::{HttpServer, Listen, Mode, Pool, Service};
+use super::resolve::{FunctionProblems, ResolvedSubject};
+use super::{HttpServer, Listen, Mode, PoolKeys, ServiceKeys};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::{TomlTable, find};
 
 /// Returns the `[http_server]` table; absent in other modes, where a written table is an error.
 pub(super) fn http_server(
     pick: Pick<'_>,
-    own: &Table,
-    (subject, pool): (&Subject<'_>, &Pool),
-    report: &mut Report<'_>,
+    own: &TomlTable,
+    (subject, pool): (&ResolvedSubject<'_>, &PoolKeys),
+    report: &mut FunctionProblems<'_>,
 ) -> Option<HttpServer> {
     if !is_of(Mode::Http, "http_server", own, subject, report) {
         return None;
@@ -51,7 +51,12 @@ pub(super) fn http_server(
 }
 
 /// Returns the `[service]` table; absent in other modes, where a written table is an error.
-pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> Option<Service> {
+pub(super) fn service(
+    pick: Pick<'_>,
+    own: &TomlTable,
+    subject: &ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) -> Option<ServiceKeys> {
     if !is_of(Mode::Service, "service", own, subject, report) {
         return None;
     }
@@ -72,7 +77,7 @@ pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report
             report.add(Some(&node.at), problem);
         }
     }
-    let service: Service = pick.get("service");
+    let service: ServiceKeys = pick.get("service");
     let ready = service
         .ready
         .as_deref()
@@ -84,11 +89,17 @@ pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report
         let problem = Diagnostic::error("bad-value", message).with_help("write `\"path:/healthz\"`");
         report.add(node.map(|node| &node.at), problem);
     }
-    Some(Service { ready, ..service })
+    Some(ServiceKeys { ready, ..service })
 }
 
 /// Says whether a function has the mode of a table. If not, a written table is reported as an error.
-fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> bool {
+fn is_of(
+    mode: Mode,
+    table: &str,
+    own: &TomlTable,
+    subject: &ResolvedSubject<'_>,
+    report: &mut FunctionProblems<'_>,
+) -> bool {
     if subject.mode != mode
         && let Some(node) = own.get(table)
     {
@@ -100,7 +111,7 @@ fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &m
 }
 
 /// Refuses `[poll]`: neither an HTTP response nor the end of a service can ask for a poll.
-pub(super) fn refuse_poll(own: &Table, report: &mut Report<'_>) {
+pub(super) fn refuse_poll(own: &TomlTable, report: &mut FunctionProblems<'_>) {
     if let Some(node) = own.get("poll") {
         let message = "`[poll]` is only for scripts and handlers: no other function can ask to be executed again";
         let problem = Diagnostic::error("impossible", message).with_help("remove it");

@@ -2,20 +2,20 @@
 //! `root_defaults` has taken such keys of `[defaults]` away before.
 
 use super::file::FileAction;
-use super::resolve::{Report, place, written};
+use super::resolve::{FunctionProblems, place, written};
 use super::sandbox::{Processes, Profile, is_within};
-use super::{Manifest, Sandbox};
+use super::{Manifest, SandboxKeys};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
-use crate::schema::tree::Table;
+use crate::schema::tree::TomlTable;
 use crate::settings::resolve::Configuration;
 
 /// Reports keys of a function whose files do not belong to root, with which it would see more than the configuration says.
 pub(super) fn check(
     manifest: &Manifest,
-    (pick, own): (Pick<'_>, &Table),
+    (pick, own): (Pick<'_>, &TomlTable),
     configuration: &Configuration,
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) {
     check_access(manifest, pick, report);
     check_keys(&manifest.sandbox, pick, configuration, report);
@@ -23,7 +23,7 @@ pub(super) fn check(
 }
 
 /// Returns the keys with which a sandbox gives more than the configuration does.
-fn wider(sandbox: &Sandbox, configuration: &Configuration) -> Vec<&'static str> {
+fn wider(sandbox: &SandboxKeys, configuration: &Configuration) -> Vec<&'static str> {
     let default = configuration.sandbox();
     let keys = [
         ("user", sandbox.user.is_some()),
@@ -49,7 +49,7 @@ fn wider(sandbox: &Sandbox, configuration: &Configuration) -> Vec<&'static str> 
 }
 
 /// Reports what it wants to do at fnd.
-fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
+fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
     let access = &manifest.access;
     let keys = [
         ("invoke", &access.invoke),
@@ -65,7 +65,7 @@ fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, report: &mut Report<'_>) {
+fn check_keys(sandbox: &SandboxKeys, pick: Pick<'_>, configuration: &Configuration, report: &mut FunctionProblems<'_>) {
     for key in wider(sandbox, configuration) {
         let path = format!("sandbox.{key}");
         let node = pick.written(&path);
@@ -91,7 +91,7 @@ fn check_keys(sandbox: &Sandbox, pick: Pick<'_>, configuration: &Configuration, 
 }
 
 /// Reports watched directories that the profile hides: to watch them would show what lies in them.
-fn check_files(manifest: &Manifest, own: &Table, report: &mut Report<'_>) {
+fn check_files(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProblems<'_>) {
     let sandbox = &manifest.sandbox;
     let hides = sandbox.profile.hides();
     let help = "let root own the files (`chown root:root`), or watch another directory";

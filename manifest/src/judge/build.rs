@@ -5,11 +5,13 @@ use super::dependencies::Dependencies;
 use super::{Judge, Verdict, check, command, json, sandbox};
 use crate::function::BuildNetwork;
 use crate::function::keys::Build as Own;
-use crate::runtime::{Phase, Runtime};
-use crate::schema::tree::Table;
+use crate::runtime::{Runtime, RuntimePhase};
+use crate::schema::tree::TomlTable;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{BUILD, Build, CHECK, Credentials, Form, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan};
+use fnd_wire::plan::{
+    BUILD, CHECK, CodeLayout, Credentials, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan, PlannedBuild,
+};
 use fnd_wire::units::{print_duration, print_size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MADE: &str = "fnd-build.json";
 
 /// A task of [`BUILD`].
-pub(super) struct Task<'a> {
+pub(super) struct BuildPlan<'a> {
     /// The task in words, for people.
     pub(super) description: &'static str,
     /// The task as JSON.
@@ -25,7 +27,7 @@ pub(super) struct Task<'a> {
     /// The files of the function that it reads.
     pub(super) inputs: Vec<String>,
     /// How it is started.
-    pub(super) phase: &'a Phase,
+    pub(super) phase: &'a RuntimePhase,
     /// Arguments behind those of the phase.
     pub(super) arguments: Vec<String>,
     /// Secrets that it gets: the name that each has for it, and the name of the secret.
@@ -36,7 +38,7 @@ pub(super) struct Task<'a> {
     pub(super) network: BuildNetwork,
     /// A path that it sees although the sandbox hides it.
     pub(super) shown: Option<String>,
-    /// As [`Build::fresh_for`].
+    /// As [`PlannedBuild::fresh_for`].
     pub(super) fresh_for: Option<u64>,
     /// Of a task of [`CHECK`]: as [`Verdict::checked`].
     pub(super) checked: Option<String>,
@@ -50,11 +52,11 @@ impl Judge {
         dependencies: &Dependencies,
         (runtime, own, trusted): (&Runtime, &Own, bool),
         plan: &Plan,
-    ) -> Option<Build> {
+    ) -> Option<PlannedBuild> {
         // An install script can read the secrets, so only root may name the packages then.
         let secrets = self.configuration.settings.build.secrets.iter().chain(&own.secrets);
         let secrets: BTreeSet<&String> = secrets.filter(|_| trusted).collect();
-        let task = Task {
+        let task = BuildPlan {
             description: match runtime.install {
                 Some(_) => "Installs the dependencies of functions",
                 None => "Compiles functions",
@@ -77,7 +79,7 @@ impl Judge {
     ///
     /// # Panics
     /// Never: the manifest is made here, and a test judges it.
-    pub(super) fn build(&self, task: Task<'_>, runtime: &Runtime, like: Option<&Plan>) -> Option<Build> {
+    pub(super) fn build(&self, task: BuildPlan<'_>, runtime: &Runtime, like: Option<&Plan>) -> Option<PlannedBuild> {
         let settings = &self.configuration.settings.build;
         let shown = task
             .shown
@@ -107,7 +109,7 @@ impl Judge {
         };
         // Defaults are for functions of people.
         let mut configuration = self.configuration.clone();
-        configuration.defaults = Table::new();
+        configuration.defaults = TomlTable::new();
         let judge = Self {
             configuration,
             // A build has no build of its own.
@@ -129,7 +131,7 @@ impl Judge {
             name: FunctionName::new(name).expect("a name"),
             files: vec![file(MADE, made.clone())],
             manifest: Some(file(name, Bytes(manifest.into_bytes()))),
-            form: Form::Directory,
+            form: CodeLayout::Directory,
         });
         let (mut plan, manifest) = judged.plan.zip(judged.verdict.manifest.clone())?;
         if let Some(like) = like {
@@ -159,7 +161,7 @@ impl Judge {
         };
         // The last value of a name counts.
         command::set(&mut plan.environment, environment.chain(own).chain(offline));
-        Some(Build {
+        Some(PlannedBuild {
             plan,
             sandbox: sandbox::of(&manifest, true),
             document: json(&Verdict {

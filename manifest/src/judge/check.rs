@@ -4,16 +4,16 @@
 //! The plan is the same for all functions that one command can check, and the code comes as standard input. So one run checks
 //! many functions; the spawner puts the owner of the files into the version, so that no run has files of two owners.
 
-use super::build::Task;
+use super::build::BuildPlan;
 use super::entry::base_name;
 use super::{Judge, Judged};
 use crate::function::BuildNetwork;
 use crate::function::{Manifest, Mode};
-use crate::runtime::{Phase, Runtime};
-use crate::settings::keys::Build as Settings;
+use crate::runtime::{Runtime, RuntimePhase};
+use crate::settings::keys::BuildSettings as Settings;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fnd_wire::plan::{Build, CODE_MAX, INPUTS_MAX, JudgeFunction, JudgedFile};
+use fnd_wire::plan::{CODE_MAX, INPUTS_MAX, JudgeFunction, JudgedFile, PlannedBuild};
 use fnd_wire::units::{print_duration, print_size};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const ARCHIVE_END: usize = 1024;
 /// The check of a function.
 pub(super) struct ToCheck<'a> {
     runtime: &'a Runtime,
-    phase: &'a Phase,
+    phase: &'a RuntimePhase,
     entry: &'a JudgedFile,
 }
 
@@ -73,7 +73,7 @@ impl Judge {
     }
 
     /// Returns the build that checks a function's code; nothing if there is nothing to check.
-    pub(super) fn check(&self, function: &JudgeFunction, judged: &Judged) -> Option<Build> {
+    pub(super) fn check(&self, function: &JudgeFunction, judged: &Judged) -> Option<PlannedBuild> {
         let (manifest, plan) = judged.verdict.manifest.as_ref().zip(judged.plan.as_ref())?;
         let ToCheck { runtime, phase, entry } = self.to_check(function, manifest)?;
         // Node reads a file by what the nearest `package.json` above it says.
@@ -96,7 +96,7 @@ impl Judge {
         let path = directory.unwrap_or_default().to_owned() + &checked_name(&manifest.entry);
         let files = inputs.take(INPUTS_MAX).map(|file| (file.path.as_str(), &*file.bytes.0));
         let files = files.chain([(path.as_str(), &*code)]);
-        let task = Task {
+        let task = BuildPlan {
             description: "Checks the syntax of functions",
             made: Vec::new(),
             inputs: Vec::new(),
@@ -123,7 +123,7 @@ pub fn checked_name(entry: &str) -> String {
 }
 
 /// Returns the phase that checks the files of several functions.
-fn command(phase: &Phase, path: &str) -> Phase {
+fn command(phase: &RuntimePhase, path: &str) -> RuntimePhase {
     // An interpreter would take a path that begins with `-` for an option.
     let path = &*if path.starts_with('-') {
         format!("./{path}")
@@ -138,7 +138,7 @@ fn command(phase: &Phase, path: &str) -> Phase {
         .env
         .iter()
         .map(|(name, value)| (name.clone(), value.replace("{entry}", path)));
-    Phase {
+    RuntimePhase {
         command: words.into_iter().chain(own).collect(),
         env: env.collect(),
         ..phase.clone()

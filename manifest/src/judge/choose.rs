@@ -7,11 +7,11 @@ use super::Judge;
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
 use crate::function::forms::{Claims, is_program};
-use crate::function::resolve::Report;
+use crate::function::resolve::FunctionProblems;
 use crate::runtime::shebang::Shebang;
 use crate::runtime::{DEFAULT, Runtime};
 use crate::schema::read::{list, nearest};
-use crate::schema::tree::Table;
+use crate::schema::tree::TomlTable;
 use crate::warning::Warning;
 use fnd_wire::plan::JudgedFile;
 
@@ -34,12 +34,17 @@ pub(super) struct Choice<'a> {
 }
 
 /// A runtime, the version that is asked for, and the one that cannot be checked.
-type Named<'a> = (&'a Runtime, Option<String>, Option<String>);
+type NamedInterpreter<'a> = (&'a Runtime, Option<String>, Option<String>);
 
 impl Judge {
     /// Returns the runtime of a file, from the first of these that names one: the manifest; the suffix or the `#!`
     /// line; `exec` for what the kernel executes; `[defaults]`.
-    pub(super) fn choose(&self, own: &Table, file: &JudgedFile, report: &mut Report<'_>) -> Option<Choice<'_>> {
+    pub(super) fn choose(
+        &self,
+        own: &TomlTable,
+        file: &JudgedFile,
+        report: &mut FunctionProblems<'_>,
+    ) -> Option<Choice<'_>> {
         let shebang = Shebang::of(&file.bytes.0);
         let executable = file.mode & 0o111 != 0;
         let by_suffix = self.by_suffix(file);
@@ -139,7 +144,12 @@ impl Judge {
     }
 
     /// Returns the runtime and the version of a name such as `python3.11`.
-    fn named(&self, name: &str, at: &crate::schema::tree::At, report: &mut Report<'_>) -> Option<Named<'_>> {
+    fn named(
+        &self,
+        name: &str,
+        at: &crate::schema::tree::TomlPosition,
+        report: &mut FunctionProblems<'_>,
+    ) -> Option<NamedInterpreter<'_>> {
         let mut found = self
             .runtimes
             .iter()
@@ -194,7 +204,7 @@ impl Judge {
 
 impl Choice<'_> {
     /// Removes interpreters of the `#!` line that cannot run this phase, with a warning.
-    pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut Report<'_>) {
+    pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut FunctionProblems<'_>) {
         let fits = |path: &String| {
             let base_name = path.rsplit('/').next().unwrap_or(path);
             names.is_empty() || names.iter().any(|name| name == base_name)
@@ -219,7 +229,12 @@ impl Choice<'_> {
 
 /// Takes the interpreter of the `#!` line and its flags, or says why not. `is_named` says that the file's own manifest
 /// names its runtime.
-fn ask(choice: &mut Choice<'_>, (file, line): (&JudgedFile, Shebang), is_named: bool, report: &mut Report<'_>) {
+fn ask(
+    choice: &mut Choice<'_>,
+    (file, line): (&JudgedFile, Shebang),
+    is_named: bool,
+    report: &mut FunctionProblems<'_>,
+) {
     let id = &choice.runtime.summary.id;
     let interpreter = crate::schema::read::escaped(&line.interpreter);
     let mut add = |problem: Diagnostic, help: String| {

@@ -5,15 +5,15 @@ use super::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::function::credentials;
 use crate::function::keys::UMASK_DEFAULT;
-use crate::function::resolve::Report;
+use crate::function::resolve::FunctionProblems;
 use crate::function::{Manifest, Mode};
-use crate::runtime::{Phase, Runtime};
+use crate::runtime::{Runtime, RuntimePhase};
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
-use crate::schema::tree::{Node, Table};
+use crate::schema::tree::{TomlNode, TomlTable};
 use crate::warning::Warning;
 use fnd_wire::plan::{
-    ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, SOCKET, Text, UMASK, WATCHED,
+    ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, PlanText, SOCKET, UMASK, WATCHED,
 };
 
 /// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
@@ -57,22 +57,22 @@ const GIVEN: [&str; 36] = [
     "FND_WORKER_KEY",
 ];
 
-pub(super) fn plain(text: &str) -> Text {
-    Text {
+pub(super) fn plain(text: &str) -> PlanText {
+    PlanText {
         text: text.to_owned(),
         template: false,
     }
 }
 
-pub(super) fn template(text: &str) -> Text {
-    Text {
+pub(super) fn template(text: &str) -> PlanText {
+    PlanText {
         text: text.to_owned(),
         template: true,
     }
 }
 
 /// Returns the arguments after the interpreter, or after the entry where there is no interpreter.
-pub(super) fn arguments(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
+pub(super) fn arguments(choice: &Choice<'_>, phase: &RuntimePhase, manifest: &Manifest) -> Vec<PlanText> {
     let mut result = Vec::new();
     if choice.runtime.compile.is_some() {
         result.extend([template(INSTEAD), template("{deps}/program")]);
@@ -95,7 +95,11 @@ pub(super) fn arguments(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest)
 }
 
 /// Returns the phase with the arguments for a function with these dependencies, or without any.
-pub(super) fn with_dependencies(phase: &Phase, runtime: &Runtime, dependencies: Option<&Dependencies>) -> Phase {
+pub(super) fn with_dependencies(
+    phase: &RuntimePhase,
+    runtime: &Runtime,
+    dependencies: Option<&Dependencies>,
+) -> RuntimePhase {
     let own = &runtime.dependencies;
     let arguments: Vec<String> = match dependencies {
         None => own.args_without.clone(),
@@ -119,7 +123,7 @@ pub(super) fn with_dependencies(phase: &Phase, runtime: &Runtime, dependencies: 
 }
 
 /// Returns the arguments of a build, after the interpreter.
-pub(super) fn installer(build: &Phase, runtime: &Runtime) -> Vec<Text> {
+pub(super) fn installer(build: &RuntimePhase, runtime: &Runtime) -> Vec<PlanText> {
     let own = |item: &String| match (item.as_str(), &runtime.installer) {
         ("{installer}", Some(path)) => plain(path),
         (other, _) => template(other),
@@ -131,7 +135,7 @@ pub(super) fn installer(build: &Phase, runtime: &Runtime) -> Vec<Text> {
 }
 
 /// Sets variables of an environment.
-pub(super) fn set(environment: &mut Vec<(String, Text)>, values: impl Iterator<Item = (String, Text)>) {
+pub(super) fn set(environment: &mut Vec<(String, PlanText)>, values: impl Iterator<Item = (String, PlanText)>) {
     for (name, text) in values {
         match environment.iter_mut().find(|(found, _)| *found == name) {
             Some((_, found)) => *found = text,
@@ -142,7 +146,12 @@ pub(super) fn set(environment: &mut Vec<(String, Text)>, values: impl Iterator<I
 
 /// Removes permissions from the flags of the `#!` line: a program cannot grant itself any. The manifest's `permissions`
 /// say what is meant; without them, there is a warning.
-pub(super) fn refuse_permissions(choice: &mut Choice<'_>, own: &Table, file: &str, report: &mut Report<'_>) {
+pub(super) fn refuse_permissions(
+    choice: &mut Choice<'_>,
+    own: &TomlTable,
+    file: &str,
+    report: &mut FunctionProblems<'_>,
+) {
     if choice.runtime.permissions.is_none() {
         return;
     }
@@ -184,7 +193,7 @@ fn manifest_word(flag: &str) -> bool {
 
 /// Returns `--allow-...` flags: the runtime's permissions, the names of the given variables, and the manifest's
 /// permissions. A permission without limits replaces its list, because deno takes the narrower of the two.
-fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
+fn permissions(choice: &Choice<'_>, phase: &RuntimePhase, manifest: &Manifest) -> Vec<PlanText> {
     let Some(granted) = &choice.runtime.permissions else {
         return Vec::new();
     };
@@ -236,7 +245,7 @@ pub(super) fn replace(
     plan: &mut Plan,
     (path, command): (&str, &[String]),
     function: &JudgeFunction,
-    (node, report): (&Node, &mut Report<'_>),
+    (node, report): (&TomlNode, &mut FunctionProblems<'_>),
 ) {
     let mut refuse = |message: String, help: String| {
         let problem = Diagnostic::error("bad-value", message).with_help(help);
@@ -327,10 +336,10 @@ pub fn package(id: &str) -> &str {
 /// name counts.
 pub(super) fn environment(
     choice: &Choice<'_>,
-    phase: &Phase,
+    phase: &RuntimePhase,
     manifest: &Manifest,
     has_dependencies: bool,
-) -> Vec<(String, Text)> {
+) -> Vec<(String, PlanText)> {
     let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
     let installed = choice.runtime.dependencies.env.iter().filter(|_| has_dependencies);
     let runtime = phase.env.iter().chain(installed);
@@ -342,7 +351,7 @@ pub(super) fn environment(
         .into_iter()
         .flatten()
         .map(|(name, value)| (name.to_owned(), plain(&value)));
-    let mut result: Vec<(String, Text)> = Vec::new();
+    let mut result: Vec<(String, PlanText)> = Vec::new();
     let all = always.into_iter().chain(runtime).chain(arguments).chain(own);
     let watched = (!manifest.file.is_empty()).then(|| {
         let rules = serde_json::to_string(&manifest.file).unwrap_or_default();

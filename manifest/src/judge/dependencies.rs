@@ -5,11 +5,11 @@
 use super::entry::MANIFEST;
 use super::{Judge, imports};
 use crate::diagnostic::Diagnostic;
-use crate::function::resolve::Report;
+use crate::function::resolve::FunctionProblems;
 use crate::function::{Manifest, Mode, inline};
 use crate::runtime::Runtime;
 use crate::schema::read::list as names;
-use crate::schema::tree::{Node, Table, Value};
+use crate::schema::tree::{TomlNode, TomlTable, TomlValue};
 use fnd_wire::plan::{INPUTS_MAX, JudgeFunction, JudgedFile};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ impl Dependencies {
         mut self,
         function: &JudgeFunction,
         manifest: &Manifest,
-        report: &mut Report<'_>,
+        report: &mut FunctionProblems<'_>,
     ) -> Self {
         let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let code = function.files.iter().filter(|file| file.path != MANIFEST);
@@ -85,8 +85,8 @@ impl Judge {
         &self,
         function: &JudgeFunction,
         (entry, runtime): (&JudgedFile, &Runtime),
-        own: &Table,
-        report: &mut Report<'_>,
+        own: &TomlTable,
+        report: &mut FunctionProblems<'_>,
     ) -> Option<Dependencies> {
         let written = own.get("dependencies");
         if let Some(node) = written.or_else(|| self.configuration.defaults.get("dependencies")) {
@@ -135,14 +135,14 @@ impl Judge {
 fn of_manifest(
     function: &JudgeFunction,
     runtime: &Runtime,
-    node: &Node,
-    report: &mut Report<'_>,
+    node: &TomlNode,
+    report: &mut FunctionProblems<'_>,
 ) -> Option<Dependencies> {
     let list: Vec<String> = match &node.value {
-        Value::List(items) => items.iter().map(|item| item.value.text()).collect(),
+        TomlValue::List(items) => items.iter().map(|item| item.value.text()).collect(),
         _ => Vec::new(),
     };
-    let is_list = matches!(node.value, Value::List(_));
+    let is_list = matches!(node.value, TomlValue::List(_));
     if is_list && list.is_empty() {
         return None;
     }

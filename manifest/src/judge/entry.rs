@@ -4,8 +4,8 @@ use super::Judge;
 use crate::diagnostic::Diagnostic;
 use crate::schema::read::list;
 use crate::schema::source::Source;
-use crate::schema::tree::Table;
-use fnd_wire::plan::{Form, JudgeFunction, JudgedFile};
+use crate::schema::tree::TomlTable;
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 
 /// The manifest in a directory or an archive.
 pub(super) const MANIFEST: &str = "function.toml";
@@ -15,7 +15,7 @@ impl Judge {
     pub(super) fn entry<'f>(
         &self,
         function: &'f JudgeFunction,
-        own: &Table,
+        own: &TomlTable,
         source: Option<&Source>,
         problems: &mut Vec<Diagnostic>,
     ) -> Option<&'f JudgedFile> {
@@ -48,7 +48,7 @@ impl Judge {
             return found;
         }
         let fetched = || function.files.iter().filter(|file| file.path != MANIFEST);
-        if function.form == Form::Source && fetched().count() == 1 {
+        if function.form == CodeLayout::Source && fetched().count() == 1 {
             return fetched().next(); // one file of a web server, whatever its name is
         }
         let claims = crate::function::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
@@ -125,15 +125,15 @@ pub(super) fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
         &function.form,
         manifest.and_then(|manifest| manifest.path.rsplit_once('/')),
     ) {
-        (Form::Archive(archive) | Form::Foreign(archive), _) => format!("{archive}/{}", file.path),
-        (Form::Directory, Some((directory, _))) => format!("{directory}/{}", file.path),
-        (Form::Directory | Form::File | Form::Source, _) => file.path.clone(),
+        (CodeLayout::Archive(archive) | CodeLayout::Foreign(archive), _) => format!("{archive}/{}", file.path),
+        (CodeLayout::Directory, Some((directory, _))) => format!("{directory}/{}", file.path),
+        (CodeLayout::Directory | CodeLayout::File | CodeLayout::Source, _) => file.path.clone(),
     }
 }
 
 /// Returns the problem that an archive has a manifest, and that there is one beside it.
 pub(super) fn two_manifests(function: &JudgeFunction) -> Option<Diagnostic> {
-    let Form::Archive(archive) = &function.form else {
+    let CodeLayout::Archive(archive) = &function.form else {
         return None;
     };
     let sidecar = function.manifest.as_ref()?;

@@ -2,14 +2,14 @@
 
 use super::{Judge, Judged};
 use crate::foreign::placed::{ORIGINS, Origins};
-use fnd_wire::plan::{Form, JudgeFunction};
+use fnd_wire::plan::{CodeLayout, JudgeFunction};
 
 impl Judge {
     /// Judges a function.
     #[must_use]
     pub fn function(&self, function: &JudgeFunction) -> Judged {
         let found = function.files.iter().position(|file| file.path == ORIGINS);
-        match found.filter(|_| matches!(function.form, Form::Foreign(_) | Form::Source)) {
+        match found.filter(|_| matches!(function.form, CodeLayout::Foreign(_) | CodeLayout::Source)) {
             Some(index) => self.foreign(function, index),
             None => self.own(function),
         }
@@ -19,8 +19,8 @@ impl Judge {
     fn foreign(&self, function: &JudgeFunction, origins: usize) -> Judged {
         let mut function = function.clone();
         let origins = Origins::read(&function.files.remove(origins).bytes.0);
-        if matches!(function.form, Form::Foreign(_)) {
-            function.form = Form::Directory;
+        if matches!(function.form, CodeLayout::Foreign(_)) {
+            function.form = CodeLayout::Directory;
         }
         let mut judged = self.own(&function);
         if origins.is_refused() {

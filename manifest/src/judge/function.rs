@@ -1,19 +1,19 @@
 //! Judges one function.
 
-use super::beside::read_schemas;
 use super::choose::Choice;
 use super::entry::{base_name, shown, two_manifests};
+use super::sibling_files::read_schemas;
 use super::source::push_route;
 use super::{Judge, Verdict, command};
 use crate::diagnostic::Diagnostic;
 use crate::function::keys::SCHEMA;
-use crate::function::resolve::{Report, Subject, manifest};
+use crate::function::resolve::{FunctionProblems, ResolvedSubject, manifest};
 use crate::function::{Listen, Manifest, Mode, detect, inline};
 use crate::schema::read::read;
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::{TomlTable, find};
 use crate::settings::resolve::unknown_size;
-use fnd_wire::plan::{Build, Form, JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile, Limits, Plan, PlanText, PlannedBuild, RunMode, User};
 use std::time::Duration;
 
 /// The result of judging a function.
@@ -24,7 +24,7 @@ pub struct Judged {
     /// The verdict for fnd and people.
     pub verdict: Verdict,
     /// How its dependencies are installed; absent if there are none.
-    pub build: Option<Build>,
+    pub build: Option<PlannedBuild>,
 }
 
 impl Judge {
@@ -43,7 +43,7 @@ impl Judge {
             .unwrap_or_default();
         early.extend(problems);
         // The code of a source is not there before it is fetched.
-        let is_here = !own.contains_key("source") || function.form == Form::Source;
+        let is_here = !own.contains_key("source") || function.form == CodeLayout::Source;
         let entry = is_here
             .then(|| self.entry(function, &own, sidecar.as_ref(), &mut early))
             .flatten();
@@ -71,7 +71,7 @@ impl Judge {
             (None, sidecar) => (own, sidecar),
         };
         let sources: Vec<&Source> = self.configuration.sources.iter().chain(&source).collect();
-        let mut report = Report {
+        let mut report = FunctionProblems {
             sources: &sources,
             problems: early,
         };
@@ -79,7 +79,7 @@ impl Judge {
         let push = push_route(function, &own, super::is_trusted(function), &mut report);
         let (origin, fetched) = source.map_or((None, None), |(origin, build)| (Some(origin), build));
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
-        if let Form::Archive(archive) = &function.form {
+        if let CodeLayout::Archive(archive) = &function.form {
             for problem in &mut report.problems {
                 problem.file.get_or_insert_with(|| archive.clone());
             }
@@ -142,8 +142,8 @@ impl Judge {
         &self,
         function: &JudgeFunction,
         entry: &JudgedFile,
-        own: &Table,
-        report: &mut Report<'_>,
+        own: &TomlTable,
+        report: &mut FunctionProblems<'_>,
     ) -> Option<Decided> {
         // The file's path is the one that people know.
         let file = JudgedFile {
@@ -167,7 +167,7 @@ impl Judge {
         } else {
             base_name(&entry.path).to_owned()
         };
-        let subject = Subject {
+        let subject = ResolvedSubject {
             mode,
             serves,
             runtime: choice.runtime,
@@ -238,7 +238,7 @@ struct Decided {
     versions: (Option<String>, Option<String>),
     manifest: Manifest,
     plan: Plan,
-    build: Option<Build>,
+    build: Option<PlannedBuild>,
 }
 
 fn keep<T>(found: Result<T, Box<Diagnostic>>, problems: &mut Vec<Diagnostic>) -> Option<T> {
@@ -246,7 +246,7 @@ fn keep<T>(found: Result<T, Box<Diagnostic>>, problems: &mut Vec<Diagnostic>) ->
 }
 
 /// Command line and environment.
-type Lines = (Vec<Text>, Vec<(String, Text)>);
+type Lines = (Vec<PlanText>, Vec<(String, PlanText)>);
 
 fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (argv, environment): Lines) -> Plan {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

@@ -6,7 +6,7 @@
 use super::dependencies::{Dependencies, add_beside, find};
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
-use crate::function::resolve::Report;
+use crate::function::resolve::FunctionProblems;
 use crate::runtime::Runtime;
 use fnd_wire::plan::{JudgeFunction, JudgedFile};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(super) fn of(
     function: &JudgeFunction,
     runtime: &Runtime,
     named: Dependencies,
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) -> Option<Dependencies> {
     let own = &runtime.dependencies;
     let is_remote = |text: &str| own.imports.iter().any(|beginning| text.starts_with(beginning.as_str()));

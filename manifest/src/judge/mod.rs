@@ -4,7 +4,7 @@
 //! finds out whether an interpreter, a user or a group exists.
 //!
 //! Files:
-//! - `beside`: files of a directory that a manifest names
+//! - `sibling_files`: files of a directory that a manifest names
 //! - `build`: the plan that installs dependencies
 //! - `check`: the plan that checks the syntax of code
 //! - `choose`: the runtime of a file and the order of its interpreters
@@ -18,7 +18,6 @@
 //! - `sandbox`: makes the sandbox of a plan
 //! - `source`: finds where code comes from, and makes the plan that fetches it
 
-mod beside;
 mod build;
 mod check;
 mod choose;
@@ -30,6 +29,7 @@ mod function;
 mod imports;
 mod mode;
 mod sandbox;
+mod sibling_files;
 mod source;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -54,7 +54,7 @@ use serde::{Deserialize, Serialize};
 pub use check::checked_name;
 pub use command::package;
 pub use function::Judged;
-pub use source::Origin;
+pub use source::SourceOrigin;
 
 /// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub struct Verdict {
     pub imports: Vec<String>,
     /// Where its code comes from, if it has a source. Without a manifest beside it, the code is still to be fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Origin>,
+    pub source: Option<SourceOrigin>,
     /// Whether its build compiles it, and does not only install its dependencies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compiled: bool,
@@ -109,7 +109,7 @@ impl Verdict {
 
     /// Returns where its code is to be fetched from, if that is to be done before the function can be judged.
     #[must_use]
-    pub fn to_fetch(&self) -> Option<&Origin> {
+    pub fn to_fetch(&self) -> Option<&SourceOrigin> {
         self.source.as_ref().filter(|_| self.manifest.is_none())
     }
 }

@@ -6,11 +6,11 @@ use super::entry::handler_parts;
 use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::function::detect::{self, Handler, Uncalled};
-use crate::function::resolve::Report;
-use crate::runtime::Phase;
+use crate::function::resolve::FunctionProblems;
+use crate::runtime::RuntimePhase;
 use crate::schema::read::list;
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::{TomlTable, find};
 use crate::warning::Warning;
 use fnd_wire::plan::JudgedFile;
 use fnd_wire::units::counted;
@@ -20,10 +20,10 @@ impl Judge {
     /// impossible.
     pub(super) fn mode<'c>(
         &self,
-        own: &Table,
+        own: &TomlTable,
         choice: &Choice<'c>,
         file: &JudgedFile,
-        report: &mut Report<'_>,
+        report: &mut FunctionProblems<'_>,
     ) -> Option<Mods<'c>> {
         let run = &choice.runtime.run;
         let written = |key: &str| own.get(key).or_else(|| self.configuration.defaults.get(key));
@@ -115,10 +115,10 @@ impl Judge {
 }
 
 /// The mode of a function, the reason for it, and the phase that starts it.
-type Mods<'c> = (Mode, String, &'c Phase);
+type Mods<'c> = (Mode, String, &'c RuntimePhase);
 
 /// Returns HTTP mode: for a program that serves HTTP itself, or for a module that its runtime serves.
-fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: String) -> Mods<'c> {
+fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &TomlTable, reason: String) -> Mods<'c> {
     let runtime = choice.runtime;
     let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
     let own_command = find(own, "http_server.command").is_some();

@@ -2,20 +2,20 @@
 //! own function [`fnd_wire::plan::BUILD`], as that of an installation of dependencies.
 
 use super::Judge;
-use super::build::Task;
+use super::build::BuildPlan;
 use crate::diagnostic::Diagnostic;
-use crate::function::keys::Source;
-use crate::function::resolve::Report;
+use crate::function::keys::SourceTable;
+use crate::function::resolve::FunctionProblems;
 use crate::function::{BuildNetwork, HttpRoute};
 use crate::schema::pick::Pick;
-use crate::schema::tree::{Table, Value, find};
-use fnd_wire::plan::{Build, Form, JudgeFunction};
+use crate::schema::tree::{TomlTable, TomlValue, find};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, PlannedBuild};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Where the code of a function comes from, in the verdict on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct SourceOrigin {
     /// For people: `https://git.example.com/shop.git`.
     pub from: String,
     /// How often it is fetched again, in seconds; absent: only when a person asks for it.
@@ -27,7 +27,7 @@ const PUSH: &str = "/fnd/push/";
 
 /// A source, and the arguments of the program that fetches it.
 struct Fetch {
-    origin: Origin,
+    origin: SourceOrigin,
     arguments: Vec<String>,
     /// A repository on this machine.
     path: Option<String>,
@@ -39,9 +39,9 @@ impl Judge {
     pub(super) fn source(
         &self,
         function: &JudgeFunction,
-        own: &Table,
-        report: &mut Report<'_>,
-    ) -> Option<(Origin, Option<Build>)> {
+        own: &TomlTable,
+        report: &mut FunctionProblems<'_>,
+    ) -> Option<(SourceOrigin, Option<PlannedBuild>)> {
         let node = own.get("source")?;
         let source = written(own)?;
         let fetch = match fetch(&source) {
@@ -54,8 +54,8 @@ impl Judge {
             }
         };
         match &function.form {
-            Form::Source => return Some((fetch.origin, None)),
-            Form::Directory => {
+            CodeLayout::Source => return Some((fetch.origin, None)),
+            CodeLayout::Directory => {
                 let other = function.files.iter().find(|file| file.path != "function.toml");
                 if let Some(other) = other {
                     let message = format!(
@@ -66,7 +66,7 @@ impl Judge {
                     report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
                 }
             }
-            Form::File | Form::Archive(_) | Form::Foreign(_) => {
+            CodeLayout::File | CodeLayout::Archive(_) | CodeLayout::Foreign(_) => {
                 let message = "`[source]` is only for a manifest without code beside it";
                 let help = "remove `[source]`, or the file with the code";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
@@ -81,7 +81,7 @@ impl Judge {
             );
             return None;
         };
-        let task = Task {
+        let task = BuildPlan {
             description: "Fetches the code of functions",
             // Another key is another version of the build: it must not get the secrets of the one before.
             made: serde_json::to_vec(&(&fetch.arguments, &source.key)).expect("texts only"),
@@ -101,22 +101,22 @@ impl Judge {
 }
 
 /// Returns `[source]`.
-fn written(own: &Table) -> Option<Source> {
-    let Value::Table(table) = &own.get("source")?.value else {
+fn written(own: &TomlTable) -> Option<SourceTable> {
+    let TomlValue::Table(table) = &own.get("source")?.value else {
         return None;
     };
-    Some(Source::read(Pick {
+    Some(SourceTable::read(Pick {
         table,
-        keys: Source::KEYS,
+        keys: SourceTable::KEYS,
     }))
 }
 
 /// Returns the route by which the server of a repository tells of pushes; `trusted`: whether root owns the manifest.
 pub(super) fn push_route(
     function: &JudgeFunction,
-    own: &Table,
+    own: &TomlTable,
     trusted: bool,
-    report: &mut Report<'_>,
+    report: &mut FunctionProblems<'_>,
 ) -> Option<HttpRoute> {
     let source = written(own)?;
     let mut refuse = |key: &str, code, message: &str, help: &str| {
@@ -171,9 +171,9 @@ pub(super) fn push_route(
 }
 
 /// A mistake in `[source]`: its key, the message, and the help.
-type Wrong = (&'static str, String, &'static str);
+type WrongSource = (&'static str, String, &'static str);
 
-fn fetch(source: &Source) -> Result<Fetch, Wrong> {
+fn fetch(source: &SourceTable) -> Result<Fetch, WrongSource> {
     let one = "write one of `git` and `url`";
     match (&source.git, &source.url) {
         (Some(git), None) => of_git(git, source),
@@ -184,7 +184,7 @@ fn fetch(source: &Source) -> Result<Fetch, Wrong> {
 }
 
 /// Refuses keys that are only for the other kind of source.
-fn foreign(other: &str, keys: &[(&'static str, bool)]) -> Result<(), Wrong> {
+fn foreign(other: &str, keys: &[(&'static str, bool)]) -> Result<(), WrongSource> {
     match keys.iter().find(|(_, written)| *written) {
         Some((key, _)) => Err((
             key,
@@ -195,7 +195,7 @@ fn foreign(other: &str, keys: &[(&'static str, bool)]) -> Result<(), Wrong> {
     }
 }
 
-fn of_git(git: &str, source: &Source) -> Result<Fetch, Wrong> {
+fn of_git(git: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
     foreign("url", &[("sha256", source.sha256.is_some())])?;
     if has_password(git) {
         let message = "`source.git` has a password, which everybody sees who may see the function".to_owned();
@@ -232,7 +232,7 @@ fn of_git(git: &str, source: &Source) -> Result<Fetch, Wrong> {
     let mut arguments = vec!["git".to_owned(), git.to_owned(), name.to_owned(), dir];
     arguments.extend(source.known_hosts.iter().cloned());
     Ok(Fetch {
-        origin: Origin {
+        origin: SourceOrigin {
             from: format!("{git} {name}").trim_end().to_owned(),
             every_s: source.every.map(|every| every.as_secs().max(1)),
         },
@@ -241,7 +241,7 @@ fn of_git(git: &str, source: &Source) -> Result<Fetch, Wrong> {
     })
 }
 
-fn of_url(url: &str, source: &Source) -> Result<Fetch, Wrong> {
+fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
     let written = [
         ("key", source.key.is_some()),
         ("ref", source.r#ref.is_some()),
@@ -277,7 +277,7 @@ fn of_url(url: &str, source: &Source) -> Result<Fetch, Wrong> {
         return Err(("url", message, help));
     }
     Ok(Fetch {
-        origin: Origin {
+        origin: SourceOrigin {
             from: url.to_owned(),
             every_s: None,
         },

@@ -1,9 +1,9 @@
 //! Every key of `runtime.toml`: its values, its default and its meaning.
 
-use crate::schema::Kind::{List, Text};
+use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
-use crate::schema::{Form, Kind};
+use crate::schema::{TextKind, ValueKind};
 use crate::words;
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ pub const SCHEMA: Schema = Schema {
     what: "a runtime's description",
 };
 
-const TEXTS: Kind = List(&Text(Form::Some));
+const TEXTS: ValueKind = List(&Text(TextKind::Some));
 
 keys! {
     /// The top of `runtime.toml`.
     #[derive(Debug)]
     pub(crate) struct Description {
         /// Name of the runtime and of its directory.
-        id: String = Text(Form::Name), example "python", required true;
+        id: String = Text(TextKind::Name), example "python", required true;
         /// What the runtime is, for people.
-        description: String = Text(Form::Any), example "Python 3";
+        description: String = Text(TextKind::Any), example "Python 3";
         /// Suffixes of files that the runtime claims, with the dot.
         suffixes: Vec<String> = TEXTS, example [".py"];
         /// Other names of the runtime.
@@ -30,26 +30,26 @@ keys! {
         /// Base names of the interpreters that a `#!` line may name.
         names: Vec<String> = TEXTS, example ["python", "python3"];
         /// Interpreters to try if the function names no version.
-        interpreters: Vec<String> = List(&Text(Form::Absolute)), example ["/usr/bin/python3"];
+        interpreters: Vec<String> = List(&Text(TextKind::Absolute)), example ["/usr/bin/python3"];
         /// The file that lists the packages a function needs.
-        dependency_file = Text(Form::Relative), example "requirements.txt";
+        dependency_file = Text(TextKind::Relative), example "requirements.txt";
         /// The program beside this file that serves handlers; `{shim}` in `[phases.handle] command`.
-        shim: Option<String> = Text(Form::Relative), example "shim.py";
+        shim: Option<String> = Text(TextKind::Relative), example "shim.py";
         /// `unix`: byte-order mark and carriage returns are removed from the entry.
         text: TextForm = Word(TextForm::WORDS), default "as-is", example "unix";
         /// Command that prints the version.
         probe: Vec<String> = TEXTS, example ["{interpreter}", "--version"];
         /// Versions by name.
-        versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
+        versions: BTreeMap<String, VersionKeys> = Map(TextKind::Name, &Table(VersionKeys::KEYS));
         /// Commands.
         phases: Phases = Table(Phases::KEYS);
         /// The program beside this file that installs dependencies, compiles, or fetches code; `{installer}` in the command of `[phases.install]`, `[phases.compile]` or `[phases.fetch]`.
-        installer: Option<String> = Text(Form::Relative), example "install.py";
+        installer: Option<String> = Text(TextKind::Relative), example "install.py";
         /// How functions get at dependencies that were installed for them.
         dependencies: Dependencies = Table(Dependencies::KEYS);
         /// Values that are always granted, for each permission.
         permissions: Option<BTreeMap<String, Vec<String>>>
-            = Map(Form::Permission, &List(&Text(Form::Some))), example { read = ["{code}"] };
+            = Map(TextKind::Permission, &List(&Text(TextKind::Some))), example { read = ["{code}"] };
         /// Smallest limits with which the runtime can start.
         floors: Floors = Table(Floors::KEYS);
     }
@@ -68,9 +68,9 @@ words! {
 keys! {
     /// An entry of `[versions]`.
     #[derive(Debug)]
-    pub(crate) struct Version {
+    pub(crate) struct VersionKeys {
         /// Path of the interpreter.
-        interpreter: String = Text(Form::Absolute), example "/usr/bin/python3.11", required true;
+        interpreter: String = Text(TextKind::Absolute), example "/usr/bin/python3.11", required true;
     }
 }
 
@@ -79,35 +79,35 @@ keys! {
     #[derive(Debug)]
     pub(crate) struct Phases {
         /// Installs dependencies. Without it the runtime has none.
-        install: Option<Phase> = Table(Phase::KEYS);
+        install: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Fetches code for functions of any runtime. One runtime has it.
-        fetch: Option<Phase> = Table(Phase::KEYS);
+        fetch: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Compiles functions: leaves `program` in the tree of dependencies, which `{program}` in the other phases names.
-        compile: Option<Phase> = Table(Phase::KEYS);
+        compile: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Checks the syntax of `{entry}`, and runs nothing of it: for scripts, services and programs that serve HTTP. Exit code 0: it is good; 75, 126 or 127, or a signal: it could not be checked; any other: it is wrong, and the output says where.
-        check: Option<Phase> = Table(Phase::KEYS);
+        check: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Runs an attempt of a script.
-        run: Phase = Table(Phase::KEYS);
+        run: RuntimePhase = Table(RuntimePhase::KEYS);
         /// Starts a worker of a handler, which uses the worker protocol. Without it the runtime has no handlers.
-        handle: Option<Phase> = Table(Phase::KEYS);
+        handle: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Starts a worker of a module with `export default { fetch }`, which serves HTTP. Without it the runtime has none.
-        serve: Option<Phase> = Table(Phase::KEYS);
+        serve: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
     }
 }
 
 keys! {
     /// A command with its environment.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Phase {
+    pub struct RuntimePhase {
         /// Command line; begins with `{interpreter}`, with `{entry}` if there is no interpreter, or with `{program}` if it is compiled.
         command: Vec<String> = TEXTS, example ["{interpreter}", "{entry}", "{args}"], required true;
         /// Environment.
-        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONUNBUFFERED = "1" };
+        env: BTreeMap<String, String> = Map(TextKind::Variable, &Text(TextKind::Any)), example { PYTHONUNBUFFERED = "1" };
         /// Base names of the interpreters that a `#!` line may name in this phase; absent: all of `names`.
         names: Vec<String> = TEXTS, example ["bash"];
         /// Values that are granted in this phase in addition to `[permissions]`.
         permissions: BTreeMap<String, Vec<String>>
-            = Map(Form::Permission, &List(&Text(Form::Some))), example { net = ["127.0.0.1:0"] };
+            = Map(TextKind::Permission, &List(&Text(TextKind::Some))), example { net = ["127.0.0.1:0"] };
     }
 }
 
@@ -116,11 +116,11 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Dependencies {
         /// Files of a function that list its dependencies. The first one that lists any is used.
-        files: Vec<String> = List(&Text(Form::Relative)), example ["requirements.txt"];
+        files: Vec<String> = List(&Text(TextKind::Relative)), example ["requirements.txt"];
         /// Other files that are read while dependencies are installed, where a function has them.
-        beside: Vec<String> = List(&Text(Form::Relative)), example ["package-lock.json"];
+        beside: Vec<String> = List(&Text(TextKind::Relative)), example ["package-lock.json"];
         /// A directory of the function that already has its dependencies: then nothing is installed.
-        copied: Option<String> = Text(Form::Relative), example "node_modules";
+        copied: Option<String> = Text(TextKind::Relative), example "node_modules";
         /// Beginnings of imports in JavaScript or TypeScript that are dependencies, in addition to those in `files`.
         imports: Vec<String> = TEXTS, example ["npm:", "https://"];
         /// Arguments of a function with dependencies, in place of `{dependencies}` in its command. `{file}` is the one of `files` that it has; without one, arguments with `{file}` are dropped.
@@ -128,7 +128,7 @@ keys! {
         /// Arguments of a function without dependencies, in place of `{dependencies}`.
         args_without: Vec<String> = TEXTS, example ["--no-lock"];
         /// Environment of a function with dependencies; `{deps}` is the directory that has them.
-        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONPATH = "{deps}/site" };
+        env: BTreeMap<String, String> = Map(TextKind::Variable, &Text(TextKind::Any)), example { PYTHONPATH = "{deps}/site" };
     }
 }
 

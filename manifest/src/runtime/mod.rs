@@ -11,7 +11,7 @@ pub mod read;
 pub mod shebang;
 pub mod shipped;
 
-pub use keys::{Dependencies, Phase};
+pub use keys::{Dependencies, RuntimePhase};
 
 use crate::function::Mode;
 use crate::settings::RuntimeSettings;
@@ -78,23 +78,23 @@ pub struct Runtime {
     /// Base names that a `#!` line may use for it, `python3`; digits and dots may follow.
     pub names: Vec<String>,
     /// Starts an attempt of a script.
-    pub run: Phase,
+    pub run: RuntimePhase,
     /// Starts a worker of a handler; absent: the runtime has no handlers.
-    pub handle: Option<Phase>,
+    pub handle: Option<RuntimePhase>,
     /// Starts a worker of a module that only answers requests (`export default { fetch }`); absent: the runtime has no
     /// such modules.
-    pub serve: Option<Phase>,
+    pub serve: Option<RuntimePhase>,
     /// Path of the program that serves handlers, in the directory of `runtime.toml`; absent: the entry itself uses the
     /// worker protocol.
     pub shim: Option<String>,
     /// Installs dependencies; absent: the runtime has none.
-    pub install: Option<Phase>,
+    pub install: Option<RuntimePhase>,
     /// Compiles functions, with their dependencies; absent: the runtime needs no compiler.
-    pub compile: Option<Phase>,
+    pub compile: Option<RuntimePhase>,
     /// Checks the syntax of code, and runs nothing of it; absent: the runtime cannot.
-    pub check: Option<Phase>,
+    pub check: Option<RuntimePhase>,
     /// Fetches the code of functions with `[source]`; absent: the runtime cannot.
-    pub fetch: Option<Phase>,
+    pub fetch: Option<RuntimePhase>,
     /// Path of the program that installs dependencies, compiles or fetches code, in the directory of `runtime.toml`.
     pub installer: Option<String>,
     /// How functions get at dependencies that were installed.
@@ -115,13 +115,13 @@ pub struct Runtime {
 impl Runtime {
     /// Returns the phase that makes the tree of dependencies.
     #[must_use]
-    pub fn build(&self) -> Option<&Phase> {
+    pub fn build(&self) -> Option<&RuntimePhase> {
         self.install.as_ref().or(self.compile.as_ref())
     }
 
     /// Returns the phase that starts a function of a mode; absent where the runtime has no such functions.
     #[must_use]
-    pub fn phase(&self, mode: Mode) -> Option<&Phase> {
+    pub fn phase(&self, mode: Mode) -> Option<&RuntimePhase> {
         match mode {
             Mode::Script => Some(&self.run),
             Mode::Handler => self.handle.as_ref(),

@@ -1,12 +1,12 @@
 //! Reads `runtime.toml`.
 
-use super::keys::{Description, SCHEMA, TextForm, Version};
+use super::keys::{Description, SCHEMA, TextForm, VersionKeys};
 use super::{DEFAULT, Runtime, RuntimeSummary, RuntimeVersion, rank};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
 use crate::schema::read::read;
 use crate::schema::source::Source;
-use crate::schema::tree::{Node, Table as Tree, find};
+use crate::schema::tree::{TomlNode, TomlTable as Tree, find};
 use fnd_wire::archive::Format;
 
 /// Names that may be in braces in a command line or environment. `{shim}` and `{socket}` are allowed in `[phases.handle]` as well,
@@ -59,7 +59,8 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         table: tree,
         keys: Description::KEYS,
     };
-    let bad = |node: &Node, message: String| Diagnostic::error("bad-value", message).at(source, node.at.value.clone());
+    let bad =
+        |node: &TomlNode, message: String| Diagnostic::error("bad-value", message).at(source, node.at.value.clone());
     let first = |path: &str| pick.get::<Vec<String>>(path).into_iter().next();
     match pick.written("phases.run.command") {
         None => {
@@ -168,7 +169,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
     });
     let mut interpreters = description.interpreters;
     let mut versions = Vec::new();
-    for (name, Version { interpreter }) in description.versions {
+    for (name, VersionKeys { interpreter }) in description.versions {
         if name == DEFAULT {
             interpreters.push(interpreter.clone());
         }

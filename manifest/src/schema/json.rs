@@ -3,14 +3,14 @@
 //! A schema knows types, ranges of numbers, words and the form of a text. Rules that need more than one value (`cron` or
 //! `every`), and ranges of durations and sizes that are written with a unit, are left to the judge.
 
-use super::{Form, Key, Kind, PERMISSIONS, Zero};
+use super::{Key, PERMISSIONS, TextKind, ValueKind, Zero};
 use crate::function::route::Scheme;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The files that have a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum File {
+pub enum SchemaFile {
     /// A function's manifest: `NAME.toml`, `function.toml`.
     Manifest,
     /// `fnd.toml`.
@@ -19,10 +19,10 @@ pub enum File {
 
 /// Returns the schema of a file (JSON Schema, draft 2020-12).
 #[must_use]
-pub fn schema(file: File) -> Value {
+pub fn schema(file: SchemaFile) -> Value {
     let (title, keys) = match file {
-        File::Manifest => ("Manifest of a function of fnd", crate::function::Manifest::KEYS),
-        File::Configuration => ("Configuration of fnd", crate::settings::Settings::KEYS),
+        SchemaFile::Manifest => ("Manifest of a function of fnd", crate::function::Manifest::KEYS),
+        SchemaFile::Configuration => ("Configuration of fnd", crate::settings::Settings::KEYS),
     };
     let mut schema = table(keys);
     schema.insert(
@@ -30,7 +30,7 @@ pub fn schema(file: File) -> Value {
         "https://json-schema.org/draft/2020-12/schema".into(),
     );
     schema.insert("title".to_owned(), title.into());
-    if file == File::Configuration {
+    if file == SchemaFile::Configuration {
         let manifest = Value::Object(table(crate::function::Manifest::KEYS));
         schema.insert("$defs".to_owned(), json!({ MANIFEST: manifest }));
     }
@@ -79,43 +79,43 @@ fn value(text: &str) -> Value {
     parsed.ok().and_then(|mut table| table.remove("x")).unwrap_or_default()
 }
 
-fn kind(kind: &Kind) -> Map<String, Value> {
+fn kind(kind: &ValueKind) -> Map<String, Value> {
     let any_of = |kinds: [Map<String, Value>; 2]| json!({ "anyOf": kinds });
     let or_none = |schema: Map<String, Value>| json!({ "anyOf": [schema, { "const": "none" }] });
     let schema = match kind {
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Text(Form::Any) => json!({ "type": "string" }),
-        Kind::Text(form) => json!({ "type": "string", "pattern": pattern(*form) }),
-        Kind::Word(words) => json!({ "enum": words }),
-        Kind::Duration(zero) => Value::Object(duration(*zero)),
-        Kind::DurationOrNone(zero) => or_none(duration(*zero)),
-        Kind::Size(range) => Value::Object(size(*range.start(), *range.end())),
-        Kind::SizeOrNone(range) => or_none(size(*range.start(), *range.end())),
-        Kind::Cpu => json!({
+        ValueKind::Bool => json!({ "type": "boolean" }),
+        ValueKind::Text(TextKind::Any) => json!({ "type": "string" }),
+        ValueKind::Text(form) => json!({ "type": "string", "pattern": pattern(*form) }),
+        ValueKind::Word(words) => json!({ "enum": words }),
+        ValueKind::Duration(zero) => Value::Object(duration(*zero)),
+        ValueKind::DurationOrNone(zero) => or_none(duration(*zero)),
+        ValueKind::Size(range) => Value::Object(size(*range.start(), *range.end())),
+        ValueKind::SizeOrNone(range) => or_none(size(*range.start(), *range.end())),
+        ValueKind::Cpu => json!({
             "type": ["string", "number"],
             "pattern": "^[0-9]+(\\.[0-9]{1,3})?[m%]?$",
             "exclusiveMinimum": 0,
             "maximum": 10_000,
         }),
-        Kind::ByteRate => json!({ "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?/s$" }),
-        Kind::Rate => json!({ "type": "string", "pattern": "^[1-9][0-9]*/[smhd]$" }),
-        Kind::Mode => json!({ "type": "string", "pattern": "^[0-7]{3,4}$" }),
+        ValueKind::ByteRate => json!({ "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?/s$" }),
+        ValueKind::Rate => json!({ "type": "string", "pattern": "^[1-9][0-9]*/[smhd]$" }),
+        ValueKind::Mode => json!({ "type": "string", "pattern": "^[0-7]{3,4}$" }),
         // A pattern cannot bound the number.
-        Kind::Micros(_) => json!({ "type": "string", "pattern": "^(0|[0-9]+us)$" }),
-        Kind::Whole(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
-        Kind::Real(range) => json!({ "type": "number", "minimum": range.start(), "maximum": range.end() }),
-        Kind::Json => json!({}),
-        Kind::JsonTable => json!({ "type": "object" }),
-        Kind::List(item) => json!({ "type": "array", "items": self::kind(item) }),
-        Kind::Map(form, item) => json!({
+        ValueKind::Micros(_) => json!({ "type": "string", "pattern": "^(0|[0-9]+us)$" }),
+        ValueKind::Whole(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
+        ValueKind::Real(range) => json!({ "type": "number", "minimum": range.start(), "maximum": range.end() }),
+        ValueKind::Json => json!({}),
+        ValueKind::JsonTable => json!({ "type": "object" }),
+        ValueKind::List(item) => json!({ "type": "array", "items": self::kind(item) }),
+        ValueKind::Map(form, item) => json!({
             "type": "object",
             "propertyNames": { "pattern": pattern(*form) },
             "additionalProperties": self::kind(item),
         }),
-        Kind::Table(keys) => Value::Object(table(keys)),
-        Kind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
-        Kind::Defaults => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
-        Kind::Either(first, second) => any_of([self::kind(first), self::kind(second)]),
+        ValueKind::Table(keys) => Value::Object(table(keys)),
+        ValueKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
+        ValueKind::Defaults => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
+        ValueKind::Either(first, second) => any_of([self::kind(first), self::kind(second)]),
     };
     match schema {
         Value::Object(schema) => schema,
@@ -145,36 +145,36 @@ fn size(least: u64, most: u64) -> Map<String, Value> {
 }
 
 /// Returns the pattern of a text; where a form has rules that a pattern would make unreadable, it accepts more.
-fn pattern(form: Form) -> String {
+fn pattern(form: TextKind) -> String {
     const NAME: &str = "[A-Za-z0-9._/-]+";
     const FUNCTION: &str = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?";
     match form {
-        Form::Any => String::new(),
-        Form::Some => "^[^\\u0000]+$".to_owned(),
-        Form::Name => format!("^{NAME}$"),
-        Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
-        Form::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
-        Form::Callees => format!("^(\\*|{FUNCTION}/\\*|({FUNCTION}/)?{FUNCTION})$"),
-        Form::EventTypes => "^([^*]+\\*?|\\*)$".to_owned(),
-        Form::StateKeys => "^(\\*|[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}/([^*]+\\*?|\\*))$".to_owned(),
-        Form::Absolute | Form::UrlPath | Form::Pattern => "^/".to_owned(),
-        Form::Below => "^/[^/]".to_owned(),
-        Form::Device => "^/dev/[^/]".to_owned(),
-        Form::Connect => "^connect:[1-9][0-9]{0,4}$".to_owned(),
-        Form::Relative => "^[^/]".to_owned(),
-        Form::Socket => "^.+:[0-9]{1,5}$".to_owned(),
-        Form::Auth => format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
-        Form::Host => "^[a-z0-9.-]+$".to_owned(),
-        Form::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
-        Form::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
-        Form::Regex => String::new(),
-        Form::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
-        Form::Glob => "^[^/]+$".to_owned(),
-        Form::FileAction => "^(keep|delete|move:.+)$".to_owned(),
-        Form::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
-        Form::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
-        Form::Percent => "^0{0,2}[1-9][0-9]?%$|^0?[1-9][0-9]%$|^100%$".to_owned(),
-        Form::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
+        TextKind::Any => String::new(),
+        TextKind::Some => "^[^\\u0000]+$".to_owned(),
+        TextKind::Name => format!("^{NAME}$"),
+        TextKind::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
+        TextKind::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
+        TextKind::Callees => format!("^(\\*|{FUNCTION}/\\*|({FUNCTION}/)?{FUNCTION})$"),
+        TextKind::EventTypes => "^([^*]+\\*?|\\*)$".to_owned(),
+        TextKind::StateKeys => "^(\\*|[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}/([^*]+\\*?|\\*))$".to_owned(),
+        TextKind::Absolute | TextKind::UrlPath | TextKind::Pattern => "^/".to_owned(),
+        TextKind::Below => "^/[^/]".to_owned(),
+        TextKind::Device => "^/dev/[^/]".to_owned(),
+        TextKind::Connect => "^connect:[1-9][0-9]{0,4}$".to_owned(),
+        TextKind::Relative => "^[^/]".to_owned(),
+        TextKind::Socket => "^.+:[0-9]{1,5}$".to_owned(),
+        TextKind::Auth => format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
+        TextKind::Host => "^[a-z0-9.-]+$".to_owned(),
+        TextKind::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
+        TextKind::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
+        TextKind::Regex => String::new(),
+        TextKind::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
+        TextKind::Glob => "^[^/]+$".to_owned(),
+        TextKind::FileAction => "^(keep|delete|move:.+)$".to_owned(),
+        TextKind::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
+        TextKind::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
+        TextKind::Percent => "^0{0,2}[1-9][0-9]?%$|^0?[1-9][0-9]%$|^100%$".to_owned(),
+        TextKind::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    fn validator(file: File) -> Validator {
+    fn validator(file: SchemaFile) -> Validator {
         jsonschema::draft202012::new(&schema(file)).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_shipped_files_are_valid() {
         use crate::judge::tests::shipped::{FND, FUNCTION, with_examples};
-        for (file, text) in [(File::Manifest, FUNCTION), (File::Configuration, FND)] {
+        for (file, text) in [(SchemaFile::Manifest, FUNCTION), (SchemaFile::Configuration, FND)] {
             let validator = validator(file);
             check_valid(&validator, "as shipped", text);
             check_valid(&validator, "with its examples", &with_examples(text));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_manifests_of_the_examples_are_valid() {
-        let validator = validator(File::Manifest);
+        let validator = validator(SchemaFile::Manifest);
         let mut files = Vec::new();
         files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"), &mut files);
         let mut checked = 0;
@@ -260,7 +260,7 @@ mod tests {
     /// What the judge refuses because of one value, the schema refuses too.
     #[test]
     fn wrong_files_are_refused() {
-        let manifest = validator(File::Manifest);
+        let manifest = validator(SchemaFile::Manifest);
         for wrong in [
             "enable = true",
             "enabled = 1",
@@ -289,7 +289,7 @@ mod tests {
         ] {
             assert!(!manifest.is_valid(&read(wrong)), "{wrong}");
         }
-        let configuration = validator(File::Configuration);
+        let configuration = validator(SchemaFile::Configuration);
         for wrong in [
             "function_dirs = []",
             "functions_dirs = [\"relative\"]",
@@ -310,13 +310,13 @@ mod tests {
 
     #[test]
     fn a_key_has_its_meaning_default_and_example() {
-        let schema = schema(File::Manifest);
+        let schema = schema(SchemaFile::Manifest);
         let timeout = &schema["properties"]["limits"]["properties"]["timeout"];
         assert_eq!(timeout["default"], "180s");
         assert_eq!(timeout["examples"], json!(["30s"]));
         let meaning = timeout["description"].as_str().unwrap();
         assert!(meaning.starts_with("Longest time of one attempt"), "{meaning}");
-        let settings = self::schema(File::Configuration);
+        let settings = self::schema(SchemaFile::Configuration);
         let ui = settings["properties"]["ui"]["properties"]["enabled"]["description"]
             .as_str()
             .unwrap();

@@ -50,7 +50,7 @@ macro_rules! keys {
         $(#[$meta])*
         $vis const $table: &[$crate::schema::Key] = {
             // Here alone, because `Duration` is a type of fields too.
-            use $crate::schema::{Kind::*, *};
+            use $crate::schema::{ValueKind::*, *};
             &[$(
                 Key {
                     name: $crate::schema::keys::bare(stringify!($name)),
@@ -115,8 +115,8 @@ macro_rules! keys {
 
         /// Absent is the empty table, in which every key has its default.
         impl $crate::schema::pick::FromValue for $table {
-            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
-                let table = value.map_or_else(|| Some(Default::default()), $crate::schema::tree::Value::into_table)?;
+            fn from_value(value: Option<$crate::schema::tree::TomlValue>) -> Option<Self> {
+                let table = value.map_or_else(|| Some(Default::default()), $crate::schema::tree::TomlValue::into_table)?;
                 Some(Self::read($crate::schema::pick::Pick { table: &table, keys: Self::KEYS }))
             }
         }
@@ -137,7 +137,7 @@ pub(crate) const fn bare(name: &'static str) -> &'static str {
 mod tests {
     use crate::schema::pick::FromValue;
     use crate::schema::read::constant;
-    use crate::schema::{Key, Kind};
+    use crate::schema::{Key, ValueKind};
     use crate::words::tests::Colour;
     use std::time::Duration;
 
@@ -152,7 +152,7 @@ mod tests {
             /// A keyword as the name, and no field.
             async = Bool, default false, example true, not_yet [false];
             /// Its name.
-            name: String = Text(Form::Any), built_in LONG, example "b", required true;
+            name: String = Text(TextKind::Any), built_in LONG, example "b", required true;
             /// Which one.
             colour: Option<Colour> = Word(Colour::WORDS), example "dark-red";
             /// Further ones.
@@ -177,7 +177,7 @@ mod tests {
     const LONG: &str = "\"a\"";
 
     fn read(toml: &str) -> Sample {
-        Sample::from_value(Some(constant(&Kind::Table(Sample::KEYS), toml))).unwrap()
+        Sample::from_value(Some(constant(&ValueKind::Table(Sample::KEYS), toml))).unwrap()
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(found[5].1, "[\"green\", \"dark-red\"]");
         let not_yet: Vec<_> = Sample::KEYS.iter().filter_map(|key| key.not_yet).collect();
         assert_eq!(not_yet, [["false"]]);
-        assert!(matches!(Sample::KEYS[1].kind, Kind::Whole(ref range) if *range == (1..=9)));
+        assert!(matches!(Sample::KEYS[1].kind, ValueKind::Whole(ref range) if *range == (1..=9)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod tree;
 
 use crate::function::file::{self, FileAction};
 use crate::function::network;
-use crate::function::route::{self, Credential, Place};
+use crate::function::route::{self, Credential, RequestPlace};
 use fnd_wire::sandbox::is_plain;
 use std::ops::RangeInclusive;
 
@@ -31,7 +31,7 @@ pub struct Key {
     /// Its name.
     pub name: &'static str,
     /// The values that it may have.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The default as TOML; empty where there is none.
     pub default: &'static str,
     /// An example value as TOML; empty for tables.
@@ -48,11 +48,11 @@ pub struct Key {
 
 /// The kind of a value.
 #[derive(Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// `true` or `false`.
     Bool,
     /// Text of a form.
-    Text(Form),
+    Text(TextKind),
     /// One of these words.
     Word(&'static [&'static str]),
     /// A duration.
@@ -82,9 +82,9 @@ pub enum Kind {
     /// Any table.
     JsonTable,
     /// Any number of values of one kind.
-    List(&'static Kind),
+    List(&'static ValueKind),
     /// Any keys of a form, with values of one kind.
-    Map(Form, &'static Kind),
+    Map(TextKind, &'static ValueKind),
     /// These keys.
     Table(&'static [Key]),
     /// An array of tables of these keys.
@@ -92,7 +92,7 @@ pub enum Kind {
     /// The table `[defaults]`: the keys of a function's manifest.
     Defaults,
     /// One of two kinds, tried in this order; they have different TOML types.
-    Either(&'static Kind, &'static Kind),
+    Either(&'static ValueKind, &'static ValueKind),
 }
 
 /// Whether a duration may be zero.
@@ -109,7 +109,7 @@ const PATTERN_MAX: usize = 127;
 
 /// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum TextKind {
     /// Any text.
     Any,
     /// At least one character.
@@ -168,7 +168,7 @@ pub enum Form {
     Percent,
 }
 
-impl Form {
+impl TextKind {
     /// Returns a description of this form, for "expected ...".
     #[must_use]
     pub fn expected(self) -> &'static str {
@@ -265,7 +265,7 @@ impl Form {
                 text.len() <= 253 && text.split('.').all(label)
             }
             Self::Origin => text == "*" || route::is_origin(text),
-            Self::Place => Place::parse(text).is_some(),
+            Self::Place => RequestPlace::parse(text).is_some(),
             Self::Regex => regex_lite::Regex::new(text).is_ok(),
             Self::Listen => match text.strip_prefix("unix:") {
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
@@ -298,7 +298,7 @@ pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys",
 /// The range of sizes that have no narrower limit.
 pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
 
-impl Kind {
+impl ValueKind {
     /// Returns a description of this kind, for "expected ...".
     #[must_use]
     pub fn expected(&self) -> String {

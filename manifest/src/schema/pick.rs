@@ -2,7 +2,7 @@
 
 use super::Key;
 use super::read::constant;
-use super::tree::{Node, Table, Value, find};
+use super::tree::{TomlNode, TomlTable, TomlValue, find};
 use crate::json_text::JsonText;
 use fnd_wire::ids::FunctionName;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub struct Pick<'a> {
     /// The values that were written.
-    pub table: &'a Table,
+    pub table: &'a TomlTable,
     /// The keys that may be written.
     pub keys: &'static [Key],
 }
@@ -34,12 +34,12 @@ pub fn key_at(keys: &'static [Key], path: &str) -> Option<&'static Key> {
 
 thread_local! {
     /// The defaults that were asked for, by the address of their table of keys, which is a constant, and by their path.
-    static DEFAULTS: RefCell<HashMap<*const Key, HashMap<String, Option<Value>>>> = RefCell::default();
+    static DEFAULTS: RefCell<HashMap<*const Key, HashMap<String, Option<TomlValue>>>> = RefCell::default();
 }
 
 /// Returns the default of a key, if it has one. It is found and parsed once: most keys of most manifests are not written,
 /// and parsing more than a hundred constants would take longer than all else that is done for a manifest.
-fn default_at(keys: &'static [Key], path: &str) -> Option<Value> {
+fn default_at(keys: &'static [Key], path: &str) -> Option<TomlValue> {
     DEFAULTS.with_borrow_mut(|tables| {
         let known = tables.entry(keys.as_ptr()).or_default();
         if let Some(known) = known.get(path) {
@@ -55,12 +55,12 @@ fn default_at(keys: &'static [Key], path: &str) -> Option<Value> {
 impl<'a> Pick<'a> {
     /// Returns the value of a key with its position; absent if it was not written.
     #[must_use]
-    pub fn written(self, path: &str) -> Option<&'a Node> {
+    pub fn written(self, path: &str) -> Option<&'a TomlNode> {
         find(self.table, path)
     }
 
     /// Returns the written value, else the default, if there is one.
-    fn any(self, path: &str) -> Option<Value> {
+    fn any(self, path: &str) -> Option<TomlValue> {
         match self.written(path) {
             Some(node) => Some(node.value.clone()),
             None => default_at(self.keys, path),
@@ -82,13 +82,13 @@ impl<'a> Pick<'a> {
 pub trait FromValue: Sized {
     /// Returns the value. It is absent where the key was not written and has no default. The result is absent if the
     /// value is of a kind that the type does not have.
-    fn from_value(value: Option<Value>) -> Option<Self>;
+    fn from_value(value: Option<TomlValue>) -> Option<Self>;
 }
 
 macro_rules! from_value {
     ($($type:ty: $($pattern:pat => $result:expr),+;)*) => {$(
         impl FromValue for $type {
-            fn from_value(value: Option<Value>) -> Option<Self> {
+            fn from_value(value: Option<TomlValue>) -> Option<Self> {
                 match value? {
                     $($pattern => $result,)+
                     _ => None,
@@ -98,31 +98,31 @@ macro_rules! from_value {
     )*};
 }
 from_value! {
-    bool: Value::Bool(truth) => Some(truth);
-    f64: Value::Real(number) => Some(number);
-    u8: Value::Whole(number) => number.try_into().ok();
-    u16: Value::Whole(number) => number.try_into().ok();
-    u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) | Value::Micros(number) => Some(number);
-    u64: Value::Whole(number) | Value::ByteRate(number) => Some(number), Value::Size(size) => size;
-    Duration: Value::Duration(duration) => duration;
-    SocketAddr: Value::Text(text) => text.parse().ok();
-    serde_json::Value: Value::Json(json) => Some(json);
-    JsonText: Value::JsonTable(json) => Some(json);
-    FunctionName: Value::Text(text) => FunctionName::new(&text).ok();
+    bool: TomlValue::Bool(truth) => Some(truth);
+    f64: TomlValue::Real(number) => Some(number);
+    u8: TomlValue::Whole(number) => number.try_into().ok();
+    u16: TomlValue::Whole(number) => number.try_into().ok();
+    u32: TomlValue::Whole(number) => number.try_into().ok(), TomlValue::Cpu(number) | TomlValue::Mode(number) | TomlValue::Micros(number) => Some(number);
+    u64: TomlValue::Whole(number) | TomlValue::ByteRate(number) => Some(number), TomlValue::Size(size) => size;
+    Duration: TomlValue::Duration(duration) => duration;
+    SocketAddr: TomlValue::Text(text) => text.parse().ok();
+    serde_json::Value: TomlValue::Json(json) => Some(json);
+    JsonText: TomlValue::JsonTable(json) => Some(json);
+    FunctionName: TomlValue::Text(text) => FunctionName::new(&text).ok();
 }
 
 /// Absent is the empty text.
 impl FromValue for String {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Some(value.map(|value| value.text()).unwrap_or_default())
     }
 }
 
 /// Absent, or `"none"`.
 impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         match value {
-            None | Some(Value::Duration(None) | Value::Size(None)) => Some(None),
+            None | Some(TomlValue::Duration(None) | TomlValue::Size(None)) => Some(None),
             value => T::from_value(value).map(Some),
         }
     }
@@ -130,10 +130,10 @@ impl<T: FromValue> FromValue for Option<T> {
 
 /// Absent is the empty list.
 impl<T: FromValue> FromValue for Vec<T> {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         match value {
             None => Some(Self::new()),
-            Some(Value::List(items)) => items.into_iter().map(|item| T::from_value(Some(item.value))).collect(),
+            Some(TomlValue::List(items)) => items.into_iter().map(|item| T::from_value(Some(item.value))).collect(),
             Some(_) => None,
         }
     }
@@ -141,8 +141,8 @@ impl<T: FromValue> FromValue for Vec<T> {
 
 /// Absent is the empty table.
 impl<T: FromValue> FromValue for BTreeMap<String, T> {
-    fn from_value(value: Option<Value>) -> Option<Self> {
-        let table = value.map_or_else(|| Some(Table::new()), Value::into_table)?;
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
+        let table = value.map_or_else(|| Some(TomlTable::new()), TomlValue::into_table)?;
         let entries = table
             .into_iter()
             .map(|(name, node)| Some((name, T::from_value(Some(node.value))?)));

@@ -16,11 +16,11 @@ pub struct Source {
     /// The TOML text.
     pub toml: String,
     /// The lines of `toml`, in order.
-    lines: Vec<Line>,
+    lines: Vec<SourceLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct SourceLine {
     /// Start of the line in `toml`.
     start: usize,
     /// Number of the line in the file, from 1.
@@ -69,7 +69,7 @@ impl Source {
         let mut toml = String::new();
         let mut lines = Vec::new();
         for (number, prefix, line) in from {
-            lines.push(Line {
+            lines.push(SourceLine {
                 start: toml.len(),
                 number,
                 prefix: prefix.to_owned(),
@@ -90,7 +90,7 @@ impl Source {
             .lines
             .partition_point(|line| line.start <= span.start)
             .saturating_sub(1);
-        let empty = Line {
+        let empty = SourceLine {
             start: 0,
             number: 1,
             prefix: String::new(),

@@ -7,20 +7,20 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// A table: values by name.
-pub type Table = BTreeMap<String, Node>;
+pub type TomlTable = BTreeMap<String, TomlNode>;
 
 /// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct TomlNode {
     /// The position.
-    pub at: At,
+    pub at: TomlPosition,
     /// The value.
-    pub value: Value,
+    pub value: TomlValue,
 }
 
 /// A position in one of several sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct At {
+pub struct TomlPosition {
     /// Number of the source; the caller of the reader chooses it.
     pub source: usize,
     /// Range of the key.
@@ -32,7 +32,7 @@ pub struct At {
 /// A value of one of the kinds.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "each variant is the kind of the same name")]
-pub enum Value {
+pub enum TomlValue {
     Bool(bool),
     Text(String),
     /// A duration; absent for `"none"`.
@@ -48,15 +48,15 @@ pub enum Value {
     Real(f64),
     Json(serde_json::Value),
     JsonTable(JsonText),
-    List(Vec<Node>),
-    Table(Table),
+    List(Vec<TomlNode>),
+    Table(TomlTable),
 }
 
 /// Returns the paths of all values in a table, such as `limits.timeout`, sorted by their parts.
 #[must_use]
-pub fn paths(table: &Table) -> Vec<String> {
-    let of = |(name, node): (&String, &Node)| match &node.value {
-        Value::Table(below) if !below.is_empty() => {
+pub fn paths(table: &TomlTable) -> Vec<String> {
+    let of = |(name, node): (&String, &TomlNode)| match &node.value {
+        TomlValue::Table(below) if !below.is_empty() => {
             paths(below).into_iter().map(|path| format!("{name}.{path}")).collect()
         }
         _ => vec![name.clone()],
@@ -64,7 +64,7 @@ pub fn paths(table: &Table) -> Vec<String> {
     table.iter().flat_map(of).collect()
 }
 
-impl Value {
+impl TomlValue {
     /// Returns the value as it is written in a file, without quotes around text.
     #[must_use]
     pub fn text(&self) -> String {
@@ -99,7 +99,7 @@ impl Value {
 
     /// Returns the table that this value is; absent if it is none.
     #[must_use]
-    pub fn into_table(self) -> Option<Table> {
+    pub fn into_table(self) -> Option<TomlTable> {
         match self {
             Self::Table(table) => Some(table),
             _ => None,
@@ -126,16 +126,16 @@ impl Value {
 }
 
 /// Merges one table over another: tables are merged, arrays and values are replaced.
-pub fn merge(base: &mut Table, over: Table) {
+pub fn merge(base: &mut TomlTable, over: TomlTable) {
     for (name, node) in over {
         match (base.get_mut(&name), node) {
             (
-                Some(Node {
-                    value: Value::Table(below),
+                Some(TomlNode {
+                    value: TomlValue::Table(below),
                     ..
                 }),
-                Node {
-                    value: Value::Table(above),
+                TomlNode {
+                    value: TomlValue::Table(above),
                     ..
                 },
             ) => {
@@ -150,14 +150,14 @@ pub fn merge(base: &mut Table, over: Table) {
 
 /// Returns the node at a path of tables; absent if it was not written.
 #[must_use]
-pub fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Node> {
+pub fn find<'a>(table: &'a TomlTable, path: &str) -> Option<&'a TomlNode> {
     let (first, rest) = path
         .split_once('.')
         .map_or((path, None), |(first, rest)| (first, Some(rest)));
     let node = table.get(first)?;
     match (rest, &node.value) {
         (None, _) => Some(node),
-        (Some(rest), Value::Table(inner)) => find(inner, rest),
+        (Some(rest), TomlValue::Table(inner)) => find(inner, rest),
         (Some(_), _) => None,
     }
 }

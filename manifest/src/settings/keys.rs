@@ -2,13 +2,13 @@
 
 use crate::function::route::Credentials;
 use crate::function::sandbox::Profile;
-use crate::function::{AlertOn, BuildNetwork, Limits};
-use crate::schema::Kind::{List, Text};
+use crate::function::{AlertOn, BuildNetwork, LimitKeys};
+use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
 use crate::schema::read::Schema;
-use crate::schema::tree::Value;
-use crate::schema::{Form, Kind};
+use crate::schema::tree::TomlValue;
+use crate::schema::{TextKind, ValueKind};
 use crate::text;
 use crate::words;
 use fnd_wire::ids::FunctionName;
@@ -23,8 +23,8 @@ pub const SCHEMA: Schema = Schema {
     what: "the configuration",
 };
 
-const PATHS: Kind = List(&Text(Form::Absolute));
-const NAMES: Kind = List(&Text(Form::Name));
+const PATHS: ValueKind = List(&Text(TextKind::Absolute));
+const NAMES: ValueKind = List(&Text(TextKind::Name));
 const MIB: u64 = 1 << 20;
 
 /// The built-in sizes.
@@ -44,38 +44,38 @@ keys! {
         /// Defaults for all functions, with the same keys as a manifest.
         defaults = Defaults;
         /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
-        sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES,
+        sizes = Map(TextKind::Name, &Table(LimitKeys::KEYS)), built_in SIZES,
             example { M = { cpu = "400m", memory = "512M" } };
         /// Limits of all functions together.
-        node: Node = Table(Node::KEYS);
+        node: NodeSettings = Table(NodeSettings::KEYS);
         /// The users that functions run as.
-        users: Users = Table(Users::KEYS);
+        users: UserSettings = Table(UserSettings::KEYS);
         /// Roles on the control socket; root is admin.
-        access: Vec<Access> = Tables(Access::KEYS), default [{ group = "fnd", role = "operator" }];
+        access: Vec<AccessSettings> = Tables(AccessSettings::KEYS), default [{ group = "fnd", role = "operator" }];
         /// The listener for `[[http]]` routes, off until `listen` is set.
-        http: Http [default] = Table(Http::KEYS);
+        http: HttpSettings [default] = Table(HttpSettings::KEYS);
         /// Where metrics are available.
-        metrics: Metrics = Table(Metrics::KEYS);
+        metrics: MetricsSettings = Table(MetricsSettings::KEYS);
         /// How long records of invocations are kept.
-        history: History = Table(History::KEYS);
+        history: HistorySettings = Table(HistorySettings::KEYS);
         /// How long output is kept.
-        logs: Logs = Table(Logs::KEYS);
+        logs: LogSettings = Table(LogSettings::KEYS);
         /// Access to status files.
         status: Status = Table(Status::KEYS);
         /// How dependencies are installed.
-        build: Build [default] = Table(Build::KEYS);
+        build: BuildSettings [default] = Table(BuildSettings::KEYS);
         /// Interpreters of runtimes, and whether a runtime is enabled.
-        runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
+        runtimes: BTreeMap<String, RuntimeSettings> = Map(TextKind::Name, &Table(RuntimeSettings::KEYS));
         /// How CloudEvents are accepted.
-        events: Events [default] = Table(Events::KEYS);
+        events: EventSettings [default] = Table(EventSettings::KEYS);
         /// How functions are isolated whose manifest does not say it.
-        sandbox: Sandbox [default] = Table(Sandbox::KEYS);
+        sandbox: SandboxSettings [default] = Table(SandboxSettings::KEYS);
         /// Secrets that lie encrypted beside functions (docs/secrets.md).
-        secrets: Secrets [default] = Table(Secrets::KEYS);
+        secrets: SecretSettings [default] = Table(SecretSettings::KEYS);
         /// Alerts of the node's own problems, and of every function without an `[alert]` of its own.
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
         /// How long the audit is kept: who did what on the control socket.
-        audit: Audit [default] = Table(Audit::KEYS);
+        audit: AuditSettings [default] = Table(AuditSettings::KEYS);
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -91,7 +91,7 @@ keys! {
 keys! {
     /// `[node]`: the budget of all functions together. Sizes are bytes, `cpu` is thousandths of a core.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Node {
+    pub struct NodeSettings {
         /// Memory of the machine that functions do not get, if `memory` is not set.
         reserve_memory: u64 [with = "text::size"] = Size(ANY_SIZE), default "256M", example "1G";
         /// Number of processes of all functions at once.
@@ -110,7 +110,7 @@ keys! {
 keys! {
     /// `[users]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Users {
+    pub struct UserSettings {
         /// First and last uid of the users that fnd gives to functions: one for each function, never given to another one.
         range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
         /// Existing users and groups that a manifest may name.
@@ -123,15 +123,15 @@ keys! {
 keys! {
     /// An entry of `[[access]]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Access {
+    pub struct AccessSettings {
         /// Name of the group; an entry names either a group or a user.
-        group: Option<String> [default] = Text(Form::Name), example "fnd";
+        group: Option<String> [default] = Text(TextKind::Name), example "fnd";
         /// Name of the user.
-        user: Option<String> [default] = Text(Form::Name), example "ada";
+        user: Option<String> [default] = Text(TextKind::Name), example "ada";
         /// `viewer` reads; `operator` also invokes, cancels and enables; `admin` may do everything.
         role: Role = Word(Role::WORDS), example "operator", required true;
         /// The functions that the role is for: names, and patterns of names. Default: all functions, and the node.
-        functions: Option<Vec<String>> [default] = List(&Text(Form::Functions)), example ["web/*"];
+        functions: Option<Vec<String>> [default] = List(&Text(TextKind::Functions)), example ["web/*"];
     }
 }
 
@@ -150,17 +150,17 @@ words! {
 keys! {
     /// `[http]`: the public listener.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Http {
+    pub struct HttpSettings {
         /// Address and port, or `unix:` and a path; or a list of them.
-        listen: OneOrMore = Either(&Text(Form::Listen), &List(&Text(Form::Listen))), example "127.0.0.1:8080";
+        listen: OneOrMore = Either(&Text(TextKind::Listen), &List(&Text(TextKind::Listen))), example "127.0.0.1:8080";
         /// Must be true for an address that is not loopback.
         public: bool = Bool, default false, example true;
         /// Certificate and key: with them every TCP address speaks TLS.
-        tls: Option<Tls> = Table(Tls::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
+        tls: Option<TlsSettings> = Table(TlsSettings::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
         /// The address at which the public listener accepts CloudEvents.
         events: Option<HttpEvents> [default] = Table(HttpEvents::KEYS), example { path = "/events", auth = "token:events-token" };
         /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses, networks, `unix`.
-        trusted_proxies: Vec<String> = List(&Text(Form::Network)), example ["127.0.0.1"];
+        trusted_proxies: Vec<String> = List(&Text(TextKind::Network)), example ["127.0.0.1"];
         /// Most connections at once.
         connections: u32 = Whole(1..=1_000_000), default 1024, example 10000;
         /// Most connections of one address at once; trusted proxies and Unix sockets have no such limit.
@@ -171,7 +171,7 @@ keys! {
 }
 
 /// The values for a configuration from an fnd that did not have this table.
-impl Default for Http {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }
@@ -180,11 +180,11 @@ impl Default for Http {
 keys! {
     /// `[http] tls`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Tls {
+    pub struct TlsSettings {
         /// File with the certificates, PEM.
-        certificate: String = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
+        certificate: String = Text(TextKind::Absolute), example "/etc/fnd/tls/cert.pem", required true;
         /// File with the private key, PEM.
-        key: String = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
+        key: String = Text(TextKind::Absolute), example "/etc/fnd/tls/key.pem", required true;
     }
 }
 
@@ -195,10 +195,10 @@ pub struct OneOrMore(pub Vec<String>);
 
 /// Absent is the empty list.
 impl FromValue for OneOrMore {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Some(Self(match value {
             None => Vec::new(),
-            Some(Value::List(items)) => items.into_iter().map(|item| item.value.text()).collect(),
+            Some(TomlValue::List(items)) => items.into_iter().map(|item| item.value.text()).collect(),
             Some(value) => vec![value.text()],
         }))
     }
@@ -209,27 +209,27 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpEvents {
         /// Path of the address. No function can have a route with it.
-        path: String = Text(Form::UrlPath), example "/events", required true;
+        path: String = Text(TextKind::UrlPath), example "/events", required true;
         /// How a sender proves that it may send events: `FORM:SECRET` or `none`, as in `auth` of a route.
-        auth: Credentials = Text(Form::Auth), example "token:events-token", required true;
+        auth: Credentials = Text(TextKind::Auth), example "token:events-token", required true;
     }
 }
 
 keys! {
     /// `[metrics]`: where metrics are available besides the control socket.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Metrics {
+    pub struct MetricsSettings {
         /// Address and port of a plain HTTP listener for `/metrics` only; everybody who reaches it may read it.
-        listen: Option<SocketAddr> = Text(Form::Socket), example "127.0.0.1:9640";
+        listen: Option<SocketAddr> = Text(TextKind::Socket), example "127.0.0.1:9640";
         /// File for the node exporter.
-        textfile: Option<String> = Text(Form::Absolute), example "/var/lib/prometheus/node-exporter/fnd.prom";
+        textfile: Option<String> = Text(TextKind::Absolute), example "/var/lib/prometheus/node-exporter/fnd.prom";
     }
 }
 
 keys! {
     /// `[history]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct History {
+    pub struct HistorySettings {
         /// What fnd does about a damaged ledger: `set-aside` copies all readable rows into a new one, `refuse` does not start fnd.
         on_damage: OnDamage = Word(OnDamage::WORDS), default "set-aside", example "refuse";
         /// How long records are kept.
@@ -252,7 +252,7 @@ words! {
 keys! {
     /// `[logs]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Logs {
+    pub struct LogSettings {
         /// How long output is kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
         /// How many bytes of output are kept.
@@ -274,7 +274,7 @@ keys! {
 keys! {
     /// `[build]`: how dependencies are installed.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Build {
+    pub struct BuildSettings {
         /// Longest time of one installation; then it fails.
         timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30m", example "1h";
         /// Memory of one installation.
@@ -288,7 +288,7 @@ keys! {
         /// Whether installations use only what was downloaded before; nothing is fetched.
         offline: bool = Bool, default false, example true;
         /// Environment of installations, such as the index of packages or a proxy. A change installs everything anew.
-        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)),
+        env: BTreeMap<String, String> = Map(TextKind::Variable, &Text(TextKind::Any)),
             example { PIP_INDEX_URL = "https://pypi.example.com/simple" };
         /// Secrets that the installations of functions of root get: `npmrc`, `pip.conf`, `netrc`, `auth.json`, or others.
         secrets: Vec<String> = NAMES, example ["npmrc"];
@@ -302,7 +302,7 @@ fn one() -> u32 {
     1
 }
 
-impl Default for Build {
+impl Default for BuildSettings {
     fn default() -> Self {
         Self::from_value(None).expect("a table of defaults")
     }
@@ -314,7 +314,7 @@ keys! {
     pub struct RuntimeSettings {
         /// Interpreters by version; fnd tries them before the runtime's own.
         interpreters: BTreeMap<String, String>
-            = Map(Form::Name, &Text(Form::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
+            = Map(TextKind::Name, &Text(TextKind::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
         /// Whether functions may use the runtime.
         enabled: bool = Bool, default true, example false;
     }
@@ -323,7 +323,7 @@ keys! {
 keys! {
     /// `[events]`: CloudEvents.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Events {
+    pub struct EventSettings {
         /// How long fnd remembers an event. If an event with the same source and id comes again within this time, it runs nothing, and the sender gets the first answer again.
         remember: Duration [with = "text::duration"] = Duration(Zero::Refused), default "24h", example "1h";
         /// A work queue of NATS JetStream.
@@ -331,7 +331,7 @@ keys! {
     }
 }
 
-impl Events {
+impl EventSettings {
     /// Returns the Unix time, in milliseconds, since when events are remembered.
     #[must_use]
     pub fn since_ms(&self, now_ms: u64) -> u64 {
@@ -340,7 +340,7 @@ impl Events {
 }
 
 /// The values for a configuration from an fnd that did not have this table.
-impl Default for Events {
+impl Default for EventSettings {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }
@@ -349,18 +349,18 @@ impl Default for Events {
 keys! {
     const NATS {
         /// URLs of the servers.
-        servers = List(&Text(Form::Some)), example ["nats://127.0.0.1:4222"], required true;
+        servers = List(&Text(TextKind::Some)), example ["nats://127.0.0.1:4222"], required true;
         /// Name of the stream.
-        stream = Text(Form::Name), example "fnd", required true;
+        stream = Text(TextKind::Name), example "fnd", required true;
         /// Name of the secret with the credentials.
-        credentials = Text(Form::Name), example "nats-creds";
+        credentials = Text(TextKind::Name), example "nats-creds";
     }
 }
 
 keys! {
     /// `[sandbox]`: the isolation of functions whose manifest does not say it.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Sandbox {
+    pub struct SandboxSettings {
         /// The profile of functions whose manifest names none, as `sandbox.profile` in `[defaults]`, which wins.
         profile: Profile = Word(Profile::WORDS), default "strict", example "standard";
         /// What happens if the machine cannot give a part of a profile that no manifest asks for: fnd can `say` so and run the function, or `refuse` it.
@@ -381,15 +381,15 @@ words! {
 keys! {
     /// `[secrets]`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Secrets {
+    pub struct SecretSettings {
         /// The file with the keys that decrypt `NAME.age` beside functions. Only root can read it. Default: `age.key` beside fnd.toml.
         age_key: Option<String> [default, skip_serializing_if = "Option::is_none"]
-            = Text(Form::Absolute), example "/etc/fnd/age.key";
+            = Text(TextKind::Absolute), example "/etc/fnd/age.key";
     }
 }
 
 /// The values for a configuration from an fnd that did not have this table.
-impl Default for Sandbox {
+impl Default for SandboxSettings {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }
@@ -400,7 +400,7 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct NodeAlert {
         /// The function to call.
-        call: Option<FunctionName> [with = "text::id_or_null"] = Text(Form::Function), example "page";
+        call: Option<FunctionName> [with = "text::id_or_null"] = Text(TextKind::Function), example "page";
         /// Which changes to call for: those of `alert.on` in a manifest, and `node`: problems of the machine and of fnd itself.
         on: Vec<AlertOn> = List(&Word(AlertOn::WORDS)), default ["failed", "crash-looping", "invalid", "missed", "recovered", "node"],
             example ["failed", "node"];
@@ -417,14 +417,14 @@ impl Default for NodeAlert {
 keys! {
     /// `[audit]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Audit {
+    pub struct AuditSettings {
         /// How long entries are kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "90d", example "365d";
     }
 }
 
 /// The values for a configuration from an fnd that did not have this table.
-impl Default for Audit {
+impl Default for AuditSettings {
     fn default() -> Self {
         Self::from_value(None).expect("every key has a default")
     }

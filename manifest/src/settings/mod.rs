@@ -11,6 +11,7 @@ pub mod keys;
 pub mod resolve;
 
 pub use keys::{
-    Access, Audit, Events, History, Http, HttpEvents, Logs, Metrics, Missing, Node, OnDamage, Role, RuntimeSettings,
-    Sandbox, Secrets, Settings, Status, Tls, Users,
+    AccessSettings, AuditSettings, EventSettings, HistorySettings, HttpEvents, HttpSettings, LogSettings,
+    MetricsSettings, Missing, NodeSettings, OnDamage, Role, RuntimeSettings, SandboxSettings, SecretSettings, Settings,
+    Status, TlsSettings, UserSettings,
 };

@@ -3,12 +3,12 @@
 use super::Settings;
 use super::keys::{SCHEMA, SIZES};
 use crate::diagnostic::Diagnostic;
-use crate::function::Sandbox;
+use crate::function::SandboxKeys;
 use crate::function::sandbox::Profile;
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{self, Node, Table, Value};
+use crate::schema::tree::{self, TomlNode, TomlTable, TomlValue};
 use fnd_wire::trust;
 use std::net::SocketAddr;
 
@@ -18,10 +18,10 @@ pub struct Configuration {
     /// The settings that all parts of fnd use.
     pub settings: Settings,
     /// `[defaults]`; each manifest is merged over it.
-    pub defaults: Table,
+    pub defaults: TomlTable,
     /// `[sizes]` with the built-in ones: a table of limits for each name.
-    pub sizes: Table,
-    /// The files, indexed by [`tree::At::source`] of the nodes in `defaults` and `sizes`.
+    pub sizes: TomlTable,
+    /// The files, indexed by [`tree::TomlPosition::source`] of the nodes in `defaults` and `sizes`.
     pub sources: Vec<Source>,
 }
 
@@ -36,11 +36,11 @@ impl Configuration {
 
     /// Returns `[sandbox]` of functions whose manifest has none.
     #[must_use]
-    pub fn sandbox(&self) -> Sandbox {
+    pub fn sandbox(&self) -> SandboxKeys {
         let written = self.defaults.get("sandbox").map(|node| node.value.clone());
-        Sandbox {
+        SandboxKeys {
             profile: self.profile(),
-            ..Sandbox::from_value(written).expect("a checked table")
+            ..SandboxKeys::from_value(written).expect("a checked table")
         }
     }
 }
@@ -66,7 +66,7 @@ pub fn configuration_on<'a>(
 ) -> Result<Configuration, Vec<Diagnostic>> {
     let mut sources = Vec::new();
     let mut problems = Vec::new();
-    let mut merged = Table::new();
+    let mut merged = TomlTable::new();
     for (name, bytes) in files {
         match Source::whole(name, bytes) {
             Ok(source) => {
@@ -79,7 +79,7 @@ pub fn configuration_on<'a>(
         }
     }
     let sizes = sizes(&merged);
-    let at = |at: &tree::At, problem: Diagnostic| match sources.get(at.source) {
+    let at = |at: &tree::TomlPosition, problem: Diagnostic| match sources.get(at.source) {
         Some(source) => problem.at(source, at.value.clone()),
         None => problem,
     };
@@ -91,7 +91,7 @@ pub fn configuration_on<'a>(
             Diagnostic::error("bad-value", format!("`users.range`: {message}")),
         ));
     }
-    if let Some(node) = tree::find(&merged, "node.spin").filter(|node| cpus < 2 && node.value != Value::Micros(0)) {
+    if let Some(node) = tree::find(&merged, "node.spin").filter(|node| cpus < 2 && node.value != TomlValue::Micros(0)) {
         let message =
             "`node.spin` needs more than one CPU: on the only one, the program that fnd waits for could not run";
         let problem = Diagnostic::error("bad-value", message).with_help("remove the key, or set it to `\"0\"`");
@@ -112,8 +112,8 @@ pub fn configuration_on<'a>(
         return Err(problems);
     }
     let defaults = match merged.get("defaults").map(|node| &node.value) {
-        Some(Value::Table(table)) => table.clone(),
-        _ => Table::new(),
+        Some(TomlValue::Table(table)) => table.clone(),
+        _ => TomlTable::new(),
     };
     let settings = settings(
         Pick {
@@ -132,7 +132,7 @@ pub fn configuration_on<'a>(
 
 /// Returns the diagnostic of an unknown size.
 #[must_use]
-pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
+pub fn unknown_size(name: &str, sizes: &TomlTable) -> Diagnostic {
     let names: Vec<&str> = sizes.keys().map(String::as_str).collect();
     let problem = Diagnostic::error("unknown-size", format!("unknown size `{name}`"));
     problem.with_help(format!(
@@ -142,37 +142,37 @@ pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
 }
 
 /// Returns the sizes: the tables are merged over the built-in ones.
-fn sizes(merged: &Table) -> Table {
+fn sizes(merged: &TomlTable) -> TomlTable {
     let kind = &key_at(Settings::KEYS, "sizes").expect("a key of the schema").kind;
-    let Value::Table(mut sizes) = constant(kind, SIZES) else {
+    let TomlValue::Table(mut sizes) = constant(kind, SIZES) else {
         unreachable!("sizes are a table");
     };
-    if let Some(Value::Table(own)) = merged.get("sizes").map(|node| &node.value) {
+    if let Some(TomlValue::Table(own)) = merged.get("sizes").map(|node| &node.value) {
         tree::merge(&mut sizes, own.clone());
     }
     sizes
 }
 
 /// Returns the addresses of `[http] listen` that everybody may reach although `public` is not set.
-fn listening(merged: &Table) -> Vec<(&Node, Diagnostic)> {
+fn listening(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
     let is_public = matches!(
         tree::find(merged, "http.public").map(|node| &node.value),
-        Some(Value::Bool(true))
+        Some(TomlValue::Bool(true))
     );
     let Some(node) = tree::find(merged, "http.listen").filter(|_| !is_public) else {
         return Vec::new();
     };
-    let written: Vec<&Node> = match &node.value {
-        Value::List(items) => items.iter().collect(),
+    let written: Vec<&TomlNode> = match &node.value {
+        TomlValue::List(items) => items.iter().collect(),
         _ => vec![node],
     };
-    let reachable = |node: &&Node| {
+    let reachable = |node: &&TomlNode| {
         node.value
             .text()
             .parse::<SocketAddr>()
             .is_ok_and(|address| !address.ip().is_loopback())
     };
-    let problem = |node: &Node| {
+    let problem = |node: &TomlNode| {
         let message = format!("`{}` can be reached from other machines", node.value.text());
         let help = "set `public = true` in `[http]` if it shall be, or listen on `127.0.0.1` behind a web server";
         Diagnostic::error("public", message).with_help(help)
@@ -185,13 +185,13 @@ fn listening(merged: &Table) -> Vec<(&Node, Diagnostic)> {
 }
 
 /// Returns the entries of `[[access]]` that name neither a group nor a user, or both.
-fn access(merged: &Table) -> Vec<(&Node, Diagnostic)> {
-    let Some(Value::List(entries)) = merged.get("access").map(|node| &node.value) else {
+fn access(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
+    let Some(TomlValue::List(entries)) = merged.get("access").map(|node| &node.value) else {
         return Vec::new();
     };
     let problem = |entry| {
-        let Node { value, .. }: &Node = entry;
-        let Value::Table(keys) = value else { return None };
+        let TomlNode { value, .. }: &TomlNode = entry;
+        let TomlValue::Table(keys) = value else { return None };
         let (message, node) = match (keys.get("group"), keys.get("user")) {
             (Some(_), Some(user)) => ("this entry of `[[access]]` names both a group and a user", user),
             (None, None) => ("this entry of `[[access]]` names neither a group nor a user", entry),
@@ -204,12 +204,12 @@ fn access(merged: &Table) -> Vec<(&Node, Diagnostic)> {
 }
 
 /// Returns the first and the last uid.
-fn range(value: &Value) -> Result<(u32, u32), String> {
+fn range(value: &TomlValue) -> Result<(u32, u32), String> {
     let numbers: Vec<u32> = match value {
-        Value::List(items) => items
+        TomlValue::List(items) => items
             .iter()
             .filter_map(|item| match item.value {
-                Value::Whole(number) => u32::try_from(number).ok(),
+                TomlValue::Whole(number) => u32::try_from(number).ok(),
                 _ => None,
             })
             .collect(),
@@ -232,12 +232,12 @@ fn range(value: &Value) -> Result<(u32, u32), String> {
 }
 
 impl FromValue for (u32, u32) {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         range(&value?).ok()
     }
 }
 
-fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
+fn settings(pick: Pick<'_>, sizes: &TomlTable) -> Settings {
     let sizes = sizes.iter().map(|(name, node)| {
         let size = FromValue::from_value(Some(node.value.clone()));
         (name.clone(), size.expect("a table"))

@@ -27,7 +27,7 @@ pub struct Leaf {
 
 /// Resources that a leaf has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct LeafUsage {
     /// CPU time in microseconds.
     pub cpu_us: u64,
     /// Peak memory in bytes, if the memory controller is in cgroup2 and the kernel is 5.19 or later.
@@ -93,9 +93,9 @@ impl Leaf {
     }
 
     /// Returns the resources that the leaf has used so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> LeafUsage {
         let [peak, events] = &self.memory;
-        Usage {
+        LeafUsage {
             cpu_us: number(&self.cpu, "usage_usec").unwrap_or(0),
             memory_peak: peak.as_ref().and_then(|file| text(file)?.trim().parse().ok()),
             oom_kills: events.as_ref().and_then(|file| number(file, "oom_kill")),

@@ -22,20 +22,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use detect::{Hierarchy, hierarchies};
-pub use leaf::{Leaf, Usage};
+pub use leaf::{Leaf, LeafUsage};
 
 /// The kernel's names of the controllers that are used; `io` on cgroup2 only.
 pub const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "io"];
 
 /// The directory with a controller's files: in the cgroup2 tree, or in a v1 hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Home {
+struct CgroupHome {
     controller: &'static str,
     v1: bool,
     dir: PathBuf,
 }
 
-impl Home {
+impl CgroupHome {
     /// Returns the file with the counter of the function as a whole, and the counter's name in that file.
     fn counter(&self) -> Option<(&'static str, &'static str)> {
         match (self.controller, self.v1) {
@@ -50,9 +50,9 @@ impl Home {
 
 /// The spawner's part of the cgroup hierarchies.
 #[derive(Debug)]
-pub struct Tree {
+pub struct CgroupTree {
     base: PathBuf,
-    homes: Vec<Home>,
+    homes: Vec<CgroupHome>,
     device: Option<String>,
     /// The limits that can't be enforced, with the reason.
     pub missing: Vec<(String, String)>,
@@ -63,7 +63,7 @@ pub fn nothing(why: &str) -> Vec<(String, String)> {
     limits::LIMITS.iter().map(|limit| (limit.0.to_owned(), why.to_owned())).collect()
 }
 
-impl Tree {
+impl CgroupTree {
     /// Makes the spawner's directories in the given hierarchies.
     ///
     /// `name` is the top-level directory used outside a delegated unit, `device` the `MAJOR:MINOR` of the device whose
@@ -97,9 +97,9 @@ impl Tree {
                 _ => hierarchy.mount.join(name),
             });
             if let Some(dir) = v1.filter(|dir| make(dir).is_ok()) {
-                homes.push(Home { controller, v1: true, dir });
+                homes.push(CgroupHome { controller, v1: true, dir });
             } else if detect::enable(controller, &base, &functions) {
-                homes.push(Home { controller, v1: false, dir: functions.clone() });
+                homes.push(CgroupHome { controller, v1: false, dir: functions.clone() });
             }
         }
         let lacking = |limit: &limits::Limit| {
@@ -117,7 +117,7 @@ impl Tree {
 
     /// Returns where the memory of functions is counted.
     pub fn memory(&self) -> MemoryGroups {
-        let dir = |home: &Home| home.dir.display().to_string();
+        let dir = |home: &CgroupHome| home.dir.display().to_string();
         match self.homes.iter().find(|home| home.controller == "memory") {
             Some(home) if home.v1 => MemoryGroups::V1(dir(home)),
             Some(home) => MemoryGroups::V2(dir(home)),
@@ -147,7 +147,7 @@ impl Tree {
             }
         }
         make(&dir.join("l"))?;
-        let open = |home: &Home| {
+        let open = |home: &CgroupHome| {
             let (file, name) = home.counter()?;
             Some((name, fs::File::open(home.dir.join(file)).ok()?))
         };
@@ -204,7 +204,7 @@ impl Tree {
 pub struct Group {
     /// The directory that holds the leaves.
     pub dir: PathBuf,
-    homes: Vec<Home>,
+    homes: Vec<CgroupHome>,
     /// The counters: each with its name and its file, kept open because it is read twice for each attempt.
     counters: Vec<(&'static str, fs::File)>,
     device: Option<String>,
@@ -280,8 +280,9 @@ impl Group {
             ("memory.current", "memory.max"),
             ("memory.usage_in_bytes", "memory.limit_in_bytes"),
         ];
-        let read = |home: &Home, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
-        let half = |home: &Home| {
+        let read =
+            |home: &CgroupHome, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
+        let half = |home: &CgroupHome| {
             let both = |(used, most)| read(home, used).zip(read(home, most));
             files.into_iter().filter_map(both).any(|(used, most)| used.saturating_mul(2) >= most)
         };

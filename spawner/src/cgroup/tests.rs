@@ -80,7 +80,7 @@ fn on_cgroup2_limits_are_the_functions_and_leaves_get_memory_only() {
     files(&root.path().join("fnd-1/f"), &V2);
     files(&root.path().join("fnd-1/f/ops.a"), &V2);
     let found = hierarchies(&format!("1 1 0:1 / {} rw - cgroup2 none rw\n", root.path().display()), "0::/\n");
-    let tree = Tree::open(&found, "fnd-1", Some("8:0".to_owned())).unwrap();
+    let tree = CgroupTree::open(&found, "fnd-1", Some("8:0".to_owned())).unwrap();
     assert_eq!((tree.layout(), &tree.missing[..]), ("v2", &[][..]));
     let dir = root.path().join("fnd-1/f/ops.a");
     files(&dir, &["pids.events", "cpu.stat"]);
@@ -118,7 +118,7 @@ fn a_missing_controller_is_reported() {
         "1 1 0:1 / {0} rw - cgroup2 none rw\n1 1 0:1 / {0}/memory rw - cgroup none rw,memory\n",
         root.path().display()
     );
-    let tree = Tree::open(&hierarchies(&mounts, "0::/\n4:memory:/other\n"), "fnd-1", None).unwrap();
+    let tree = CgroupTree::open(&hierarchies(&mounts, "0::/\n4:memory:/other\n"), "fnd-1", None).unwrap();
     assert_eq!(tree.layout(), "hybrid");
     let missing: Vec<_> = tree.missing.iter().map(|(limit, _)| limit.as_str()).collect();
     assert_eq!(missing, ["memory_high", "swap", "cpu", "cpu_weight", "pids", "io_weight", "io_read", "io_write"]);
@@ -126,7 +126,7 @@ fn a_missing_controller_is_reported() {
     assert_eq!(group.apply(&limits()), Ok(()));
     assert_eq!(read(root.path().join("memory/fnd-1/f.a/memory.memsw.limit_in_bytes")), "68157440");
     assert_eq!(group.v1_dirs(), [root.path().join("memory/fnd-1/f.a")]);
-    assert!(Tree::open(&[], "fnd-1", None).unwrap_err().contains("cgroup2"));
+    assert!(CgroupTree::open(&[], "fnd-1", None).unwrap_err().contains("cgroup2"));
 }
 
 #[test]

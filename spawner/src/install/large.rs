@@ -12,7 +12,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a descriptor can't be duplicated.
-    pub fn copier(&self) -> io::Result<Work> {
+    pub fn copier(&self) -> io::Result<InstallWork> {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
         let kept = file.as_raw_fd();
@@ -24,7 +24,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`copier`](Self::copier).
-    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<Work>> {
+    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<InstallWork>> {
         let Some((format, (_, opened))) = self.packed().zip(self.large.as_ref()) else { return Ok(None) };
         let code = self.begun().join("code");
         let unpacker =
@@ -50,7 +50,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If it can't be opened, or if there is none.
-    pub fn add_source(&mut self, tree: Version, places: &Places) -> Result<(), Problem> {
+    pub fn add_source(&mut self, tree: Version, places: &SpawnerPlaces) -> Result<(), SpawnerProblem> {
         let dir = trees::place(places, &tree);
         let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
@@ -60,12 +60,12 @@ impl Snapshot {
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;
         let shown = self.shown.clone(); // nobody knows the tree's path
         (self.source, self.fetched) = (Some(tree), Format::of(&name));
-        self.large = Some((name, Opened { file, meta, shown, trusted: self.trusted }));
+        self.large = Some((name, OpenedSource { file, meta, shown, trusted: self.trusted }));
         Ok(())
     }
 
     /// Takes the result of the helper that unpacked the archive.
-    fn unpacked(&mut self, opened: &Opened) -> Result<(), Problem> {
+    fn unpacked(&mut self, opened: &OpenedSource) -> Result<(), SpawnerProblem> {
         let failed = |why: &str| problem(&opened.shown, format!("failed to unpack it: {why}"), "copy it again");
         let Contents { files, refused } = read_report(&self.report()).map_err(|why| failed(&why))?;
         opened.unchanged(opened.meta.len())?;
@@ -74,11 +74,11 @@ impl Snapshot {
         }
         let is_new = |file: &ArchivedFile| self.source.is_none() || file.relative != "function.toml";
         for file in files.into_iter().filter(is_new) {
-            let staged = || Content::Staged(self.staged(&file.relative));
-            let content = file.held.map_or_else(staged, |held| Content::Held(held.0));
+            let staged = || SourceContent::Staged(self.staged(&file.relative));
+            let content = file.held.map_or_else(staged, |held| SourceContent::Held(held.0));
             let (shown, trusted) = (format!("{}/{}", opened.shown, file.relative), opened.trusted);
             let (relative, mode, digest, length) = (file.relative, file.mode, file.digest, file.length);
-            self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
+            self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
         }
         self.read_manifest()
     }
@@ -87,7 +87,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why the file was not copied, or the archive not unpacked.
-    pub fn copied(&mut self) -> Result<(), Problem> {
+    pub fn copied(&mut self) -> Result<(), SpawnerProblem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         if self.packed().is_some() {
             self.unpacked(&opened)?;
@@ -97,7 +97,7 @@ impl Snapshot {
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
-        let content = Content::Staged(self.staged(&relative));
+        let content = SourceContent::Staged(self.staged(&relative));
         self.add(relative, opened, digest, content);
         Ok(())
     }
@@ -108,7 +108,7 @@ fn fetched_file(mut names: impl Iterator<Item = String>) -> Option<String> {
     names.find(|name| ![COMPLETE, TREE_SIZE].contains(&name.as_str()))
 }
 
-pub(super) fn uncopied(opened: &Opened, why: &str) -> Problem {
+pub(super) fn uncopied(opened: &OpenedSource, why: &str) -> SpawnerProblem {
     problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the free space on the disk")
 }
 

@@ -16,22 +16,22 @@ mod storing;
 
 pub use large::{read_report, write_report};
 
-use crate::credentials::Gathered;
-use crate::facts::Facts;
+use crate::credentials::GatheredSecrets;
 use crate::grants::{self, Stamps};
-use crate::places::{self, Places};
+use crate::places::{self, SpawnerPlaces};
 use crate::policy::{Interpreter, problem};
-use crate::source::{Kind, Opened, Sources};
+use crate::source::{OpenedSource, SourceKind, Sources};
+use crate::stat_cache::StatCache;
 use crate::trees;
-use crate::uids::Owner;
+use crate::uids::UidOwner;
 use fnd_wire::archive::{BYTES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
-use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
+use fnd_wire::frame::{Install, Origin, STORED, SpawnerProblem, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{
-    Build, CHECK, CODE_MAX, COMPLETE, Form, JudgeFunction, JudgeRequest, JudgedFile, Plan, TREE_SIZE, is_own,
-    trust_of_builder,
+    CHECK, CODE_MAX, COMPLETE, CodeLayout, JudgeFunction, JudgeRequest, JudgedFile, Plan, PlannedBuild, TREE_SIZE,
+    is_own, trust_of_builder,
 };
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
@@ -64,10 +64,10 @@ const MANIFEST_MAX: u64 = 1 << 20;
 pub type Planned = (Plan, (Sandbox, bool));
 
 /// Work for a helper, and the descriptor that the helper has to keep for it.
-pub type Work = (RawFd, Box<dyn FnOnce() -> i32>);
+pub type InstallWork = (RawFd, Box<dyn FnOnce() -> i32>);
 
 /// A file that was read.
-struct Code {
+struct InstalledCode {
     relative: String,
     /// The path for people.
     shown: String,
@@ -75,16 +75,16 @@ struct Code {
     trusted: bool,
     digest: [u8; 32],
     length: u64,
-    content: Content,
+    content: SourceContent,
 }
 
-enum Content {
+enum SourceContent {
     Held(Vec<u8>),
     /// The file in the staging directory, which is later renamed to its place.
     Staged(PathBuf),
 }
 
-impl Content {
+impl SourceContent {
     /// Returns the first bytes, at most `max`.
     fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
@@ -100,7 +100,7 @@ impl Content {
 
 /// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum InstallProgress {
     /// Some files are still to be read.
     More,
     /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
@@ -143,11 +143,11 @@ pub struct Snapshot {
     /// Why the files are read.
     pub purpose: Purpose,
     /// How its dependencies are built or its code is fetched, until that tree is found.
-    pub build: Option<Build>,
+    pub build: Option<PlannedBuild>,
     /// The secrets that the build gets.
-    pub given: Option<Gathered>,
+    pub given: Option<GatheredSecrets>,
     /// Why these cannot be read. It matters only if the build has to run.
-    pub unread: Vec<Problem>,
+    pub unread: Vec<SpawnerProblem>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -158,9 +158,9 @@ pub struct Snapshot {
     stored: Option<(Sources, Origin)>,
     manifest: Option<JudgedFile>,
     /// The large file to be copied, or the archive to be unpacked.
-    large: Option<(String, Opened)>,
-    files: Vec<Code>,
-    pending: VecDeque<(String, Kind)>,
+    large: Option<(String, OpenedSource)>,
+    files: Vec<InstalledCode>,
+    pending: VecDeque<(String, SourceKind)>,
     bytes: u64,
     staging: PathBuf,
     /// Whether the staging directory may exist: a name that was never used is slow to look up.
@@ -208,7 +208,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The mistake in the request or in the manifest.
-    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
+    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, SpawnerProblem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
         let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
         let manifest = match &stored {
@@ -221,7 +221,7 @@ impl Snapshot {
         let function = install.function.clone();
         let install = Install { function, ..origin.map_or(install, |origin| &origin.install).clone() };
         let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
-        let kind = if is_tree { Kind::Directory } else { Kind::File };
+        let kind = if is_tree { SourceKind::Directory } else { SourceKind::File };
         let mut snapshot = Self::empty(request, install, staging);
         snapshot.trusted = manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         if let Some(origin) = origin {
@@ -246,14 +246,14 @@ impl Snapshot {
         (name, made): (String, Bytes),
         staging: PathBuf,
     ) -> io::Result<Self> {
-        let code = |relative: &String, bytes: Vec<u8>| Code {
+        let code = |relative: &String, bytes: Vec<u8>| InstalledCode {
             relative: relative.clone(),
             shown: format!("{}/{relative}", self.shown),
             mode: 0o644,
             trusted: self.trusted,
             digest: Sha256::digest(&bytes).into(),
             length: bytes.len() as u64,
-            content: Content::Held(bytes),
+            content: SourceContent::Held(bytes),
         };
         let mut files = vec![code(&name, made.0)];
         for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {
@@ -270,16 +270,16 @@ impl Snapshot {
 
     /// Returns who owns the files: what their code leaves in a home is for code of the same owner only. None: the function
     /// is one of fnd's own.
-    pub fn owner(&self, sources: &Sources) -> Option<Owner> {
+    pub fn owner(&self, sources: &Sources) -> Option<UidOwner> {
         if is_own(self.install.function.as_str()) {
             return None;
         }
         let is_upload = sources.dirs.get(usize::from(self.install.directory)) == Some(&sources.uploads);
         Some(match &self.stored {
-            _ if is_upload => Owner::uploads(),
-            Some((_, origin)) if !origin.trusted => Owner::of(&BTreeSet::from([origin.owner])),
-            Some(_) => Owner::of(&BTreeSet::new()),
-            None => Owner::of(&self.authors),
+            _ if is_upload => UidOwner::uploads(),
+            Some((_, origin)) if !origin.trusted => UidOwner::of(&BTreeSet::from([origin.owner])),
+            Some(_) => UidOwner::of(&BTreeSet::new()),
+            None => UidOwner::of(&self.authors),
         })
     }
 
@@ -312,14 +312,14 @@ impl Snapshot {
     /// Returns the request to the judge: every file by name, with its first bytes as far as there is room.
     pub fn question(&self) -> JudgeRequest {
         let form = match self.format() {
-            _ if self.source.is_some() => Form::Source,
-            Some(Format::Foreign) => Form::Foreign(self.shown.clone()),
-            Some(_) => Form::Archive(self.shown.clone()),
-            None if self.install.is_directory() => Form::Directory,
-            None => Form::File,
+            _ if self.source.is_some() => CodeLayout::Source,
+            Some(Format::Foreign) => CodeLayout::Foreign(self.shown.clone()),
+            Some(_) => CodeLayout::Archive(self.shown.clone()),
+            None if self.install.is_directory() => CodeLayout::Directory,
+            None => CodeLayout::File,
         };
         let mut room = SHOWN_MAX;
-        let judged = |file: &Code| {
+        let judged = |file: &InstalledCode| {
             let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
             // A file that can't be read back is sent without content; storing it fails later with the reason.
             let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };

@@ -11,13 +11,13 @@ use rustix::fs::{Dir, FileType};
 impl Snapshot {
     /// Opens a file or directory of the function. A stored file belongs to root, but it is trusted only if its source
     /// was.
-    fn open(&self, sources: &Sources, relative: &str, kind: Kind) -> Result<Opened, Problem> {
+    fn open(&self, sources: &Sources, relative: &str, kind: SourceKind) -> Result<OpenedSource, SpawnerProblem> {
         let source = &self.install.source;
         let join = |above: &str| if relative.is_empty() { above.to_owned() } else { format!("{above}/{relative}") };
         let Some((stored, origin)) = &self.stored else {
             return sources.open(self.install.directory, &join(source), kind);
         };
-        let file = source.rsplit('/').next().filter(|_| kind == Kind::File && relative.is_empty());
+        let file = source.rsplit('/').next().filter(|_| kind == SourceKind::File && relative.is_empty());
         let mut opened = stored.open(0, &file.map_or_else(|| join("code"), |file| format!("code/{file}")), kind)?;
         opened.trusted &= origin.trusted;
         opened.shown = join(&origin.shown);
@@ -28,7 +28,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why a file can't be read, or what is wrong with it.
-    pub fn read(&mut self, sources: &Sources, turn: (usize, u64, Duration)) -> Result<Progress, Problem> {
+    pub fn read(&mut self, sources: &Sources, turn: (usize, u64, Duration)) -> Result<InstallProgress, SpawnerProblem> {
         let (start, until) = (self.bytes, now() + turn.2);
         for _ in 0..turn.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
@@ -41,8 +41,8 @@ impl Snapshot {
                 (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
             }
             match kind {
-                Kind::Directory => self.list(&relative, &opened)?,
-                Kind::File if relative.is_empty() => {
+                SourceKind::Directory => self.list(&relative, &opened)?,
+                SourceKind::File if relative.is_empty() => {
                     let name = self.install.file_name().to_owned();
                     if self.stored.is_none() {
                         self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
@@ -55,17 +55,17 @@ impl Snapshot {
                         None => self.read_file(name, opened)?,
                     }
                 }
-                Kind::File => self.read_file(relative, opened)?,
+                SourceKind::File => self.read_file(relative, opened)?,
             }
             if self.large.is_some() {
-                return Ok(Progress::Copy);
+                return Ok(InstallProgress::Copy);
             }
             if self.bytes - start >= turn.1 || now() >= until {
                 break;
             }
         }
         if !self.pending.is_empty() {
-            return Ok(Progress::More);
+            return Ok(InstallProgress::More);
         }
         self.files.sort_by(|a, b| a.relative.cmp(&b.relative));
         if let Some((_, origin)) = &self.stored {
@@ -74,11 +74,11 @@ impl Snapshot {
             }
             self.read_manifest()?;
         }
-        Ok(Progress::Read)
+        Ok(InstallProgress::Read)
     }
 
     /// Takes the manifest from the files that were read, if it is one of them.
-    pub(super) fn read_manifest(&mut self) -> Result<(), Problem> {
+    pub(super) fn read_manifest(&mut self) -> Result<(), SpawnerProblem> {
         let inside = self.files.iter().find(|file| file.relative == "function.toml");
         if let Some(file) = inside.filter(|_| self.manifest.is_none()) {
             if file.length > MANIFEST_MAX {
@@ -93,7 +93,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn list(&mut self, relative: &str, opened: &Opened) -> Result<(), Problem> {
+    fn list(&mut self, relative: &str, opened: &OpenedSource) -> Result<(), SpawnerProblem> {
         let failed = |error| problem(&opened.shown, format!("failed to list it: {error}"), "check the directory");
         for entry in Dir::read_from(&opened.file).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -113,7 +113,7 @@ impl Snapshot {
             if self.install.source.len() + 1 + below.len() > PATH_MAX {
                 return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));
             }
-            let kind = if entry.file_type() == FileType::Directory { Kind::Directory } else { Kind::File };
+            let kind = if entry.file_type() == FileType::Directory { SourceKind::Directory } else { SourceKind::File };
             self.pending.push_back((below, kind));
             if self.pending.len() + self.files.len() > FILES_MAX {
                 return Err(problem(&self.shown, format!("it has more than {FILES_MAX} files"), ELSEWHERE));
@@ -122,7 +122,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn read_file(&mut self, relative: String, mut opened: Opened) -> Result<(), Problem> {
+    fn read_file(&mut self, relative: String, mut opened: OpenedSource) -> Result<(), SpawnerProblem> {
         let length = opened.meta.len();
         self.bytes += length;
         if self.bytes > BYTES_MAX {
@@ -131,7 +131,7 @@ impl Snapshot {
         let (content, digest) = if self.bytes <= HELD_MAX {
             let bytes = opened.read(HELD_MAX)?;
             let digest = Sha256::digest(&bytes).into();
-            (Content::Held(bytes), digest)
+            (SourceContent::Held(bytes), digest)
         } else if length > HELD_MAX {
             self.large = Some((relative, opened));
             return Ok(());
@@ -139,16 +139,16 @@ impl Snapshot {
             let path = self.staged(&relative);
             let (copied, digest) = stage(&opened.file, &path).map_err(|error| uncopied(&opened, &error.to_string()))?;
             opened.unchanged(copied)?;
-            (Content::Staged(path), digest)
+            (SourceContent::Staged(path), digest)
         };
         self.add(relative, opened, digest, content);
         Ok(())
     }
 
-    pub(super) fn add(&mut self, relative: String, opened: Opened, digest: [u8; 32], content: Content) {
-        let Opened { meta, shown, trusted, .. } = opened;
+    pub(super) fn add(&mut self, relative: String, opened: OpenedSource, digest: [u8; 32], content: SourceContent) {
+        let OpenedSource { meta, shown, trusted, .. } = opened;
         let (mode, length) = (meta.mode() & 0o7777, meta.len());
-        self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
+        self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
     }
 }
 
@@ -158,10 +158,10 @@ pub(super) fn manifest(
     sources: &Sources,
     stamps: &mut Stamps,
     authors: &mut BTreeSet<u32>,
-) -> Result<Option<JudgedFile>, Problem> {
+) -> Result<Option<JudgedFile>, SpawnerProblem> {
     let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
     let Some(path) = sources.claim(install)?.or(own) else { return Ok(None) };
-    let opened = sources.open(install.directory, &path, Kind::File)?;
+    let opened = sources.open(install.directory, &path, SourceKind::File)?;
     stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
     if !opened.trusted {
         authors.insert(opened.meta.uid());
@@ -186,10 +186,10 @@ mod tests {
         let function = FunctionName::new("f").unwrap();
         let install = Install { directory: 0, function, source: "f".to_owned(), sidecar: None, directory_form: true };
         let dirs = vec![dir.path().to_owned()];
-        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: Facts::default() };
+        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: StatCache::default() };
         let mut snapshot = Snapshot::new(1, &install, &sources, dir.path().join("staging")).ok().unwrap();
         let mut count = 1;
-        while snapshot.read(&sources, turn).ok().unwrap() == Progress::More {
+        while snapshot.read(&sources, turn).ok().unwrap() == InstallProgress::More {
             count += 1;
         }
         assert_eq!(snapshot.files.len(), 100);

@@ -17,7 +17,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why they can't be read.
-    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<Problem>> {
+    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<SpawnerProblem>> {
         let dir = self.stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
         let version = dir.and_then(|dir| Version::parse(dir.file_name()?.to_str()?));
         let plan = dir.and_then(|dir| Planned::from_wire(&fs::read(dir.join("plan")).ok()?).ok());
@@ -27,7 +27,7 @@ impl Snapshot {
     /// Returns the files of a stored version for fnd, with their first bytes as far as there is room.
     pub fn stored_files(&self) -> Vec<StoredFile> {
         let mut room = SHOWN_MAX;
-        let stored = |file: &Code| {
+        let stored = |file: &InstalledCode| {
             let front = file.content.front(CODE_MAX).ok().filter(|front| front.len() <= room).unwrap_or_default();
             room -= front.len();
             let (path, executable, front) = (file.relative.clone(), file.mode & 0o111 != 0, Bytes(front.into_owned()));
@@ -43,7 +43,11 @@ impl Snapshot {
 }
 
 /// Returns the directory and the origin of the stored version that a request names.
-pub(super) fn version(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sources, Origin), Problem> {
+pub(super) fn version(
+    install: &Install,
+    sources: &Sources,
+    staging: &Path,
+) -> Result<(Sources, Origin), SpawnerProblem> {
     let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
     // Nothing but a check makes versions of the function that checks: as a version of its own, the code would run there.
     if install.function.as_str() == CHECK {
@@ -60,5 +64,5 @@ pub(super) fn version(install: &Install, sources: &Sources, staging: &Path) -> R
     })?;
     let origin = Origin::from_wire(&origin).map_err(|error| bad(error.to_string()))?;
     let (uploads, myself) = (sources.uploads.clone(), sources.myself.clone());
-    Ok((Sources { dirs: vec![dir], uploads, myself, facts: Facts::default() }, origin))
+    Ok((Sources { dirs: vec![dir], uploads, myself, facts: StatCache::default() }, origin))
 }

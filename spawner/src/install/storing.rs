@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 impl Snapshot {
     /// Returns the hash of code and own manifest; `digest` gives that of a file.
-    pub(super) fn hash(&self, digest: impl Fn(&Code) -> [u8; 32]) -> Version {
+    pub(super) fn hash(&self, digest: impl Fn(&InstalledCode) -> [u8; 32]) -> Version {
         let mut all = Sha256::new();
         for file in &self.files {
             add(&mut all, file.relative.as_bytes());
@@ -42,7 +42,7 @@ impl Snapshot {
         if let Some((_, origin)) = &self.stored {
             return origin.clone();
         }
-        let stored = |file: &Code| match file.content.front(usize::MAX) {
+        let stored = |file: &InstalledCode| match file.content.front(usize::MAX) {
             Ok(bytes) if self.is_unix(file, plan) => Sha256::digest(unix_text(&bytes)).into(),
             _ => file.digest,
         };
@@ -58,11 +58,11 @@ impl Snapshot {
     }
 
     /// Returns whether the installed file is Unix text made of the source's. A stored file is already.
-    fn is_unix(&self, file: &Code, plan: &Plan) -> bool {
+    fn is_unix(&self, file: &InstalledCode, plan: &Plan) -> bool {
         self.stored.is_none() && plan.unix_text && file.relative == plan.entry && file.length <= TEXT_MAX
     }
 
-    fn installed<'a>(&self, file: &Code, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+    fn installed<'a>(&self, file: &InstalledCode, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
         if self.is_unix(file, plan) { unix_text(&bytes).into() } else { bytes }
     }
 
@@ -71,7 +71,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn store(&self, planned: &Planned, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
+    pub fn store(
+        &self,
+        planned: &Planned,
+        version: &Version,
+        places: &SpawnerPlaces,
+        group: Option<u32>,
+    ) -> io::Result<bool> {
         let plan = &planned.0;
         let dirs = places.of(&plan.function.file_form());
         let target = dirs.version(version);
@@ -90,7 +96,7 @@ impl Snapshot {
                     fs::create_dir_all(parent)?;
                 }
                 match &file.content {
-                    Content::Staged(path) if !self.is_unix(file, plan) => {
+                    SourceContent::Staged(path) if !self.is_unix(file, plan) => {
                         fs::set_permissions(path, Permissions::from_mode(mode))?;
                     }
                     content => write(&path, &self.installed(file, plan, content.front(usize::MAX)?), mode)?,
@@ -136,8 +142,8 @@ impl Snapshot {
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
                 match &file.content {
-                    Content::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
-                    Content::Staged(_) => {
+                    SourceContent::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
+                    SourceContent::Staged(_) => {
                         fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length)
                     }
                 }

@@ -5,7 +5,7 @@
 //! ```
 //! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
-use super::mounts::{Building, Use, View};
+use super::mounts::{Building, MountView, Use};
 use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
@@ -91,7 +91,7 @@ fn enter_user_namespace() -> io::Result<()> {
 ///
 /// # Errors
 /// Which layer can't be built, for people.
-pub fn enter(view: &View, missing: &Missing, root: bool, containment: Containment) -> Result<Seal, String> {
+pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Containment) -> Result<Seal, String> {
     let sandbox = &view.sandbox;
     let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
     let own_network = matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network");
@@ -194,7 +194,7 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
-        let view = View { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, given: None };
+        let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, given: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))
     };

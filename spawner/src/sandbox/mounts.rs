@@ -59,7 +59,7 @@ pub enum Use {
 
 /// The view of a function.
 #[derive(Debug)]
-pub struct View {
+pub struct MountView {
     /// The function's sandbox.
     pub sandbox: Sandbox,
     /// An empty directory of root, in which the view is put together.
@@ -82,7 +82,7 @@ pub fn hidden_by(profile: Profile) -> impl Iterator<Item = &'static str> {
     private.chain(HIDDEN.into_iter().filter(move |_| profile == Profile::Strict))
 }
 
-impl View {
+impl MountView {
     /// Returns what is shown, outer places before inner ones; the places that are hidden before that; and those that are
     /// hidden in what is shown.
     pub fn table(&self) -> (Vec<(PathBuf, Use)>, Vec<PathBuf>, Vec<PathBuf>) {
@@ -242,7 +242,7 @@ fn make_file(below: impl AsFd, path: &Path) -> io::Result<()> {
 
 /// The view while it is put together.
 pub struct Building<'a> {
-    view: &'a View,
+    view: &'a MountView,
     /// The root of the machine's tree.
     machine: OwnedFd,
     /// The root of the new tree.
@@ -258,7 +258,7 @@ impl<'a> Building<'a> {
     ///
     /// # Errors
     /// If the machine does not allow it.
-    pub fn begin(view: &'a View) -> io::Result<Self> {
+    pub fn begin(view: &'a MountView) -> io::Result<Self> {
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
         let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         // The mounts of all other functions go, since the tree would be a copy of each of them.

@@ -106,7 +106,7 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Returns the filters of a profile; for profile off only what the network needs.
 ///
@@ -152,7 +152,7 @@ fn other_set() -> Option<BpfProgram> {
 
 /// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
 /// only: other protocols of streams, of which some fall back to TCP, and sending that connects (TCP Fast Open).
-fn tcp_that_landlock_misses() -> Result<Rules, String> {
+fn tcp_that_landlock_misses() -> Result<SeccompRules, String> {
     let not = |value: i32| (SeccompCmpOp::Ne, u64::from(value.cast_unsigned()));
     let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(not);
     let other_families: Vec<_> = known.into_iter().map(|(op, value)| (0, op, value)).collect();
@@ -165,7 +165,7 @@ fn tcp_that_landlock_misses() -> Result<Rules, String> {
         sockets.push(rule(&[&[family], plain.as_slice()].concat())?);
     }
     let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
-    let mut rules = Rules::from([(libc::SYS_socket, sockets)]);
+    let mut rules = SeccompRules::from([(libc::SYS_socket, sockets)]);
     for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         rules.insert(call, vec![rule(&[(flags, SeccompCmpOp::MaskedEq(connects), connects)])?]);
     }
@@ -174,8 +174,8 @@ fn tcp_that_landlock_misses() -> Result<Rules, String> {
     Ok(rules)
 }
 
-fn refused_rules(profile: Profile, network: &Network) -> Result<Rules, String> {
-    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
+fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, String> {
+    let mut rules: SeccompRules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     if profile == Profile::Strict {
         rules.insert(libc::SYS_ptrace, Vec::new());
     }
@@ -213,7 +213,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
     conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())
 }
 
-fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, String> {
+fn compile(rules: SeccompRules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, String> {
     let processor = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let filter = SeccompFilter::new(rules, otherwise, matched, processor);
     filter.and_then(TryInto::try_into).map_err(|error| error.to_string())

@@ -6,12 +6,12 @@ use crate::install::{Purpose, read_report, write_report};
 use crate::trees;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_TRUSTS};
 use fnd_wire::ids::FunctionId;
-use fnd_wire::plan::{Build, CHECK, FunctionAndSandbox, OFFLINE, Plan, is_builder, trust_of_builder};
+use fnd_wire::plan::{CHECK, FunctionAndSandbox, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
-pub(super) type Tree = Result<Version, Box<Installed>>;
+pub(super) type BuiltTree = Result<Version, Box<Installed>>;
 
 /// Variables that fnd may give a build, besides those that begin with `FND_`: they say nothing that a build uses.
 const OF_BUILDS: [&str; 4] = ["RUNTIME", "TRACEPARENT", "TRACESTATE", "B3"];
@@ -27,7 +27,7 @@ fn digest(plan: &Plan, sandbox: &Sandbox, trust: &str) -> Version {
 
 impl Spawner {
     /// Goes on with a function whose code comes from a source: with the code, or by having it fetched.
-    pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, build: Build) {
+    pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, build: PlannedBuild) {
         let document = function.function.verdict.document.clone();
         let found = match self.tree(&mut snapshot, build, true) {
             Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
@@ -45,15 +45,15 @@ impl Spawner {
     pub(super) fn tree(
         &mut self,
         snapshot: &mut Snapshot,
-        build: Build,
+        build: PlannedBuild,
         is_source: bool,
-    ) -> Result<Tree, Vec<Problem>> {
+    ) -> Result<BuiltTree, Vec<SpawnerProblem>> {
         let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol < PROTOCOL_BUILDS {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
         }
-        let Build { mut plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
+        let PlannedBuild { mut plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
         let trust = snapshot.trust(&self.sources);
         if !trust.is_empty() && self.protocol < PROTOCOL_TRUSTS {
             return Err(one(

@@ -11,11 +11,14 @@ const OTHERS: &str = "give the two instances different `[users] range`s, or stop
 
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
-    pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
+    pub(super) fn read_settings(&mut self, request: u32) -> Option<(VerdictSubject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
         let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
-            return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
+            return Some((
+                VerdictSubject::Settings(request, trusted(&settings), None),
+                JudgeRequest::Settings(settings),
+            ));
         }
         self.settings_refused(request, SettingsRead { document: Bytes::default(), problems, applied: false });
         None
@@ -68,7 +71,7 @@ impl Spawner {
     /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
     pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
         match self.kept_settings().filter(|_| !self.configured) {
-            Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),
+            Some(settings) => self.jobs.push_front(VerdictJob::LastGood(request, settings, refused)),
             None => self.reply(request, &Reply::Settings(refused), Vec::new()),
         }
     }

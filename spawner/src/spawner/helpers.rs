@@ -1,7 +1,7 @@
 //! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
 //! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
-use super::gathering::Waiting;
+use super::gathering::WaitingGathering;
 use crate::clock::now;
 use crate::clone::{self, Child};
 use crate::install::Snapshot;
@@ -47,7 +47,7 @@ pub(super) enum After {
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
     /// The secrets of a function were read.
-    Gathered(Box<Waiting>),
+    Gathered(Box<WaitingGathering>),
     /// A tree was made of a build, or could not be; the report says so.
     Sealed(u32, FunctionId, PathBuf),
     /// What builds have left in this home was removed.
@@ -57,12 +57,12 @@ pub(super) enum After {
 }
 
 /// The function that a helper runs.
-type Body = Box<dyn FnOnce() -> i32>;
+type HelperBody = Box<dyn FnOnce() -> i32>;
 
-struct Task {
+struct HelperTask {
     lane: Lane,
     kept: RawFd,
-    body: Body,
+    body: HelperBody,
     after: After,
 }
 
@@ -77,19 +77,19 @@ struct Helper {
 #[derive(Default)]
 pub(super) struct Helpers {
     running: BTreeMap<u64, Helper>,
-    waiting: VecDeque<Task>,
+    waiting: VecDeque<HelperTask>,
     count: u64,
 }
 
 impl Helpers {
     /// Adds work that needs no descriptor.
-    pub(super) fn add(&mut self, lane: Lane, after: After, body: Body) {
+    pub(super) fn add(&mut self, lane: Lane, after: After, body: HelperBody) {
         self.add_with(lane, after, (2, body));
     }
 
     /// Adds work that needs one descriptor, which the work owns.
-    pub(super) fn add_with(&mut self, lane: Lane, after: After, (kept, body): (RawFd, Body)) {
-        self.waiting.push_back(Task { lane, kept, body, after });
+    pub(super) fn add_with(&mut self, lane: Lane, after: After, (kept, body): (RawFd, HelperBody)) {
+        self.waiting.push_back(HelperTask { lane, kept, body, after });
     }
 
     /// Closes descriptors in a helper, since closing may take as long as the process that made them likes.
@@ -114,7 +114,7 @@ impl Helpers {
                 index += 1;
                 continue;
             }
-            let Some(Task { kept, body, after, .. }) = self.waiting.remove(index) else { break };
+            let Some(HelperTask { kept, body, after, .. }) = self.waiting.remove(index) else { break };
             match fork(lane, kept, body) {
                 Ok(child) => {
                     self.count += 1;
@@ -192,7 +192,7 @@ impl Helpers {
 
 /// Makes a helper. A helper that closes descriptors shares this process's descriptor table, so the descriptors are
 /// closed here, too, and this process does not wait.
-fn fork(lane: Lane, kept: RawFd, body: Body) -> io::Result<Child> {
+fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> io::Result<Child> {
     let closes = lane == Lane::Close;
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
         if !closes {

@@ -21,35 +21,35 @@ mod verdicts;
 
 use crate::args::{Args, SocketSource};
 use crate::build_homes::BuildHomes;
-use crate::cgroup::{self, Tree};
+use crate::cgroup::{self, CgroupTree};
 use crate::clock::{self, now};
 use crate::closing;
-use crate::facts::Facts;
+use crate::fd_policy::PassedDescriptor;
 use crate::grants::Grants;
-use crate::install::{self, Progress, Snapshot};
+use crate::install::{self, InstallProgress, Snapshot};
 use crate::judge::Judge;
 use crate::listener;
 use crate::log::Failed as _;
-use crate::names::Names;
-use crate::passed::Passed;
-use crate::places::{self, Places};
+use crate::names::UserNames;
+use crate::places::{self, SpawnerPlaces};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
 use crate::sandbox::mounts;
-use crate::secrets::Secrets;
+use crate::secrets::SecretSources;
 use crate::sockets;
 use crate::source::Sources;
+use crate::stat_cache::StatCache;
 use crate::uids::{self, Uids};
 use crate::vault::{NoSecret, Vault};
-use crate::workers::{Host, NoStart, Outbox, Program, TMP, Workers};
+use crate::workers::{Host, NoStart, Outbox, Program, TMP, WorkerTable};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
-    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
-    Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
+    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn,
+    SpawnFailed, SpawnerProblem, Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
@@ -68,7 +68,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use helpers::{After, Helpers, Lane};
-use verdicts::{Job, Subject};
+use verdicts::{VerdictJob, VerdictSubject};
 
 /// If more frames than this wait for fnd, no more requests are read until fnd has read some.
 const BACKLOG: usize = 1000;
@@ -103,7 +103,7 @@ pub struct Spawner {
     uids: Uids,
     /// The locks on this spawner's range of users; present if functions have users of their own.
     ranges: Option<Ranges>,
-    workers: Workers,
+    workers: WorkerTable,
     judge: Judge,
     policy: Option<Policy>,
     /// The profile of functions that name none.
@@ -111,19 +111,19 @@ pub struct Spawner {
     /// Whether the connected fnd got a configuration that is in force.
     configured: bool,
     /// Waiting jobs. The next stages are `reading`, `next` (ready for the judge) and `judging` (sent to the judge).
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<VerdictJob>,
     /// How often the first job was skipped.
     passed_over: usize,
     reading: Option<Snapshot>,
-    next: Option<(Subject, JudgeRequest)>,
-    judging: VecDeque<Subject>,
+    next: Option<(VerdictSubject, JudgeRequest)>,
+    judging: VecDeque<VerdictSubject>,
     snapshots: u64,
     /// Snapshots whose large file was copied; the rest of their files is still to be read.
     copied: VecDeque<Snapshot>,
     helpers: Helpers,
     grants: Grants,
     build_homes: BuildHomes,
-    secrets: Secrets,
+    secrets: SecretSources,
     /// When installed copies are synced to the disk.
     sync_at: Option<Duration>,
     /// When the spawner is stopping: when the remaining processes are killed.
@@ -138,10 +138,11 @@ impl Spawner {
     pub fn start(args: Args) -> Result<Self, String> {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::current();
-        let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
+        let places =
+            SpawnerPlaces::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
         let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
-        let names = args.userdb.clone().filter(|_| myself.root()).map(Names::open).transpose()?;
+        let names = args.userdb.clone().filter(|_| myself.root()).map(UserNames::open).transpose()?;
         let signals = signals().failed("block signals")?;
         let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
@@ -172,7 +173,7 @@ impl Spawner {
             runtimes: args.runtimes.clone(),
             names,
             zone: crate::environment::machine_zone(),
-            passed: Passed::detect().failed("examine a pipe and a memory file")?,
+            passed: PassedDescriptor::detect().failed("examine a pipe and a memory file")?,
             best_effort: args.best_effort,
             private_mounts,
             myself: myself.clone(),
@@ -191,11 +192,11 @@ impl Spawner {
                 dirs: args.functions.clone(),
                 uploads: args.state.join(UPLOADS),
                 myself: myself.clone(),
-                facts: Facts::default(),
+                facts: StatCache::default(),
             },
             uids,
             ranges,
-            workers: Workers::new(host),
+            workers: WorkerTable::new(host),
             judge: Judge::new(fnd, myself.root()),
             policy: None,
             profile: Profile::Strict,
@@ -210,7 +211,7 @@ impl Spawner {
             helpers: Helpers::default(),
             grants: Grants::default(),
             build_homes: BuildHomes::default(),
-            secrets: Secrets::new(Vault::new(&args.config, credentials, myself)),
+            secrets: SecretSources::new(Vault::new(&args.config, credentials, myself)),
             sync_at: None,
             stopping: None,
             args,
@@ -361,7 +362,7 @@ impl Spawner {
             return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
-            return self.jobs.push_back(Job::Reload(0));
+            return self.jobs.push_back(VerdictJob::Reload(0));
         }
         if self.stopping.is_some() {
             return self.workers.kill_all(); // this is the second signal
@@ -382,14 +383,14 @@ impl Spawner {
     }
 }
 
-fn cgroups(args: &Args, places: &Places) -> Result<Tree, String> {
+fn cgroups(args: &Args, places: &SpawnerPlaces) -> Result<CgroupTree, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = cgroup::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
     if rustix::process::geteuid().is_root() {
         cgroup::remove_stale(&found, |pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
     }
     let name = args.cgroup_root.clone().unwrap_or_else(|| format!("fnd-{}", std::process::id()));
-    let tree = Tree::open(&found, &name, block_device(&places.state))?;
+    let tree = CgroupTree::open(&found, &name, block_device(&places.state))?;
     tree.kill_remaining(PATIENCE);
     Ok(tree)
 }

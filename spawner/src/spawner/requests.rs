@@ -1,7 +1,7 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
-use crate::closing::Connection;
+use crate::closing::ClosingConnection;
 use crate::install::Purpose;
 use crate::trees;
 use fnd_wire::frame::SealIn;
@@ -93,7 +93,7 @@ impl Spawner {
     /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
     fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
         let passed = self.workers.host().passed;
-        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || Passed::is_connection(fd);
+        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || PassedDescriptor::is_connection(fd);
         let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
         if other.is_empty() {
             return fine.into();
@@ -105,9 +105,9 @@ impl Spawner {
 
     fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
         let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
-            descriptors.into_iter().partition(Passed::is_connection);
+            descriptors.into_iter().partition(PassedDescriptor::is_connection);
         // Also those that nobody uses are closed elsewhere.
-        let connections: Vec<Connection> = connections.into_iter().map(Connection::from).collect();
+        let connections: Vec<ClosingConnection> = connections.into_iter().map(ClosingConnection::from).collect();
         let mut connections = connections.into_iter();
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
@@ -121,7 +121,7 @@ impl Spawner {
         };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
-            Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
+            Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(VerdictJob::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
             Request::Install(mut install)
             | Request::Files(mut install)
@@ -139,7 +139,7 @@ impl Spawner {
                     let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
                     return self.refuse(number, install.function, vec![problem], None);
                 }
-                return self.jobs.push_back(Job::Install(number, install, purpose));
+                return self.jobs.push_back(VerdictJob::Install(number, install, purpose));
             }
             Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
             Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
@@ -218,11 +218,11 @@ impl Spawner {
             protocol: hello.max.min(PROTOCOL_MAX),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             containment: host.containment,
-            layout: host.tree.as_ref().map_or("none", Tree::layout).to_owned(),
+            layout: host.tree.as_ref().map_or("none", CgroupTree::layout).to_owned(),
             missing: host.missing(),
             next_worker: self.workers.next_worker(),
             functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
-            memory: host.tree.as_ref().map_or(MemoryGroups::None, Tree::memory),
+            memory: host.tree.as_ref().map_or(MemoryGroups::None, CgroupTree::memory),
         };
         self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
@@ -233,7 +233,7 @@ impl Spawner {
         for (reply, descriptors) in self.workers.held(now(), self.protocol) {
             self.reply(0, &reply, descriptors);
         }
-        self.jobs.push_back(Job::Reload(0));
+        self.jobs.push_back(VerdictJob::Reload(0));
     }
 
     pub(super) fn failed(&mut self, request: u32, why: String) {

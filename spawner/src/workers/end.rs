@@ -5,7 +5,7 @@ use super::*;
 /// Added to the message of a failed start if the kernel counted a refused fork.
 const TOO_MANY: &str = "; the function has as many processes as `limits.pids` allows";
 
-impl Workers {
+impl WorkerTable {
     /// Reads a launcher's answers and sends its waiting orders. If the launcher has ended, the starts that it did not
     /// answer fail.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
@@ -33,10 +33,10 @@ impl Workers {
     }
 
     pub(super) fn answered(&mut self, mut frame: Frame, poller: &Poller, out: &mut Outbox) {
-        let Ok((id, ((pid, errno), why))) = Answer::from_wire(&frame.bytes) else { return };
+        let Ok((id, ((pid, errno), why))) = LauncherAnswer::from_wire(&frame.bytes) else { return };
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Starting { request } = worker.stage else { return };
+        let WorkerStage::Starting { request } = worker.stage else { return };
         if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
             launcher.answered();
         }
@@ -47,7 +47,7 @@ impl Workers {
                     worker.signal(&child, signal, self.host.containment);
                 }
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
-                worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
+                worker.stage = WorkerStage::Running { child, report: frame.descriptors.pop_front() };
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
                 let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
@@ -112,8 +112,8 @@ impl Workers {
         // dead.
         launcher.child.signal(Signal::KILL);
         let _ = reap::wait(&launcher.child);
-        let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
-            Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
+        let starting = |(id, worker): (&u64, &WorkerProcess)| match worker.stage {
+            WorkerStage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,
         };
         let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
@@ -150,7 +150,7 @@ impl Workers {
     /// Handles the end of a worker's first process.
     pub fn worker_ended(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Running { child, report } = &mut worker.stage else { return };
+        let WorkerStage::Running { child, report } = &mut worker.stage else { return };
         let Some(mut ended) = reap::ended(child) else { return };
         // The launcher may still hold a copy of the descriptor. Then closing ours would not end the watch, and the loop
         // would wake up again and again.
@@ -160,11 +160,11 @@ impl Workers {
             // The init sends its report before it ends. An init that was killed sent none; then its own status is used
             // as the function's.
             let frame = Channel::new(report).receive().ok().flatten();
-            if let Some(report) = frame.and_then(|frame| Report::from_wire(&frame.bytes).ok()) {
+            if let Some(report) = frame.and_then(|frame| InitReport::from_wire(&frame.bytes).ok()) {
                 (ended.status, stragglers) = report;
             }
         }
-        worker.stage = Stage::Draining { ended, stragglers };
+        worker.stage = WorkerStage::Draining { ended, stragglers };
         self.leaf_changed(id, poller, out);
     }
 
@@ -173,7 +173,7 @@ impl Workers {
         for (id, leaf) in std::mem::take(&mut self.emptied) {
             if let Err(error) = leaf.remove() {
                 crate::log!("failed to remove the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
-                self.leaving.push(Leaving::new(leaf));
+                self.leaving.push(LeavingLeaf::new(leaf));
             }
         }
     }
@@ -181,8 +181,8 @@ impl Workers {
     /// Handles a change in a leaf: ends the worker if the leaf is empty.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
-        let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
+        let WorkerStage::Draining { ended, stragglers } = &mut worker.stage else { return };
+        let mut usage = cgroup::LeafUsage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
         if let Some(leaf) = &worker.leaf
             && leaf.populated()
         {
@@ -197,7 +197,7 @@ impl Workers {
                 Err(error) => {
                     crate::log!("failed to empty the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
                     usage = leaf.usage();
-                    self.leaving.extend(worker.leaf.take().map(Leaving::new));
+                    self.leaving.extend(worker.leaf.take().map(LeavingLeaf::new));
                 }
             }
         }

@@ -4,7 +4,9 @@
 use super::*;
 use crate::clock::unix_ms;
 use fnd_wire::form::WireError;
-use fnd_wire::frame::{AdoptionRecord, Held, Kept, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, TermCause};
+use fnd_wire::frame::{
+    AdoptionRecord, KeptExit, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, TermCause,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -27,7 +29,7 @@ pub(super) struct Handover {
     pub(super) ends: Vec<OwnedFd>,
     /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
     /// when the spawner ends; the calls concerned are then interrupted.
-    pub(super) channel: Option<Connection>,
+    pub(super) channel: Option<ClosingConnection>,
     /// When the start was ordered.
     pub(super) began: Duration,
     /// When the worker's time is up.
@@ -42,7 +44,7 @@ impl Handover {
     }
 }
 
-impl Workers {
+impl WorkerTable {
     /// Returns the reports for a new fnd of this protocol about the workers of an earlier one: first the workers, then
     /// the exits.
     pub fn held(&self, now: Duration, protocol: u16) -> Vec<(Reply, Vec<OwnedFd>)> {
@@ -56,8 +58,8 @@ impl Workers {
             reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
-        let late = |worker: &Worker| match &worker.stage {
-            Stage::Ended { exited, lasted, at_ms } => {
+        let late = |worker: &WorkerProcess| match &worker.stage {
+            WorkerStage::Ended { exited, lasted, at_ms } => {
                 let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
                 let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
                 Some(Exited { late: Some((ago, lasted)), ..exited.clone() })
@@ -69,7 +71,11 @@ impl Workers {
     }
 
     /// Replaces a worker's adoption record, and its socket by the connection that fnd accepted there.
-    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<Connection>) {
+    pub fn set_record(
+        &mut self,
+        AdoptionRecord { worker, record }: AdoptionRecord,
+        connection: Option<ClosingConnection>,
+    ) {
         let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
         let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
@@ -85,7 +91,7 @@ impl Workers {
 
     /// Returns whether a start is under way.
     pub fn any_starting(&self) -> bool {
-        self.workers.values().any(Worker::is_starting)
+        self.workers.values().any(WorkerProcess::is_starting)
     }
 
     /// Sends SIGTERM to every process of a worker and records the cause.
@@ -139,8 +145,8 @@ impl Workers {
 
     /// Drops the descriptors of the oldest ended workers if there are too many.
     pub(super) fn bound_kept(&mut self) {
-        let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.handover.ends.is_empty();
-        let mut ended: Vec<&mut Worker> = self.workers.values_mut().filter(with_ends).collect();
+        let with_ends = |worker: &&mut WorkerProcess| worker.is_over() && !worker.handover.ends.is_empty();
+        let mut ended: Vec<&mut WorkerProcess> = self.workers.values_mut().filter(with_ends).collect();
         let excess = ended.len().saturating_sub(KEPT_MAX);
         for worker in ended.iter_mut().take(excess) {
             (worker.handover.ends, worker.handover.channel) = (Vec::new(), None);
@@ -149,15 +155,15 @@ impl Workers {
 
     /// Writes the exits that fnd has not acknowledged to a file; writes nothing if there are none.
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
-        let keep = |(id, worker): (&u64, &Worker)| {
-            let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
+        let keep = |(id, worker): (&u64, &WorkerProcess)| {
+            let WorkerStage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
             // Output that could hold secrets is not written to the disk.
             let ends = if worker.masks.fingerprints.is_empty() { &worker.handover.ends[..] } else { &[] };
             let rest: Vec<Bytes> = ends.iter().enumerate().map(read_rest).collect();
             let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
-            Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
+            Some(KeptExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
-        let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
+        let kept: Vec<KeptExit> = self.workers.iter().filter_map(keep).collect();
         if kept.is_empty() {
             return Ok(());
         }
@@ -177,15 +183,15 @@ impl Workers {
             crate::log!("`{}` is damaged ({error}) and is moved to `exits.corrupt`", path.display());
             fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
         });
-        for Kept { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
+        for KeptExit { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
             let id = held.spawned.worker.0;
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
             let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
-            let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
+            let stage = WorkerStage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
-            let worker = Worker {
+            let worker = WorkerProcess {
                 socket: None, // the earlier spawner removed it
                 function,
                 invocation: InvocationId(0),
@@ -214,7 +220,7 @@ impl Workers {
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
@@ -226,7 +232,7 @@ impl Worker {
     /// Records the worker's exit and drops its leaf.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
-        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
+        self.stage = WorkerStage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
     }
 
     /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
@@ -237,7 +243,7 @@ impl Worker {
             .ends
             .iter()
             .chain(kill)
-            .chain(self.handover.channel.as_ref().and_then(Connection::descriptor))
+            .chain(self.handover.channel.as_ref().and_then(ClosingConnection::descriptor))
             .map(OwnedFd::try_clone)
             .collect::<io::Result<_>>()
             .unwrap_or_default()
@@ -256,10 +262,10 @@ impl Worker {
         Some(Reply::Masks(Masked { worker: WorkerId(id), masks: masks.clone() }))
     }
 
-    fn hold(&self, id: u64, ends: bool, now: Duration) -> Held {
+    fn hold(&self, id: u64, ends: bool, now: Duration) -> RetainedWorker {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
         let termed = self.handover.termed.map(|(at, cause)| (millis(at), cause));
-        Held {
+        RetainedWorker {
             spawned: self.spawned(id, ends),
             age_ms: millis(self.handover.began),
             termed,
@@ -274,9 +280,9 @@ fn slack_of(cause: TermCause, slack: Duration) -> Duration {
 }
 
 /// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.
-fn decode_kept(bytes: &[u8]) -> Result<Vec<Kept>, WireError> {
-    let kept = Vec::<Kept>::from_wire(bytes)?;
-    let has_number = |kept: &Kept| kept.held.spawned.worker.0 <= NUMBER_MAX;
+fn decode_kept(bytes: &[u8]) -> Result<Vec<KeptExit>, WireError> {
+    let kept = Vec::<KeptExit>::from_wire(bytes)?;
+    let has_number = |kept: &KeptExit| kept.held.spawned.worker.0 <= NUMBER_MAX;
     if kept.iter().all(has_number) { Ok(kept) } else { Err(WireError::Value) }
 }
 
@@ -318,7 +324,7 @@ mod tests {
     fn stored(worker: u64) -> Vec<u8> {
         let worker = WorkerId(worker);
         let spawned = Spawned { worker, pid: 0, stdout: false, stderr: false, result: false, kill: false };
-        let held = Held { spawned, age_ms: 0, termed: None, record: Bytes(Vec::new()) };
+        let held = RetainedWorker { spawned, age_ms: 0, termed: None, record: Bytes(Vec::new()) };
         let exited = Exited {
             worker,
             late: None,
@@ -332,7 +338,7 @@ mod tests {
             throttled_us: 0,
             stragglers: false,
         };
-        vec![Kept { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
+        vec![KeptExit { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
     }
 
     #[test]

@@ -24,28 +24,28 @@ mod signals;
 mod start;
 mod view;
 
-use crate::cgroup::{self, Counters, Group, Leaf, Tree};
+use crate::cgroup::{self, CgroupTree, Counters, Group, Leaf};
 use crate::clock::now;
 use crate::clone::{self, Child, Exec};
-use crate::closing::Connection;
-use crate::contain::Report;
-use crate::credentials::{self, Gathered};
+use crate::closing::ClosingConnection;
+use crate::contain::InitReport;
+use crate::credentials::{self, GatheredSecrets};
 use crate::environment;
-use crate::facts::Facts;
+use crate::fd_policy::PassedDescriptor;
 use crate::grants::Grants;
 use crate::install::Planned;
-use crate::launcher::{self, Answer, Order, Spec};
+use crate::launcher::{self, LauncherAnswer, LauncherOrder, Spec};
 use crate::log::Failed as _;
-use crate::names::Names;
-use crate::passed::Passed;
-use crate::places::{self, FunctionPlaces, Places};
+use crate::names::UserNames;
+use crate::places::{self, FunctionPlaces, SpawnerPlaces};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
 use crate::protocol::{Channel, Frame};
-use crate::reap::{self, Ended};
+use crate::reap::{self, ChildEnd};
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::Missing;
 use crate::sandbox::rlimits;
+use crate::stat_cache::StatCache;
 use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned, TermCause};
@@ -54,8 +54,8 @@ use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::Profile;
 use held::Handover;
-use overdue::{Leaving, Silence};
-use ready::Ready;
+use overdue::{LeavingLeaf, Silence};
+use ready::ReadyStart;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -85,10 +85,10 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 pub struct Host {
     pub fnd: PathBuf,
     /// Directories.
-    pub places: Places,
+    pub places: SpawnerPlaces,
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
-    pub tree: Option<Tree>,
+    pub tree: Option<CgroupTree>,
     /// How process trees are contained.
     pub containment: Containment,
     /// The layers of the sandbox that this machine can't give.
@@ -99,10 +99,10 @@ pub struct Host {
     /// The user that the spawner runs as.
     pub myself: Myself,
     /// Names of functions' users, if they are kept.
-    pub names: Option<Names>,
+    pub names: Option<UserNames>,
     pub zone: String,
     /// Checks the descriptors that fnd passes.
-    pub passed: Passed,
+    pub passed: PassedDescriptor,
     /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
     /// Whether nobody else sees what the spawner mounts.
@@ -124,7 +124,7 @@ impl Host {
     }
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
-    pub fn tools<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = PathBuf> + 'a {
+    pub fn tools<'a>(&'a self, facts: &'a StatCache) -> impl Iterator<Item = PathBuf> + 'a {
         let both = self.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
         both.filter_map(|path| facts.real(&path).ok())
     }
@@ -184,10 +184,10 @@ struct Active {
     /// Until when the counter is checked for a kill after memory ran out.
     oom_until: Option<Duration>,
     /// The parts of the next start.
-    ready: Option<Ready>,
+    ready: Option<ReadyStart>,
 }
 
-struct Worker {
+struct WorkerProcess {
     function: FunctionId,
     /// The invocation whose `TMPDIR` the worker uses.
     invocation: InvocationId,
@@ -204,24 +204,24 @@ struct Worker {
     handover: Handover,
     /// Fingerprints of the secrets that it can print.
     masks: Masks,
-    stage: Stage,
+    stage: WorkerStage,
 }
 
-enum Stage {
+enum WorkerStage {
     Starting { request: u32 },
     Running { child: Child, report: Option<OwnedFd> },
-    Draining { ended: Ended, stragglers: bool },
+    Draining { ended: ChildEnd, stragglers: bool },
     Ended { exited: Exited, lasted: Duration, at_ms: u64 },
 }
 
 /// All launchers and workers.
-pub struct Workers {
+pub struct WorkerTable {
     host: Host,
     launchers: BTreeMap<u64, Launcher>,
-    workers: BTreeMap<u64, Worker>,
+    workers: BTreeMap<u64, WorkerProcess>,
     active: HashMap<FunctionId, Active>,
     /// The secrets and service bindings of installed versions.
-    given: HashMap<(FunctionId, Version), Gathered>,
+    given: HashMap<(FunctionId, Version), GatheredSecrets>,
     /// How many starts of a function in a row hung.
     hangs: HashMap<FunctionId, u32>,
     launcher_count: u64,
@@ -233,7 +233,7 @@ pub struct Workers {
     /// Cgroups of attempts whose end is reported next; then they are removed.
     emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingLeaf>,
     /// Directories of sockets whose workers are gone.
     sockets: Vec<PathBuf>,
     /// User and group of the connected fnd.
@@ -245,7 +245,7 @@ pub struct Workers {
     enforce_at: Option<Duration>,
 }
 
-impl Workers {
+impl WorkerTable {
     /// Returns a value without launchers and workers.
     pub fn new(host: Host) -> Self {
         Self {
@@ -302,14 +302,15 @@ impl Workers {
     /// Returns the workers that run, each with its grace.
     pub fn running(&self) -> Vec<(WorkerId, Duration)> {
         let running = self.workers.iter().filter(|(_, worker)| !worker.is_over());
-        let grace =
-            |worker: &Worker| self.launchers.get(&worker.launcher).map_or(0, |launcher| launcher.plan.limits.grace_ms);
+        let grace = |worker: &WorkerProcess| {
+            self.launchers.get(&worker.launcher).map_or(0, |launcher| launcher.plan.limits.grace_ms)
+        };
         running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(worker)))).collect()
     }
 
     /// Forgets the exit of a worker.
     pub fn acknowledge(&mut self, id: WorkerId) {
-        if self.workers.get(&id.0).is_some_and(Worker::is_over) {
+        if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             self.workers.remove(&id.0);
             self.forget_kept();
         }
@@ -323,7 +324,7 @@ impl Workers {
     }
 
     /// Records the secrets and service bindings of a version.
-    pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<Gathered>) {
+    pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<GatheredSecrets>) {
         match gathered {
             Some(gathered) => drop(self.given.insert((function, version), gathered)),
             None => drop(self.given.remove(&(function, version))),
@@ -333,9 +334,9 @@ impl Workers {
     /// Gives the secrets of a function's version to the same version of another function.
     pub fn lend(&mut self, from: Option<FunctionId>, (to, version): (FunctionId, Version)) {
         let lent = from.and_then(|from| self.given.get(&(from, version)));
-        let copied = lent.and_then(|Gathered { head, memory }| {
+        let copied = lent.and_then(|GatheredSecrets { head, memory }| {
             let memory = memory.try_clone().ok()?; // without it, the start says that the secrets were not read
-            Some(Gathered { head: head.clone(), memory })
+            Some(GatheredSecrets { head: head.clone(), memory })
         });
         self.give(to, version, copied);
     }
@@ -367,7 +368,7 @@ impl Workers {
             if launcher.live == 0 && now >= launcher.ends_at() && !launcher.stopping {
                 // The launcher gets an order to end. Closing its socket instead would make it kill the workers of a
                 // newer version.
-                let stop: Order = (0, (Vec::new(), Vec::new()));
+                let stop: LauncherOrder = (0, (Vec::new(), Vec::new()));
                 if launcher.channel.send(&stop.to_wire(), Vec::new()).is_err() {
                     launcher.child.signal(Signal::KILL);
                 }
@@ -386,7 +387,7 @@ impl Workers {
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).
     pub fn wait(&self) {
         for worker in self.workers.values() {
-            if let Stage::Running { child, .. } = &worker.stage {
+            if let WorkerStage::Running { child, .. } = &worker.stage {
                 let _ = reap::wait(child);
             }
         }
@@ -405,27 +406,28 @@ impl Workers {
 
     /// Returns the worker whose first process this is, and whether the process is a launcher.
     pub fn who_is(&self, pid: u32) -> (Option<u64>, bool) {
-        let first = |worker: &Worker| matches!(&worker.stage, Stage::Running { child, .. } if child.pid == pid);
+        let first =
+            |worker: &WorkerProcess| matches!(&worker.stage, WorkerStage::Running { child, .. } if child.pid == pid);
         let worker = self.workers.iter().find(|(_, worker)| first(worker)).map(|(id, _)| *id);
         (worker, self.launchers.values().any(|launcher| launcher.child.pid == pid))
     }
 
     /// Returns whether an ended process may belong to a start that its launcher has not answered yet.
     pub fn may_be_starting(&self, pid: u32) -> bool {
-        let is_in = |leaf: &str, worker: &Worker| worker.leaf.as_ref().is_some_and(|own| own.is(leaf));
+        let is_in = |leaf: &str, worker: &WorkerProcess| worker.leaf.as_ref().is_some_and(|own| own.is(leaf));
         let starting = |leaf: String| self.workers.values().any(|worker| worker.is_starting() && is_in(&leaf, worker));
         self.any_starting() && (self.host.tree.is_none() || cgroup::leaf_of(pid).is_none_or(starting))
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     fn is_starting(&self) -> bool {
-        matches!(self.stage, Stage::Starting { .. })
+        matches!(self.stage, WorkerStage::Starting { .. })
     }
 
     /// Returns whether the worker's exit was recorded.
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Ended { .. })
+        matches!(self.stage, WorkerStage::Ended { .. })
     }
 }
 

@@ -19,13 +19,13 @@ const HANGS_MAX: u32 = 2;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
 /// A cgroup that could not be removed yet.
-pub(super) struct Leaving {
+pub(super) struct LeavingLeaf {
     leaf: Leaf,
     at: Duration,
     pause: Duration,
 }
 
-impl Workers {
+impl WorkerTable {
     /// Kills launchers that are overdue, and removes cgroups that became empty.
     pub fn overdue(&mut self, now: Duration, out: &mut Outbox) {
         let hangs = |(number, launcher): (&u64, &mut Launcher)| launcher.hangs(now).then_some(*number);
@@ -67,12 +67,12 @@ impl Workers {
     pub(super) fn clear(&mut self, leaf: Leaf) {
         let _ = leaf.kill();
         if leaf.remove().is_err() {
-            self.leaving.push(Leaving::new(leaf));
+            self.leaving.push(LeavingLeaf::new(leaf));
         }
     }
 }
 
-impl Leaving {
+impl LeavingLeaf {
     pub(super) fn new(leaf: Leaf) -> Self {
         Self { leaf, at: now() + AGAIN.0, pause: AGAIN.0 }
     }
@@ -100,7 +100,7 @@ impl Launcher {
     /// Checks whether the launcher owes an answer and hangs.
     fn hangs(&mut self, now: Duration) -> bool {
         let due = self.check_at().is_some_and(|at| at <= now);
-        due && self.silence.hangs(now, Progress::of(self.child.pid))
+        due && self.silence.hangs(now, LauncherProgress::of(self.child.pid))
     }
 }
 
@@ -111,12 +111,12 @@ pub(super) struct Silence {
     all: Duration,
     /// The part since it last did something.
     idle: Duration,
-    seen: Progress,
+    seen: LauncherProgress,
 }
 
 /// What a process has done so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Progress {
+struct LauncherProgress {
     /// How often it was given a CPU.
     turns: u64,
     /// Whether it waits for a CPU now.
@@ -124,7 +124,7 @@ struct Progress {
 }
 
 impl Silence {
-    fn hangs(&mut self, now: Duration, progress: Progress) -> bool {
+    fn hangs(&mut self, now: Duration, progress: LauncherProgress) -> bool {
         let passed = now.saturating_sub(self.checked).min(TICK);
         self.checked = now;
         self.all += passed;
@@ -135,7 +135,7 @@ impl Silence {
     }
 }
 
-impl Progress {
+impl LauncherProgress {
     /// Reads the progress of a process; one that cannot be read has made none.
     fn of(pid: u32) -> Self {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -153,12 +153,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn asleep(turns: u64) -> Progress {
-        Progress { turns, is_runnable: false }
+    fn asleep(turns: u64) -> LauncherProgress {
+        LauncherProgress { turns, is_runnable: false }
     }
 
     /// Checks in these steps until it hangs; returns when.
-    fn hangs_after(mut progress: impl FnMut(u64) -> Progress, step: u64) -> u64 {
+    fn hangs_after(mut progress: impl FnMut(u64) -> LauncherProgress, step: u64) -> u64 {
         let mut silence = Silence::default();
         (1..).map(|n| n * step).find(|ms| silence.hangs(at(*ms), progress(*ms))).unwrap()
     }
@@ -180,12 +180,14 @@ mod tests {
     #[test]
     fn one_that_runs_or_waits_for_a_cpu_has_longer() {
         assert_eq!(hangs_after(asleep, 500), 30_000);
-        assert_eq!(hangs_after(|_| Progress { turns: 7, is_runnable: true }, 500), 30_000);
+        assert_eq!(hangs_after(|_| LauncherProgress { turns: 7, is_runnable: true }, 500), 30_000);
     }
 
     #[test]
     fn this_process_runs() {
-        assert!(Progress::of(std::process::id()).is_runnable || Progress::of(std::process::id()).turns > 0);
-        assert_eq!(Progress::of(u32::MAX), Progress::default());
+        assert!(
+            LauncherProgress::of(std::process::id()).is_runnable || LauncherProgress::of(std::process::id()).turns > 0
+        );
+        assert_eq!(LauncherProgress::of(u32::MAX), LauncherProgress::default());
     }
 }

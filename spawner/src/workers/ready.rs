@@ -9,7 +9,7 @@ use super::*;
 const READY_MAX: usize = 64;
 
 /// The parts of a start.
-pub(super) struct Ready {
+pub(super) struct ReadyStart {
     /// The owner of the pipes and the result file; absent: this process's user.
     owner: Option<Identity>,
     /// The leaf, and its directory for `CLONE_INTO_CGROUP`; absent without cgroups.
@@ -20,7 +20,7 @@ pub(super) struct Ready {
     pub(super) result: Option<File>,
 }
 
-impl Ready {
+impl ReadyStart {
     /// Makes a leaf with this number, and the pipes.
     ///
     /// # Errors
@@ -48,17 +48,17 @@ impl Active {
     ///
     /// # Errors
     /// If they can't be made.
-    pub(super) fn take_ready(&mut self, leaves: &mut u64, owner: Option<&Identity>) -> io::Result<Ready> {
+    pub(super) fn take_ready(&mut self, leaves: &mut u64, owner: Option<&Identity>) -> io::Result<ReadyStart> {
         match self.ready.take() {
             Some(ready) if ready.owner.as_ref() == owner => return Ok(ready),
-            other => other.into_iter().for_each(Ready::discard), // the function has another user now
+            other => other.into_iter().for_each(ReadyStart::discard), // the function has another user now
         }
         *leaves += 1;
-        Ready::make(self.group.as_ref(), *leaves, owner)
+        ReadyStart::make(self.group.as_ref(), *leaves, owner)
     }
 }
 
-impl Workers {
+impl WorkerTable {
     /// Makes the next start of a function's scripts ready. If something is missing, the start itself makes it, or says why
     /// it can't.
     pub fn make_ready(&mut self, function: FunctionId, places: &FunctionPlaces) {
@@ -73,7 +73,7 @@ impl Workers {
         };
         let owner = launcher.identity.as_ref();
         let made = active.take_ready(&mut self.leaves, owner);
-        active.ready = made.ok().map(|ready| Ready { result: places.make_spare_result(owner).ok(), ..ready });
+        active.ready = made.ok().map(|ready| ReadyStart { result: places.make_spare_result(owner).ok(), ..ready });
     }
 }
 

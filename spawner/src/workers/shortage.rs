@@ -52,7 +52,7 @@ impl<T> Tried<T> for io::Result<T> {
     }
 }
 
-impl Workers {
+impl WorkerTable {
     /// Returns the answer for a worker of a function that was not started.
     pub fn not_started(
         &self,

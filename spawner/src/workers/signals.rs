@@ -2,14 +2,14 @@
 
 use super::*;
 
-impl Workers {
+impl WorkerTable {
     /// Sends SIGTERM or SIGKILL to every process of a worker; does nothing if the worker has ended.
     pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
         let Some(worker) = self.workers.get_mut(&id.0) else {
             return;
         };
-        if let Stage::Running { child, .. } = &worker.stage {
+        if let WorkerStage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
             // A process between clone and exec has nothing to clean up. The process may be stopped, so only SIGKILL
@@ -34,8 +34,9 @@ impl Workers {
     pub(super) fn check_oom(&mut self, now: Duration) {
         for (function, active) in &mut self.active {
             let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
-            let running =
-                |worker: &&Worker| worker.function == *function && matches!(worker.stage, Stage::Running { .. });
+            let running = |worker: &&WorkerProcess| {
+                worker.function == *function && matches!(worker.stage, WorkerStage::Running { .. })
+            };
             let mut running = self.workers.values().filter(running);
             let (only, another) = (running.next(), running.next());
             let killed = only.is_some_and(|only| group.counters().oom_kills > only.before.oom_kills);
@@ -49,7 +50,7 @@ impl Workers {
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Sends SIGKILL or SIGTERM to the whole process tree. A process that has ended is no error.
     pub(super) fn signal(&self, child: &Child, signal: Signal, containment: Containment) {
         match (&self.leaf, signal == Signal::KILL) {

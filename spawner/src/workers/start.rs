@@ -13,7 +13,7 @@ const SENT: usize = 1 << 20;
 /// Largest number of worker numbers that fnd may skip at once.
 const AHEAD_MAX: u64 = 1 << 20;
 
-impl Workers {
+impl WorkerTable {
     /// Starts a worker: an attempt, or a program of fnd as the function's user.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Workers {
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let Ready { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
+        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
             active.take_ready(&mut self.leaves, owner).tried_in_group("create the attempt's cgroup and pipes")?;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Workers {
                 }
                 Program::Measurement => environment::of_measurement([&self.host.fnd, &dirs.home, &dirs.cache]),
             };
-            let order: Order = (id, lines);
+            let order: LauncherOrder = (id, lines);
             let sent = (|| {
                 let made = socket.as_ref().map(|dir| sockets::make(dir, owner, fnd_group, connects)).transpose()?;
                 let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
@@ -156,9 +156,11 @@ impl Workers {
         let (ends, channel, ready, aside) = sent?;
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let handover =
-            Handover { channel: channel.map(Connection::from), ..Handover::new(spawn.record, ends, (began, until)) };
-        let stage = Stage::Starting { request };
+        let handover = Handover {
+            channel: channel.map(ClosingConnection::from),
+            ..Handover::new(spawn.record, ends, (began, until))
+        };
+        let stage = WorkerStage::Starting { request };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
         let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
         launcher.live += 1;
@@ -170,7 +172,7 @@ impl Workers {
         let shared = others.map(|other| other.shared = true).count() > 0;
         self.workers.insert(
             id,
-            Worker {
+            WorkerProcess {
                 function,
                 invocation: spawn.invocation,
                 launcher: number,
@@ -322,7 +324,7 @@ impl Workers {
 ///
 /// # Errors
 /// If the table of users lost that user.
-fn user_of(places: &Places, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
+fn user_of(places: &SpawnerPlaces, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
     match places::user_of(&places.of(&name.file_form()).version(version)) {
         Some(uid) if !uids.has(name, uid) => Err(format!("its uid {uid} is not in the uid table; reload fnd")),
         user => Ok(user),

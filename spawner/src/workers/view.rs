@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sandbox::accounts::Accounts;
-use crate::sandbox::mounts::{Use, View};
+use crate::sandbox::mounts::{MountView, Use};
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 
 impl Host {
@@ -13,7 +13,7 @@ impl Host {
         (plan, sandbox): (&Plan, Sandbox),
         (identity, user): (Option<&Identity>, &str),
         has_credentials: bool,
-    ) -> Option<View> {
+    ) -> Option<MountView> {
         let bare = !has_credentials && sandbox.network == Network::Host;
         if bare && (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) {
             return None;
@@ -22,11 +22,11 @@ impl Host {
         let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()].into_iter().chain(tree);
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
         let api = plan.calls().then(|| self.places.api(function));
-        let facts = Facts::default();
+        let facts = StatCache::default();
         let read = read.chain(api).chain(self.tools(&facts)).map(|path| (path, Use::Read));
         let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
         let identity = identity.unwrap_or(&own);
-        Some(View {
+        Some(MountView {
             root: self.places.root(),
             own: unseen([&self.places.state, &self.places.run], &self.functions),
             runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),

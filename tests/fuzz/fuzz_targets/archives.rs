@@ -2,10 +2,10 @@
 //! it, nothing comes from an archive that is refused, and each refusal has words.
 #![no_main]
 
-use fnd_unpack::{Sink, Stop, unpack};
+use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{Format, SUFFIXES};
 use fnd_wire::form::Bytes;
-use fnd_wire::unpack::{Received, Receiver, Record, Unpacked};
+use fnd_wire::unpack::{Received, Receiver, UnpackRecord, Unpacked};
 use libfuzzer_sys::fuzz_target;
 use std::io::{self, Cursor};
 
@@ -34,12 +34,12 @@ struct Records(Vec<u8>);
 
 impl Sink for Records {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
-        self.0.extend(Record::File(file.clone()).framed());
+        self.0.extend(UnpackRecord::File(file.clone()).framed());
         Ok(())
     }
 
     fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.extend(Record::Data(Bytes(bytes.to_vec())).framed());
+        self.0.extend(UnpackRecord::Data(Bytes(bytes.to_vec())).framed());
         Ok(())
     }
 }

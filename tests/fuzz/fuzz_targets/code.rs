@@ -6,7 +6,7 @@ use fnd_manifest::function::{detect, env_file, forms, inline};
 use fnd_manifest::judge::Judge;
 use fnd_manifest::runtime::shebang::Shebang;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Form, JudgeFunction};
+use fnd_wire::plan::{CodeLayout, JudgeFunction};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

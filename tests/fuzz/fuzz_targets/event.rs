@@ -2,7 +2,7 @@
 //! and its attributes mean the same when they are sent again as headers.
 #![no_main]
 
-use fnd_core::triggers::event::{ATTRIBUTES_MAX, CloudEvent, Events, Request, read};
+use fnd_core::triggers::event::{ATTRIBUTES_MAX, CloudEvent, EventRequest, Events, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(headers: &[(&str, &[u8])], body: &[u8]) {
-    match read(&Request {
+    match read(&EventRequest {
         headers,
         body,
         id: "id",
@@ -78,7 +78,7 @@ fn whole(event: &CloudEvent) {
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
-    match read(&Request {
+    match read(&EventRequest {
         headers: &headers,
         body: b"",
         id: "id",

@@ -3,14 +3,14 @@
 #![no_main]
 
 use fnd_fuzz::{file, judge, show};
-use fnd_manifest::foreign::{Listed, find_secret, listed, placed};
+use fnd_manifest::foreign::{ListedYaml, find_secret, listed, placed};
 use fnd_manifest::judge::Judge;
 use fnd_wire::archive::check_path;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::SECRET_MAX;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::kubernetes::{Found, Wanted};
-use fnd_wire::plan::{Form, JudgeFunction};
+use fnd_wire::kubernetes::{SecretSearchAnswer, SecretWanted};
+use fnd_wire::plan::{CodeLayout, JudgeFunction};
 use fnd_wire::unpack::Foreign;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;

@@ -2,9 +2,9 @@
 #![no_main]
 
 use fnd_fuzz::{judge, show};
-use fnd_manifest::foreign::Listed;
+use fnd_manifest::foreign::ListedYaml;
 use fnd_manifest::function::forms::Claims;
-use fnd_manifest::function::listing::{Clash, Entry, EntryKind, Place, listing};
+use fnd_manifest::function::listing::{Clash, DirectoryEntry, EntryKind, ListedDirectory, listing};
 use fnd_manifest::runtime::RuntimeSummary;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use fnd_fuzz::{file, judge, show};
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Form, JudgeFunction, Plan};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, Plan};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@
 //! The input is the host, a line end, and the path.
 #![no_main]
 
-use fnd_core::triggers::route::{Found, Routes, path};
+use fnd_core::triggers::route::{RouteMatch, Routes, path};
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credentials, Method, Per, Response};
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 //! fnd and its spawner are killed together just after a caller was answered, before the end is in the history.
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;
@@ -49,7 +49,7 @@ fn a_script_whose_caller_was_answered_is_not_interrupted_where_the_spawner_died_
     let (fnd, view) = answered_and_killed(("answers.sh", script), |fnd| answered(&fnd.invoke("answers", "{}")));
     assert_eq!(
         (view.state, view.attempts),
-        (State::Succeeded, 1),
+        (RunState::Succeeded, 1),
         "{view:?}\n{}",
         fnd.log()
     );
@@ -63,7 +63,7 @@ fn a_script_that_left_a_result_says_that_it_is_lost() {
     require!(root, cgroup, strace);
     let script = "# /// fnd\n# on_load = false\n# ///\necho '{}' >\"$FND_RESULT\"\n";
     let (fnd, view) = answered_and_killed(("answers.sh", script), |fnd| answered(&fnd.invoke("answers", "{}")));
-    assert_eq!(view.state, State::Succeeded, "{view:?}\n{}", fnd.log());
+    assert_eq!(view.state, RunState::Succeeded, "{view:?}\n{}", fnd.log());
     assert_eq!(
         view.message,
         "its result is lost: fnd was killed before that was on disk"
@@ -110,7 +110,7 @@ fn a_request_whose_caller_has_the_whole_answer_is_not_interrupted() {
             answer.header("fnd-invocation").and_then(InvocationId::parse)
         };
         let (fnd, view) = answered_and_killed(("answers.py", SERVER), ask);
-        assert_eq!(view.state, State::Succeeded, "{path}: {view:?}\n{}", fnd.log());
+        assert_eq!(view.state, RunState::Succeeded, "{path}: {view:?}\n{}", fnd.log());
         fnd.finish();
     }
 }

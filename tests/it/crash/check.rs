@@ -4,7 +4,7 @@ use super::findings::{Findings, short};
 use super::functions::{FUNCTIONS, Function, Journal, function};
 use super::load::Replies;
 use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_tests::Fnd;
 use fnd_wire::ids::InvocationId;
 use serde::de::DeserializeOwned;
@@ -74,7 +74,7 @@ impl Check<'_> {
         if !view.state.is_final() || view.ended_at.is_none() {
             wrong("it has no end");
         }
-        if view.state == State::Cancelled && !was_cancelled && self.replies.accepted.contains_key(&id) {
+        if view.state == RunState::Cancelled && !was_cancelled && self.replies.accepted.contains_key(&id) {
             wrong("nobody cancelled it");
         }
         if view.attempts > 1 && !function.again {
@@ -146,7 +146,7 @@ impl Check<'_> {
                 None => found
                     .lost
                     .push(format!("{function} {id} was accepted and is not in the history")),
-                Some(view) if view.state == State::Skipped => {
+                Some(view) if view.state == RunState::Skipped => {
                     found.lost.push(format!("it was accepted and skipped: {}", short(view)));
                 }
                 Some(_) => {}
@@ -157,7 +157,7 @@ impl Check<'_> {
                 None => found
                     .lost
                     .push(format!("the caller of {id} was answered, and it is not in the history")),
-                Some(view) if view.state == State::Succeeded => {}
+                Some(view) if view.state == RunState::Succeeded => {}
                 Some(view) => found
                     .wrong
                     .push(format!("its caller was told it went well: {}", short(view))),
@@ -234,7 +234,7 @@ impl Check<'_> {
                 ));
             }
         }
-        let failed = |view: &&InvocationView| matches!(view.state, State::Failed | State::Interrupted);
+        let failed = |view: &&InvocationView| matches!(view.state, RunState::Failed | RunState::Interrupted);
         for view in views.values().filter(failed) {
             let id = view.id;
             let is_redriven = again.contains_key(&id);

@@ -5,8 +5,8 @@ use super::check::pages;
 use super::findings::{Findings, short};
 use super::functions::Journal;
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::{State, Trigger};
-use fnd_core::triggers::alerts::Word;
+use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::triggers::alerts::AlertCondition;
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::Fnd;
 use fnd_wire::ids::InvocationId;
@@ -99,7 +99,7 @@ fn hooks_once(fnd: &Fnd, all: &[InvocationView], gate: &Path, whole: bool, found
     for view in all.iter().filter(|view| HOOKED.contains(&view.function.as_str())) {
         let by = calls.remove(&view.id).unwrap_or_default();
         // A skipped invocation never began, so it has no end to follow.
-        let expected = usize::from(view.state != State::Skipped);
+        let expected = usize::from(view.state != RunState::Skipped);
         if by.len() > expected {
             found.doubled.push(format!("{by:?} all follow {}", short(view)));
         } else if by.len() < expected && whole {
@@ -129,7 +129,7 @@ fn alerts_once(fnd: &Fnd, all: &[InvocationView], whole: bool, found: &mut Findi
     let mut told = Vec::new();
     for view in all.iter().filter(|view| view.function.as_str() == "paged") {
         match fnd.invocation(view.id).cause {
-            Some(Cause::Alert(alert)) => told.push((alert.alert == Word::Recovered, view)),
+            Some(Cause::Alert(alert)) => told.push((alert.alert == AlertCondition::Recovered, view)),
             _ => found.wrong.push(format!("it is about nothing: {}", short(view))),
         }
     }
@@ -138,8 +138,8 @@ fn alerts_once(fnd: &Fnd, all: &[InvocationView], whole: bool, found: &mut Findi
     let mut changes = Vec::new();
     for view in ends {
         let is_well = match view.state {
-            State::Succeeded => true,
-            State::Failed | State::Interrupted => false,
+            RunState::Succeeded => true,
+            RunState::Failed | RunState::Interrupted => false,
             _ => continue,
         };
         // A function is well at first.

@@ -3,7 +3,7 @@
 use super::findings::short;
 use super::functions::FUNCTIONS;
 use fnd_core::api::{FunctionStatus, InvocationList, NodeStatus};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::Fnd;
 use fnd_tests::wait::PATIENCE;
 use serde::de::DeserializeOwned;
@@ -77,7 +77,7 @@ impl Rest<'_> {
     /// Returns possible explanations: invocations without an end, problems of the node, processes.
     fn around(&self) -> Vec<String> {
         let mut all = Vec::new();
-        for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
+        for state in RunState::ALL.into_iter().filter(|state| !state.is_final()) {
             let list = self.get::<InvocationList>(&format!("/v1/invocations?limit=1000&state={}", state.as_str()));
             let list = list.map(|list| list.invocations).unwrap_or_default();
             all.extend(list.iter().take(NAMED).map(short));

@@ -2,7 +2,7 @@
 //! real starts.
 
 use super::{check, queue, talking, talking_for};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;
@@ -95,7 +95,7 @@ fn a_flipped_bit_of_the_log_after_a_kill_holds_all_work_until_that_is_confirmed(
     fnd.launch();
     fnd.wait_ready("counts");
     let queued: Vec<_> = (0..8).map(|_| fnd.queue("counts", "")).collect();
-    let _ = fnd.wait_invocation(queued[0], "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(queued[0], "to run", |view| view.state == RunState::Running);
     fnd.leave(Signal::SIGKILL);
     fnd.stop_spawner();
     fs::write(fnd.path("gate/go"), "").unwrap();
@@ -120,7 +120,7 @@ fn a_flipped_bit_of_the_log_after_a_kill_holds_all_work_until_that_is_confirmed(
         .filter(|id| fnd.client().get(&format!("/v1/invocations/{id}")).status == 200);
     let ended: Vec<_> = ended.map(|id| fnd.wait_end(*id).state).collect();
     assert!(
-        ended.len() + 1 >= queued.len() && ended.contains(&State::Succeeded),
+        ended.len() + 1 >= queued.len() && ended.contains(&RunState::Succeeded),
         "{ended:?}"
     );
     let ran = fs::read_to_string(fnd.path("gate/ran")).unwrap();
@@ -184,7 +184,7 @@ fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
     for (n, share) in [0, 1, 3, 7, 12, 20, 35, 50, 80, 99].into_iter().enumerate() {
         let words = (n + 1).to_string();
         let id = queue(&fnd, &words).expect("it is accepted");
-        let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+        let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
         let bit = u8::try_from(n % 8).unwrap();
         let ends = n % 2 == 0;
         let file = if ends {
@@ -204,7 +204,7 @@ fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
         check(&fnd, &accepted);
         let view = fnd.wait_end(id);
         // The damaged record may say anything about this run, except that it still runs.
-        if view.state == State::Succeeded {
+        if view.state == RunState::Succeeded {
             accepted.push((id, words));
         }
     }

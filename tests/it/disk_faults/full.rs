@@ -1,7 +1,7 @@
 //! Starts on a full disk: fnd starts, refuses work that it would have to store, and keeps work that it accepted before.
 
 use super::{check, queue};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -106,7 +106,7 @@ fn what_was_accepted_before_runs_once_when_there_is_room_again() {
         let mut accepted: Vec<_> = (0..4)
             .map(|n| (fnd.queue("gated", &n.to_string()), n.to_string()))
             .collect();
-        let _ = fnd.wait_invocation(accepted[0].0, "to run", |view| view.state == State::Running);
+        let _ = fnd.wait_invocation(accepted[0].0, "to run", |view| view.state == RunState::Running);
         let answered = call(&fnd, "warm", "5");
         let _ = fnd.wait_end(answered); // on the disk, with its result
         accepted.push((answered, "5".to_owned()));
@@ -126,7 +126,7 @@ fn what_was_accepted_before_runs_once_when_there_is_room_again() {
         fs::write(gate.join("go"), "").unwrap();
         let interrupted = if with_spawner { Some(accepted.remove(0)) } else { None };
         if let Some((id, _)) = interrupted {
-            assert_eq!(fnd.wait_end(id).state, State::Interrupted, "{what}");
+            assert_eq!(fnd.wait_end(id).state, RunState::Interrupted, "{what}");
         }
         check(&fnd, &accepted);
         check(&fnd, &calls);

@@ -23,7 +23,7 @@ mod table;
 mod warm;
 
 use fnd_core::api::Queued;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::mount::is_in_memory;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::PATIENCE;
@@ -87,7 +87,7 @@ fn check(fnd: &Fnd, accepted: &[(InvocationId, String)]) {
         let view = fnd.wait_end(*id);
         assert_eq!(
             (view.state, view.attempts),
-            (State::Succeeded, 1),
+            (RunState::Succeeded, 1),
             "{view:?} {}",
             fnd.log()
         );
@@ -176,7 +176,7 @@ fn recovers(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>, words: &str) 
     let id = wait_until("asynchronous work to be accepted again", PATIENCE, || queue(fnd, words));
     accepted.push((id, words.to_owned()));
     let view = fnd.wait_end(id);
-    assert_eq!(view.state, State::Succeeded, "{view:?}");
+    assert_eq!(view.state, RunState::Succeeded, "{view:?}");
     let lines = fnd.logs(id);
     let count = |stream: &str| lines.iter().filter(|line| line.stream.as_str() == stream).count();
     assert_eq!((count("stdout"), count("stderr")), (21, 1), "{lines:?} {}", fnd.log());

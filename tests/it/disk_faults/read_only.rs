@@ -2,7 +2,7 @@
 
 use super::full::{call, on_disk};
 use super::{check, queue};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::mount::Mount;
 use fnd_tests::{Fnd, require};
 use nix::sys::signal::Signal;
@@ -19,7 +19,7 @@ fn a_disk_that_becomes_read_only_loses_no_accepted_work() {
     let mut accepted: Vec<_> = (0..3)
         .map(|n| (fnd.queue("gated", &n.to_string()), n.to_string()))
         .collect();
-    let _ = fnd.wait_invocation(accepted[0].0, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(accepted[0].0, "to run", |view| view.state == RunState::Running);
     // The next call finds a warm worker, which needs no directory of its own.
     let _ = call(&fnd, "warm", "5");
 
@@ -44,7 +44,7 @@ fn a_disk_that_becomes_read_only_loses_no_accepted_work() {
     std::fs::write(gate.join("go"), "").unwrap();
     fnd.launch();
     let (interrupted, _) = accepted.remove(0);
-    assert_eq!(fnd.wait_end(interrupted).state, State::Interrupted);
+    assert_eq!(fnd.wait_end(interrupted).state, RunState::Interrupted);
     check(&fnd, &accepted);
     assert!(queue(&fnd, "8").is_some(), "{}", fnd.log());
     assert_eq!(fnd.status().problems, Vec::<String>::new());

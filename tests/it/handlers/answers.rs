@@ -1,7 +1,7 @@
 //! The answer of a handler reaches the caller unchanged: status, headers, bytes; from every runtime.
 
 use super::{ask, lines};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use serde_json::json;
@@ -157,7 +157,7 @@ async def handler(event, context):
     let ids: Vec<_> = (0..CALLS).map(|call| fnd.queue("choir", &call.to_string())).collect();
     for (call, id) in ids.iter().enumerate() {
         let view = fnd.wait_end(*id);
-        assert_eq!(view.state, State::Succeeded, "{}", view.message);
+        assert_eq!(view.state, RunState::Succeeded, "{}", view.message);
         let records = lines(&fnd, *id);
         let own = |line: &&String| line.contains("logged") && line.contains(&format!("{{\"who\":{call}}}"));
         assert_eq!(records.iter().filter(own).count(), 5, "{records:?}");

@@ -1,7 +1,7 @@
 //! Workers that break are replaced, and only the call in flight fails.
 
 use super::{ask, is_alive, kill_process, pid_in, reason, start};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 
@@ -45,7 +45,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
         assert!(answer.status.is_server_error(), "{what}: {}", answer.status);
         assert_eq!(
             (view.state, reason(&view).as_str()),
-            (State::Failed, expected),
+            (RunState::Failed, expected),
             "{what}"
         );
         assert!(!view.attempt_records[0].cold, "{what}");
@@ -66,7 +66,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
 
     std::fs::write(gate.join("go"), "").unwrap();
     let view = fnd.wait_end(neighbour);
-    assert_eq!((view.state, view.attempts), (State::Succeeded, 1));
+    assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1));
     assert_eq!(fnd.result(neighbour).text(), beside.to_string());
     // The invocation fails; the function stays ready.
     assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
@@ -192,7 +192,7 @@ worker.serve(handler)
     fnd.wait_ready("double");
     let first = ask(&fnd, "double", "");
     let (answer, view) = fnd.run("double", "\"twice\"");
-    assert_eq!((answer.text().as_str(), view.state), ("first", State::Succeeded));
+    assert_eq!((answer.text().as_str(), view.state), ("first", RunState::Succeeded));
     wait_until("the worker that answered twice to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
     });

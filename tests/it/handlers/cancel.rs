@@ -1,7 +1,7 @@
 //! A1: one of several calls of a worker is cancelled, or reaches its timeout; the others go on.
 
 use super::{reason, start};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 
@@ -40,13 +40,13 @@ fn a_cancelled_call_of_an_async_handler_ends_and_the_others_go_on() {
     let cancelled = fnd.wait_end(ids[2]);
     assert_eq!(
         (cancelled.state, cancelled.message.as_str()),
-        (State::Cancelled, "cancelled on request")
+        (RunState::Cancelled, "cancelled on request")
     );
     std::fs::write(fnd.path("gate/open"), "").unwrap();
     let others = ids.iter().filter(|id| **id != ids[2]);
     for id in others {
         let view = fnd.wait_end(*id);
-        assert_eq!(view.state, State::Succeeded, "{}: {}", reason(&view), view.message);
+        assert_eq!(view.state, RunState::Succeeded, "{}: {}", reason(&view), view.message);
     }
     let pid: serde_json::Value = fnd.invoke("f", "null").json();
     let result = fnd.client().get(&format!("/v1/invocations/{}/result", ids[0]));
@@ -68,7 +68,7 @@ fn a_cancelled_call_of_a_blocking_handler_is_dropped_and_the_others_go_on() {
     begun(&fnd, 3);
     let _ = fnd.ctl(&["cancel", &ids[1].to_string()]).expect_code(0);
     let cancelled = fnd.wait_end(ids[1]);
-    assert_eq!(cancelled.state, State::Cancelled);
+    assert_eq!(cancelled.state, RunState::Cancelled);
     assert!(
         cancelled.message.contains("cannot end one of several calls"),
         "{}",
@@ -77,7 +77,7 @@ fn a_cancelled_call_of_a_blocking_handler_is_dropped_and_the_others_go_on() {
     std::fs::write(fnd.path("gate/open"), "").unwrap();
     for id in [ids[0], ids[2]] {
         let view = fnd.wait_end(id);
-        assert_eq!(view.state, State::Succeeded, "{}: {}", reason(&view), view.message);
+        assert_eq!(view.state, RunState::Succeeded, "{}: {}", reason(&view), view.message);
     }
     let old = fnd.client().get(&format!("/v1/invocations/{}/result", ids[0]));
     let new: serde_json::Value = fnd.invoke("f", "null").json();

@@ -28,7 +28,7 @@ mod upstream;
 mod warm;
 
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 use fnd_wire::ids::InvocationId;
@@ -49,7 +49,7 @@ fn ask(fnd: &Fnd, name: &str, json: &str) -> Value {
 #[track_caller]
 fn start(fnd: &Fnd, name: &str, json: &str) -> InvocationId {
     let id = fnd.queue(name, json);
-    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == RunState::Running);
     id
 }
 

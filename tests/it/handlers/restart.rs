@@ -1,7 +1,7 @@
 //! fnd ends while a handler works: after a crash its calls are interrupted, once; a planned stop finishes them.
 
 use super::{ask, is_alive, pid_in, reason, start};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
@@ -53,7 +53,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
     let view = fnd.wait_end(id);
     assert_eq!(
         (view.state, reason(&view).as_str(), view.attempts),
-        (State::Interrupted, "interrupted", 1)
+        (RunState::Interrupted, "interrupted", 1)
     );
     wait_until("the torn worker to be gone", PATIENCE, || {
         (!is_alive(before)).then_some(())
@@ -65,7 +65,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
     // There is only one record, also after another crash.
     fnd.replace(Signal::SIGKILL);
     let again = fnd.invocation(id);
-    assert_eq!((again.state, again.attempts), (State::Interrupted, 1));
+    assert_eq!((again.state, again.attempts), (RunState::Interrupted, 1));
     let records = fnd.history("works").into_iter().filter(|view| view.id == id);
     assert_eq!(records.count(), 1);
     fnd.finish();
@@ -93,6 +93,6 @@ fn draining_finishes_calls_and_ends_idle_workers() {
     assert_eq!(fnd.wait_stopped(), Some(0), "{}", fnd.log());
     fnd.launch();
     let view = fnd.invocation(id);
-    assert_eq!((view.state, view.attempts), (State::Succeeded, 1));
+    assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1));
     fnd.finish();
 }

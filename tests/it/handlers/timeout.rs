@@ -1,7 +1,7 @@
 //! A call that takes too long: the worker ends with everything it started, whatever it is doing.
 
 use super::reason;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, now, require, wait_until};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn ends_in_time(fnd: &Fnd, name: &str, json: &str) {
     assert_eq!(answer.status, 408, "{name} {json}: {}", answer.text());
     assert!(took >= Duration::from_millis(690), "{name} {json}: {took:?}");
     let view = fnd.wait_end(Fnd::id_of(&answer));
-    assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "timeout"));
+    assert_eq!((view.state, reason(&view).as_str()), (RunState::Failed, "timeout"));
     assert!(
         view.message.contains("700ms") && view.message.contains("timeout"),
         "{}",

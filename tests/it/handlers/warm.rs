@@ -2,7 +2,7 @@
 
 use super::{ask, lines, reason};
 use fnd_core::api::UsageScope;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 
@@ -53,7 +53,11 @@ fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
         let before = ask(&fnd, name, "1");
         let (answer, view) = fnd.run(name, "0");
         assert_eq!(answer.status, 500);
-        assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"), "{name}");
+        assert_eq!(
+            (view.state, reason(&view).as_str()),
+            (RunState::Failed, "error"),
+            "{name}"
+        );
         assert_eq!(view.message, "division by zero", "{name}");
         let printed = lines(&fnd, view.id).join("\n");
         assert!(

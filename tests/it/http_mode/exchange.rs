@@ -50,7 +50,7 @@ fn a_request_and_its_answer_pass_through() {
         for gone in ["x-hop", "keep-alive"] {
             assert_eq!(header(&answer, gone), "", "{gone}");
         }
-        assert_eq!(record(&fnd, &answer).state, State::Succeeded);
+        assert_eq!(record(&fnd, &answer).state, RunState::Succeeded);
         // `invoke` is a POST to `/`; a 5xx answer is a failure, with the body as its message.
         let seen: serde_json::Value = fnd.invoke(name, "{\"a\": 1}").json();
         assert_eq!(
@@ -60,7 +60,7 @@ fn a_request_and_its_answer_pass_through() {
         let answer = get(&fnd, name, "/broken");
         assert_eq!((answer.status.as_u16(), answer.text().as_str()), (503, "not now"));
         let view = record(&fnd, &answer);
-        assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"));
+        assert_eq!((view.state, reason(&view).as_str()), (RunState::Failed, "error"));
         assert_eq!(view.message, "it answered 503 Service Unavailable");
         let lines: Vec<String> = fnd.logs(view.id).into_iter().map(|line| line.text).collect();
         assert!(lines.iter().any(|line| line == "asked /broken"), "{lines:?}");

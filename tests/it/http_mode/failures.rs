@@ -48,7 +48,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
     );
     // The answer of a queued request is kept, so its size is limited.
     let id = fnd.queue("risky", "1");
-    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     let kept: serde_json::Value = fnd.result(id).json();
     assert_eq!((&kept["method"], &kept["body"]), (&"POST".into(), &"1".into()));
     wait_until("an exit to be told in time", PATIENCE, || {
@@ -130,7 +130,7 @@ fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
     assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
     assert_eq!(answer.json::<serde_json::Value>()["body"], "\"again\"");
     let view = record(&fnd, &answer);
-    assert_eq!((view.attempts, view.state), (2, State::Succeeded));
+    assert_eq!((view.attempts, view.state), (2, RunState::Succeeded));
     assert_eq!(get(&fnd, "twice", "/broken").text(), "not now");
     fnd.finish();
 }

@@ -57,7 +57,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     assert!(response.starts_with("HTTP/1.1 503"), "{response}");
     let lost = wait_until("the lost request to be told", PATIENCE, || {
         let history = fnd.history("tcp");
-        history.into_iter().find(|view| view.state == State::Interrupted)
+        history.into_iter().find(|view| view.state == RunState::Interrupted)
     });
     assert_eq!(
         lost.message,
@@ -104,6 +104,6 @@ fn a_planned_restart_lets_requests_in_flight_end() {
     }
     let ended = fnd.history("tcp");
     assert_eq!(ended.len(), 4);
-    assert!(ended.iter().all(|view| view.state == State::Succeeded), "{ended:?}");
+    assert!(ended.iter().all(|view| view.state == RunState::Succeeded), "{ended:?}");
     fnd.finish();
 }

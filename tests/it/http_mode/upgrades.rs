@@ -100,12 +100,12 @@ fn bytes_pass_both_ways_after_an_upgrade_and_the_run_ends_with_them() {
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "BYE");
-    assert_eq!(fnd.wait_end(id_in(&head)).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
     // The caller ends it.
     let mut stream = ask(&fnd, "echo", "/", UPGRADE, b"");
     let head = until(&mut stream, b"\r\n\r\n");
     drop(stream);
-    assert_eq!(fnd.wait_end(id_in(&head)).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
     fnd.finish();
 }
 
@@ -206,6 +206,6 @@ fn a_web_socket_of_deno_is_served() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.starts_with(b"\x88"), "{rest:?}");
-    assert_eq!(fnd.wait_end(id_in(&head)).state, State::Succeeded);
+    assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
     fnd.finish();
 }

@@ -2,7 +2,7 @@
 
 use super::{Ground, rows};
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::triggers::cause::Cause;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::wait_until;
@@ -20,7 +20,7 @@ fn wait_run(ground: &Ground, name: &str) -> InvocationView {
 
 /// Runs a chain by its first function, and checks that each one was called by the one before, and what it printed.
 #[track_caller]
-fn check_chain(ground: &Ground, steps: &[(&str, State, &str)]) {
+fn check_chain(ground: &Ground, steps: &[(&str, RunState, &str)]) {
     ground.invoke(steps[0].0, "");
     let mut before = None;
     for (name, state, output) in steps {
@@ -63,9 +63,9 @@ fn the_steps_of_a_dag_run_in_their_order() {
     check_chain(
         &ground,
         &[
-            ("nightly-extract", State::Succeeded, &extracted),
-            ("nightly-transform", State::Failed, "transform two 3"),
-            ("nightly-load", State::Succeeded, "LOAD 3 FULL"),
+            ("nightly-extract", RunState::Succeeded, &extracted),
+            ("nightly-transform", RunState::Failed, "transform two 3"),
+            ("nightly-load", RunState::Succeeded, "LOAD 3 FULL"),
         ],
     );
     let schedules = ground.fnd.ctl(&["schedules", "-o", "json"]).expect_code(0).json();
@@ -102,9 +102,9 @@ fn steps_that_name_no_others_run_in_the_order_of_the_file() {
     check_chain(
         &ground,
         &[
-            ("plain-step-1", State::Succeeded, "one"),
-            ("plain-second", State::Succeeded, "two"),
-            ("plain-step-3", State::Succeeded, "three  3"),
+            ("plain-step-1", RunState::Succeeded, "one"),
+            ("plain-second", RunState::Succeeded, "two"),
+            ("plain-step-3", RunState::Succeeded, "three  3"),
         ],
     );
     ground.fnd.finish();

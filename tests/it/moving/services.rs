@@ -1,7 +1,7 @@
 //! `fndctl import` of programs that are kept running.
 
 use super::{Ground, rows};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::wait_until;
 
@@ -51,7 +51,7 @@ fn wait_restarted(ground: &Ground, name: &str, reason: &str) {
             let history = ground.fnd.history(name);
             let ended = history
                 .iter()
-                .any(|view| view.state == State::Failed && view.reason.unwrap().to_string() == reason);
+                .any(|view| view.state == RunState::Failed && view.reason.unwrap().to_string() == reason);
             (ended && history.len() > 1).then_some(())
         },
     );

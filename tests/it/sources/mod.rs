@@ -15,7 +15,7 @@ mod push;
 mod ssh;
 mod web;
 
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use std::fs;
@@ -200,7 +200,7 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     let failed = || {
         fnd.history("fnd-build")
             .iter()
-            .filter(|build| build.state == State::Failed)
+            .filter(|build| build.state == RunState::Failed)
             .count()
     };
     let before = failed();
@@ -242,20 +242,20 @@ fn packages_that_cannot_be_installed_are_one_problem_until_another_commit_comes(
     repository.write("requirements.txt", "./no-such-package\n");
     repository.commit();
     let error = error_with(&fnd, "shop", "dependencies failed");
-    let builds = |state: State| {
+    let builds = |state: RunState| {
         let all = fnd.history("fnd-build");
         all.iter().filter(|build| build.state == state).count()
     };
-    let fetched = builds(State::Succeeded);
+    let fetched = builds(RunState::Succeeded);
     wait_until("more polls", PATIENCE, || {
         let shown = fnd.function("shop").unwrap().error;
         assert_eq!(shown.as_ref(), Some(&error), "the problem is not over");
-        (builds(State::Succeeded) >= fetched + 3).then_some(())
+        (builds(RunState::Succeeded) >= fetched + 3).then_some(())
     });
-    assert_eq!(builds(State::Failed), 1, "they are not installed again");
+    assert_eq!(builds(RunState::Failed), 1, "they are not installed again");
     assert_eq!(fnd.log().matches("shop  was refused").count(), 1, "{}", fnd.log());
     let _ = fnd.ctl(&["build", "shop"]);
-    assert_eq!(builds(State::Failed), 2, "a person asks");
+    assert_eq!(builds(RunState::Failed), 2, "a person asks");
     repository.write("main.py", &says("better"));
     repository.git(&["rm", "-q", "requirements.txt"]);
     repository.commit();

@@ -6,7 +6,7 @@ use crate::crash::functions::Journal;
 use crate::crash::{drops, follows, slots};
 use fastrand::Rng;
 use fnd_core::api::Queued;
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_tests::{Client, Fnd};
 use fnd_wire::ids::InvocationId;
 use std::collections::BTreeSet;
@@ -154,9 +154,9 @@ impl Replies {
             let view: fnd_core::api::InvocationView = answer.json();
             let begun = journal.begun.keys().any(|(begun, _)| begun == id);
             match view.state {
-                State::Succeeded if begun => {}
-                State::Skipped | State::Cancelled if !begun && self.accepted.contains(id) => {}
-                State::Interrupted if spawner_killed && self.accepted.contains(id) => {}
+                RunState::Succeeded if begun => {}
+                RunState::Skipped | RunState::Cancelled if !begun && self.accepted.contains(id) => {}
+                RunState::Interrupted if spawner_killed && self.accepted.contains(id) => {}
                 _ => found
                     .wrong
                     .push(format!("it cannot have ended so (it ran: {begun}): {}", short(&view))),

@@ -5,10 +5,10 @@
 
 mod build;
 
-use crate::{Sink, Stop, unpack};
+use crate::{Sink, UnpackStop, unpack};
 use build::{Zipped, ended, packed, pax, tar, tar_entry, zip, zip_after, zipped};
-use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX, Format, Refusal, Why};
-use fnd_wire::unpack::{Receiver, Record, Unpacked};
+use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, ENTRIES_MAX, Format, Why};
+use fnd_wire::unpack::{Receiver, UnpackRecord, Unpacked};
 use proptest::prelude::*;
 use std::io::{self, Cursor};
 use tar::EntryType;
@@ -42,18 +42,18 @@ impl Sink for Kept {
 }
 
 /// Returns the files of an archive. What reaches a sink is always what the spawner accepts, and nothing of a refused one does.
-fn files(format: Format, bytes: &[u8]) -> Result<Files, Refusal> {
+fn files(format: Format, bytes: &[u8]) -> Result<Files, ArchiveRefusal> {
     let mut kept = Kept::default();
     match unpack(format, &mut Cursor::new(bytes), &mut kept) {
         Ok(()) => {
             accepted(&kept.0);
             Ok(kept.0)
         }
-        Err(Stop::Refused(refusal)) => {
+        Err(UnpackStop::Refused(refusal)) => {
             assert_eq!(kept.0, []);
             Err(refusal)
         }
-        Err(Stop::Sink(error)) => panic!("{error}"),
+        Err(UnpackStop::Sink(error)) => panic!("{error}"),
     }
 }
 
@@ -62,7 +62,7 @@ fn accepted(files: &Files) {
     for (path, executable, content) in files {
         let (path, executable, length) = (path.clone(), *executable, content.len() as u64);
         stream.extend(
-            Record::File(Unpacked {
+            UnpackRecord::File(Unpacked {
                 path,
                 executable,
                 length,
@@ -70,7 +70,7 @@ fn accepted(files: &Files) {
             .framed(),
         );
         for part in content.chunks(1000) {
-            stream.extend(Record::Data(fnd_wire::form::Bytes(part.to_vec())).framed());
+            stream.extend(UnpackRecord::Data(fnd_wire::form::Bytes(part.to_vec())).framed());
         }
     }
     let mut stream = &stream[..];
@@ -79,7 +79,7 @@ fn accepted(files: &Files) {
     }
 }
 
-fn names(found: Result<Files, Refusal>) -> Vec<String> {
+fn names(found: Result<Files, ArchiveRefusal>) -> Vec<String> {
     found.unwrap().into_iter().map(|(path, ..)| path).collect()
 }
 
@@ -95,8 +95,8 @@ fn archive(format: Format, files: &[(&str, &[u8])]) -> Vec<u8> {
     packed(format, &tar(files))
 }
 
-fn refused(found: Result<Files, Refusal>) -> (Option<String>, Why) {
-    let Refusal { entry, why } = found.unwrap_err();
+fn refused(found: Result<Files, ArchiveRefusal>) -> (Option<String>, Why) {
+    let ArchiveRefusal { entry, why } = found.unwrap_err();
     (entry, why)
 }
 
@@ -453,7 +453,7 @@ fn a_sink_that_fails_ends_it() {
     for format in ALL {
         let bytes = archive(format, &FILES);
         let ended = unpack(format, &mut Cursor::new(bytes), &mut Full);
-        assert!(matches!(ended, Err(Stop::Sink(error)) if error.kind() == io::ErrorKind::StorageFull));
+        assert!(matches!(ended, Err(UnpackStop::Sink(error)) if error.kind() == io::ErrorKind::StorageFull));
     }
 }
 

@@ -30,13 +30,13 @@ wire_enum! {
         /// Reports a worker's end. It is sent again on each new connection until fnd has acknowledged it.
         7 = Exited(Exited),
         /// Reports a worker of an earlier connection.
-        10 = Held(Held),
+        10 = Held(RetainedWorker),
         /// Answers [`Request::Spawn`] for a function of mode `handler`. After the descriptors of [`Spawned`] comes
         /// fnd's end of the worker protocol's socket. If there was no room for copies, it is absent like the others.
         11 = SpawnedWithChannel(Spawned),
         /// Reports a worker of an earlier connection that has such a socket; a copy of fnd's end is the last
         /// descriptor.
-        12 = HeldWithChannel(Held),
+        12 = HeldWithChannel(RetainedWorker),
         /// Answers [`Request::Spawn`] from protocol 3 on: the node is the reason, not the function. The node has run
         /// out of descriptors, processes, memory or disk space; the same start may succeed later.
         13 = NodeCannotStart(SpawnFailed),
@@ -55,7 +55,7 @@ wire_enum! {
         16 = Secret,
         /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
         /// trusts names it.
-        17 = SecretRefused(Problem),
+        17 = SecretRefused(SpawnerProblem),
         /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 7 on.
         18 = Masks(Masked),
         /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.
@@ -96,13 +96,13 @@ wire_structs! {
         /// The judge's document: settings or diagnostics.
         pub document: Bytes,
         /// Problems that the spawner found in the files.
-        pub problems: Vec<Problem>,
+        pub problems: Vec<SpawnerProblem>,
         /// Whether the new settings are in force; otherwise the earlier ones stay.
         pub applied: bool,
     }
 
     /// A problem with a function's files that the spawner found.
-    pub struct Problem {
+    pub struct SpawnerProblem {
         /// The file.
         pub file: String,
         /// The problem, for people.
@@ -127,7 +127,7 @@ wire_structs! {
         /// Uid the function runs as.
         pub uid: u32,
         /// Warnings from the spawner.
-        pub warnings: Vec<Problem>,
+        pub warnings: Vec<SpawnerProblem>,
         /// The judge's document: manifest and warnings.
         pub document: Bytes,
     }
@@ -156,7 +156,7 @@ wire_structs! {
         /// The function.
         pub function: FunctionName,
         /// Problems that the spawner found.
-        pub problems: Vec<Problem>,
+        pub problems: Vec<SpawnerProblem>,
         /// The judge's document; absent if the judge was not reached.
         pub document: Option<Bytes>,
     }

@@ -132,7 +132,7 @@ wire_structs! {
         /// does: SIGTERM, grace, SIGKILL.
         pub lasts_ms: u64,
         /// The adoption record, at most [`RECORD_MAX`] bytes: the spawner keeps it unread and passes it to the
-        /// next fnd in [`Held`].
+        /// next fnd in [`RetainedWorker`].
         pub record: Bytes,
     }
 

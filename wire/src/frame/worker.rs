@@ -29,7 +29,7 @@ wire_structs! {
     }
 
     /// A worker of an earlier connection that still runs, or whose exit follows. Descriptors as in [`Spawned`].
-    pub struct Held {
+    pub struct RetainedWorker {
         /// The answer to its start; `pid` is 0 if the worker has ended.
         pub spawned: Spawned,
         /// Milliseconds since the worker's start.
@@ -69,9 +69,9 @@ wire_structs! {
 
     /// A worker's exit that no fnd has acknowledged. It is on disk (`spawner/exits`) from a stop of the spawner until
     /// fnd has acknowledged every exit in that file.
-    pub struct Kept {
+    pub struct KeptExit {
         /// The worker as it is reported to fnd.
-        pub held: Held,
+        pub held: RetainedWorker,
         /// The worker's exit.
         pub exited: Exited,
         /// When the worker ended, Unix milliseconds.

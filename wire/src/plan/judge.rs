@@ -75,7 +75,7 @@ wire_structs! {
         /// The sidecar manifest or `function.toml`, if there is one.
         pub manifest: Option<JudgedFile>,
         /// How the files lie on the disk.
-        pub form: Form,
+        pub form: CodeLayout,
     }
 
     /// Configuration and runtimes, in the order in which they are merged.
@@ -123,7 +123,7 @@ wire_structs! {
         /// Verdict, secrets, sandbox and credentials.
         pub function: FunctionAndCredentials,
         /// The build; absent if nothing is to be built.
-        pub build: Option<Build>,
+        pub build: Option<PlannedBuild>,
     }
 
     /// The judge's verdict on the settings.

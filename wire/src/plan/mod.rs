@@ -6,15 +6,15 @@
 //!
 //! Files:
 //! - `judge`: the messages
-//! - `own`: functions of fnd's own
+//! - `internal_functions`: functions of fnd's own
 //! - `variables`: names of variables
 
+mod internal_functions;
 mod judge;
-mod own;
 mod variables;
 
+pub use internal_functions::*;
 pub use judge::*;
-pub use own::*;
 pub use variables::*;
 
 use crate::form::{Bytes, wire_enum, wire_structs};
@@ -47,7 +47,7 @@ impl RunMode {
 
 wire_enum! {
     /// How the files of a function lie on the disk. Before archives this was one byte, whether they are in a directory.
-    pub enum Form {
+    pub enum CodeLayout {
         /// The code is one file; its path in [`JudgeFunction::files`] is absolute.
         0 = File,
         /// The code is a directory, and the paths of its files are relative to it.
@@ -61,7 +61,7 @@ wire_enum! {
     }
 }
 
-impl Form {
+impl CodeLayout {
     /// Returns whether the function has files of its own below a directory.
     #[must_use]
     pub fn is_tree(&self) -> bool {
@@ -93,7 +93,7 @@ wire_enum! {
 
 wire_structs! {
     /// An argument of a command line, or the value of an environment variable.
-    pub struct Text {
+    pub struct PlanText {
         /// The text.
         pub text: String,
         /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
@@ -155,9 +155,9 @@ wire_structs! {
         /// Help text for people if no interpreter can be used.
         pub interpreter_help: String,
         /// Arguments after the interpreter (or after the entry, if there is no interpreter).
-        pub argv: Vec<Text>,
+        pub argv: Vec<PlanText>,
         /// Environment from [`ALWAYS`], the runtime and the manifest; each name once.
-        pub environment: Vec<(String, Text)>,
+        pub environment: Vec<(String, PlanText)>,
         /// The file to run, relative to the code directory.
         pub entry: String,
         /// Whether a byte-order mark and carriage returns at line ends are removed from the installed entry (bash
@@ -208,7 +208,7 @@ wire_structs! {
 
     /// A function's dependencies, and how they are built. Nothing in it depends on the function's name, so functions with
     /// the same dependencies share one tree. In a verdict without a plan, it is the code itself that is fetched.
-    pub struct Build {
+    pub struct PlannedBuild {
         /// The plan of [`BUILD`].
         pub plan: Plan,
         /// Its sandbox.

@@ -4,8 +4,8 @@ use crate::backoff::{Backoff, Jitter};
 use crate::outcome::{Class, Trigger};
 use crate::record::{Payload, RunResult, Usage};
 use crate::supervisor::{
-    Action, Answer, Event, Exited, FunctionKind, Installed, NodeBudget, Notice, Now, Overlap, QueueRules, Rejection,
-    ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
+    Action, Answer, Event, Exited, FunctionKind, InstalledVersion, NodeBudget, Notice, Now, Overlap, QueueRules,
+    Rejection, ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
 };
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -116,7 +116,7 @@ pub(super) fn submit(function: &str, n: u128) -> Submit {
 }
 
 pub(super) fn installed(function: &str, version: u8, rules: Rules) -> Event {
-    Event::Installed(Box::new(Installed {
+    Event::Installed(Box::new(InstalledVersion {
         function: name(function),
         id: FunctionId(7),
         version: Version([version; 32]),

@@ -3,16 +3,16 @@
 use crate::idempotency::IdempotencyKey;
 use crate::outcome::{Reason, Trigger};
 use crate::record::Payload;
-use crate::supervisor::function::Functions;
-use crate::supervisor::invocation::{End, Invocation, Stage};
+use crate::supervisor::function::SupervisedFunctions;
+use crate::supervisor::invocation::{Invocation, InvocationEnd, InvocationStage};
 use crate::supervisor::queue::{First, Queue};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
-fn invocation(n: u64, durable: bool, stage: Stage) -> Invocation {
+fn invocation(n: u64, durable: bool, stage: InvocationStage) -> Invocation {
     Invocation {
         id: InvocationId(n.into()),
-        function: Functions::default().find_or_add(&FunctionName::new("f").unwrap()),
+        function: SupervisedFunctions::default().find_or_add(&FunctionName::new("f").unwrap()),
         trigger: Trigger::Manual,
         accepted_ms: 0,
         payload: Payload::default(),
@@ -40,26 +40,26 @@ fn invocation(n: u64, durable: bool, stage: Stage) -> Invocation {
 }
 
 fn ready(n: u64) -> Invocation {
-    invocation(n, false, Stage::Ready)
+    invocation(n, false, InvocationStage::Ready)
 }
 
-fn storing(end: Option<End>) -> Stage {
-    Stage::Storing { not_before: None, end }
+fn storing(end: Option<InvocationEnd>) -> InvocationStage {
+    InvocationStage::Storing { not_before: None, end }
 }
 
-fn stages() -> Vec<Stage> {
+fn stages() -> Vec<InvocationStage> {
     let (since, until) = (Duration::ZERO, Duration::ZERO);
     vec![
         storing(None),
-        storing(Some(End::new(Reason::Cancelled, ""))),
-        Stage::Delayed { until },
-        Stage::Ready,
-        Stage::Claiming { since, holds: false },
-        Stage::Claiming { since, holds: true },
-        Stage::Claimed,
-        Stage::Running { worker: WorkerId(1) },
-        Stage::BackingOff { until, unix_ms: 5 },
-        Stage::Lost,
+        storing(Some(InvocationEnd::new(Reason::Cancelled, ""))),
+        InvocationStage::Delayed { until },
+        InvocationStage::Ready,
+        InvocationStage::Claiming { since, holds: false },
+        InvocationStage::Claiming { since, holds: true },
+        InvocationStage::Claimed,
+        InvocationStage::Running { worker: WorkerId(1) },
+        InvocationStage::BackingOff { until, unix_ms: 5 },
+        InvocationStage::Lost,
     ]
 }
 
@@ -73,7 +73,7 @@ fn each_stage_leaves_nothing_behind() {
         for to in stages() {
             queue.change(&mut invocation, to);
         }
-        queue.change(&mut invocation, Stage::Lost);
+        queue.change(&mut invocation, InvocationStage::Lost);
         queue.remove(&invocation);
         assert_eq!(queue, Queue::default());
     }
@@ -114,7 +114,7 @@ fn retries_begin_first_then_the_greater_priority_then_the_older() {
 #[test]
 fn an_unclaimed_one_is_first_only_if_it_may_be_claimed() {
     let mut queue = Queue::default();
-    queue.add(&invocation(1, true, Stage::Ready));
+    queue.add(&invocation(1, true, InvocationStage::Ready));
     assert_eq!((queue.first(false), queue.first(true)), (None, Some(First::Unclaimed)));
     queue.add(&ready(2));
     assert_eq!(queue.first(false), Some(First::Ready));
@@ -130,7 +130,10 @@ fn one_that_was_ended_while_it_is_stored_counts_for_no_place() {
     let mut invocation = invocation(1, true, storing(None));
     queue.add(&invocation);
     assert_eq!((queue.storing(), queue.live().len()), (1, 1));
-    queue.change(&mut invocation, storing(Some(End::new(Reason::Cancelled, ""))));
+    queue.change(
+        &mut invocation,
+        storing(Some(InvocationEnd::new(Reason::Cancelled, ""))),
+    );
     assert_eq!((queue.storing(), queue.live().len()), (0, 0));
     assert!(queue.is_storing());
     queue.remove(&invocation);

@@ -3,13 +3,13 @@
 use super::bench::*;
 use super::pool::{handler, pool};
 use crate::outcome::Reason;
-use crate::supervisor::{Event, Installed, Pool, Rules};
+use crate::supervisor::{Event, InstalledVersion, Pool, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::{FunctionId, Version};
 
 /// A version of `f` that gets a share of the calls.
 fn canary(version: u8, percent: u32, rules: Rules) -> Event {
-    let installed = Box::new(Installed {
+    let installed = Box::new(InstalledVersion {
         function: name("f"),
         id: FunctionId(7),
         version: Version([version; 32]),
@@ -242,8 +242,8 @@ fn the_end_of_a_canary_does_not_end_the_trial_of_a_newer_version() {
 }
 
 /// A content of `f` that is installed as another version, because a secret has changed.
-fn renewed(content: u8, version: u8) -> Box<Installed> {
-    Box::new(Installed {
+fn renewed(content: u8, version: u8) -> Box<InstalledVersion> {
+    Box::new(InstalledVersion {
         function: name("f"),
         id: FunctionId(7),
         version: Version([version; 32]),

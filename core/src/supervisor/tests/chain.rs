@@ -1,7 +1,7 @@
 //! Functions that call functions.
 
 use super::bench::*;
-use crate::outcome::{Reason, State, Trigger};
+use crate::outcome::{Reason, RunState, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
 use crate::trace::{Span, Trace};
@@ -300,7 +300,7 @@ fn begun(function: &str, n: u128) -> Unfinished {
         function: name(function),
         trigger: Trigger::Function,
         durable: false,
-        state: State::Running,
+        state: RunState::Running,
         accepted_ms: EPOCH_MS,
         started_ms: Some(EPOCH_MS),
         ended_ms: None,

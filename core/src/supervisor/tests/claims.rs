@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::outcome::Reason;
-use crate::outcome::State;
+use crate::outcome::RunState;
 use crate::record::InvocationRecord;
 use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
 use fnd_wire::{frame::ExitStatus, ids::WorkerId};
@@ -76,8 +76,12 @@ fn an_attempt_begins_when_its_claim_is_on_disk() {
     let Some(Action::Claim(stands)) = b.last.iter().find(|action| matches!(action, Action::Claim(_))) else {
         panic!("no claim");
     };
-    assert_eq!((stands.state, stands.attempts), (State::Running, 1));
-    assert_eq!(b.s.invocation(id(1)).unwrap().state, State::Queued, "it has not begun");
+    assert_eq!((stands.state, stands.attempts), (RunState::Running, 1));
+    assert_eq!(
+        b.s.invocation(id(1)).unwrap().state,
+        RunState::Queued,
+        "it has not begun"
+    );
     assert_eq!((b.s.queued(), b.s.running()), (1, 0));
     assert_eq!(claimed(&mut b, &[1]), "spawn w1 a1 1");
     assert_eq!(claimed(&mut b, &[1]), "", "told twice");
@@ -140,7 +144,7 @@ fn what_has_not_begun_waits_for_the_next_fnd() {
         let drained = matches!(end, Event::HandOver | Event::Drain | Event::StopNow);
         assert_eq!(b.event(end), if drained { "drained" } else { "" });
         let stands = updates(&b);
-        assert_eq!((stands[0].state, stands[0].attempts), (State::Queued, 0));
+        assert_eq!((stands[0].state, stands[0].attempts), (RunState::Queued, 0));
         assert_eq!(stands[0].started_ms, None);
         assert_eq!(claimed(&mut b, &[1]), "");
     }
@@ -151,7 +155,7 @@ fn a_claim_that_fails_is_tried_again_ever_later_and_keeps_no_caller_waiting() {
     let mut b = unclaimed(rules());
     b.submit_stored(1);
     assert_eq!(failed(&mut b, &[1]), "");
-    assert_eq!(b.s.invocation(id(1)).unwrap().state, State::Queued);
+    assert_eq!(b.s.invocation(id(1)).unwrap().state, RunState::Queued);
     assert_eq!(b.submit(2), "note 2; spawn w1 a1 2");
     b.spawned(1);
     b.code(1, 0);

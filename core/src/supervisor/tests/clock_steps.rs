@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::outcome::{Class, Reason, State, Trigger};
+use crate::outcome::{Class, Reason, RunState, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
 use fnd_wire::ids::{Version, WorkerId};
@@ -114,7 +114,7 @@ fn script() -> (Bench, Adopted) {
 }
 
 /// The ledger's state of that attempt.
-fn unfinished(b: &Bench, state: State) -> Unfinished {
+fn unfinished(b: &Bench, state: RunState) -> Unfinished {
     let at = b.now.unix_ms - 5_000;
     Unfinished {
         accepted: Accepted {
@@ -147,10 +147,10 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
             ended_ms: None,
             attempts: 1,
             polls: 0,
-            reason: (state == State::Waiting).then_some(Reason::Exit(1)),
+            reason: (state == RunState::Waiting).then_some(Reason::Exit(1)),
             message: String::new(),
             exhausted: None,
-            next_attempt_ms: (state == State::Waiting).then_some(b.now.unix_ms + 2_000),
+            next_attempt_ms: (state == RunState::Waiting).then_some(b.now.unix_ms + 2_000),
             version: Some(Version([1; 32])),
             result: None,
         },
@@ -160,7 +160,7 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
 fn taken_over(step: i64) -> Bench {
     let (before, adopted) = script();
     let restored = Restored {
-        unfinished: vec![unfinished(&before, State::Running)],
+        unfinished: vec![unfinished(&before, RunState::Running)],
         adopted: vec![adopted],
         ..Restored::default()
     };
@@ -203,7 +203,7 @@ fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
     let retrying = Rules { retry, ..rules() };
     let before = Bench::new();
     let restored = Restored {
-        unfinished: vec![unfinished(&before, State::Waiting)],
+        unfinished: vec![unfinished(&before, RunState::Waiting)],
         ..Restored::default()
     };
     let mut b = next(&before, -DAY_MS.cast_signed(), restored);

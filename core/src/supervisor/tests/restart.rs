@@ -1,12 +1,12 @@
 //! Restoring what an earlier fnd left.
 
 use super::bench::*;
-use crate::outcome::{Class, Reason, State, Trigger};
+use crate::outcome::{Class, Reason, RunState, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 
-fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
+fn unfinished(n: u128, state: RunState, attempts: u32) -> Unfinished {
     Unfinished {
         accepted: Accepted {
             id: id(n),
@@ -38,10 +38,10 @@ fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
             ended_ms: None,
             attempts,
             polls: 0,
-            reason: matches!(state, State::Waiting).then_some(Reason::Exit(1)),
+            reason: matches!(state, RunState::Waiting).then_some(Reason::Exit(1)),
             message: String::new(),
             exhausted: None,
-            next_attempt_ms: matches!(state, State::Waiting | State::Polling).then_some(EPOCH_MS + 3_000),
+            next_attempt_ms: matches!(state, RunState::Waiting | RunState::Polling).then_some(EPOCH_MS + 3_000),
             version: (attempts > 0).then_some(Version([1; 32])),
             result: None,
         },
@@ -68,7 +68,10 @@ fn retrying(on: Vec<Class>) -> Rules {
 
 #[test]
 fn what_was_queued_goes_on_when_its_function_is_there() {
-    let (mut b, actions) = bench(vec![unfinished(1, State::Queued, 0), unfinished(2, State::Queued, 0)]);
+    let (mut b, actions) = bench(vec![
+        unfinished(1, RunState::Queued, 0),
+        unfinished(2, RunState::Queued, 0),
+    ]);
     assert_eq!(actions, "");
     assert_eq!(b.event(installed("f", 1, rules())), "spawn w1 a1 1");
     assert_eq!(b.event(Event::Scanned { whole: true }), "");
@@ -77,12 +80,12 @@ fn what_was_queued_goes_on_when_its_function_is_there() {
 
 #[test]
 fn what_was_running_is_interrupted_and_retried_only_where_asked() {
-    let (mut b, _) = bench(vec![unfinished(1, State::Running, 2)]);
+    let (mut b, _) = bench(vec![unfinished(1, RunState::Running, 2)]);
     assert_eq!(
         b.event(installed("f", 1, retrying(vec![Class::Error]))),
         "record interrupted: interrupted interrupted"
     );
-    let (mut b, _) = bench(vec![unfinished(1, State::Running, 2)]);
+    let (mut b, _) = bench(vec![unfinished(1, RunState::Running, 2)]);
     assert_eq!(
         b.event(installed("f", 1, retrying(vec![Class::Interrupted]))),
         "record interrupted: waiting interrupted"
@@ -94,7 +97,7 @@ fn what_was_running_is_interrupted_and_retried_only_where_asked() {
 
 #[test]
 fn a_retry_waits_for_what_remains_of_its_delay() {
-    let (mut b, _) = bench(vec![unfinished(1, State::Waiting, 1)]);
+    let (mut b, _) = bench(vec![unfinished(1, RunState::Waiting, 1)]);
     let mut retrying = retrying(vec![Class::Error]);
     retrying.retry.backoff.interval = secs(4);
     assert_eq!(b.event(installed("f", 1, retrying)), "");
@@ -105,9 +108,9 @@ fn a_retry_waits_for_what_remains_of_its_delay() {
 #[test]
 fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
     let (mut b, _) = bench(vec![
-        unfinished(1, State::Queued, 0),
-        unfinished(2, State::Running, 1),
-        unfinished(3, State::Waiting, 1),
+        unfinished(1, RunState::Queued, 0),
+        unfinished(2, RunState::Running, 1),
+        unfinished(3, RunState::Waiting, 1),
     ]);
     assert_eq!(
         b.event(Event::Scanned { whole: true }),
@@ -121,9 +124,9 @@ fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
 fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
     let all = || {
         vec![
-            unfinished(1, State::Queued, 0),
-            unfinished(2, State::Running, 1),
-            unfinished(3, State::Waiting, 1),
+            unfinished(1, RunState::Queued, 0),
+            unfinished(2, RunState::Running, 1),
+            unfinished(3, RunState::Waiting, 1),
         ]
     };
     let (mut b, _) = bench(all());
@@ -148,7 +151,7 @@ fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
 /// A caller of a function that may exist is told to come again, not that the function does not exist.
 #[test]
 fn a_function_in_a_directory_that_is_away_is_not_unknown() {
-    let (mut b, _) = bench(vec![unfinished(1, State::Queued, 0)]);
+    let (mut b, _) = bench(vec![unfinished(1, RunState::Queued, 0)]);
     b.event(Event::Scanned { whole: false });
     let mut ask = |function: &str, n: u128| {
         let mut out = Vec::new();
@@ -169,7 +172,7 @@ fn a_function_in_a_directory_that_is_away_is_not_unknown() {
 
 #[test]
 fn what_belongs_to_an_invalid_function_waits_for_it() {
-    let (mut b, _) = bench(vec![unfinished(1, State::Queued, 0)]);
+    let (mut b, _) = bench(vec![unfinished(1, RunState::Queued, 0)]);
     b.event(Event::Refused {
         function: name("f"),
         error: "bad".to_owned(),
@@ -180,9 +183,9 @@ fn what_belongs_to_an_invalid_function_waits_for_it() {
 
 #[test]
 fn what_a_caller_waited_for_does_not_run_again() {
-    let mut queued = unfinished(1, State::Queued, 0);
+    let mut queued = unfinished(1, RunState::Queued, 0);
     queued.accepted.durable = false;
-    let mut running = unfinished(2, State::Running, 1);
+    let mut running = unfinished(2, RunState::Running, 1);
     running.accepted.durable = false;
     let (_, actions) = bench(vec![queued, running]);
     assert_eq!(
@@ -193,7 +196,7 @@ fn what_a_caller_waited_for_does_not_run_again() {
 
 #[test]
 fn temporary_files_of_what_ended_at_the_start_are_released_when_the_function_is_known() {
-    let mut running = unfinished(1, State::Running, 1);
+    let mut running = unfinished(1, RunState::Running, 1);
     running.accepted.durable = false;
     let (mut b, _) = bench(vec![running]);
     let released = |b: &Bench| {
@@ -211,9 +214,9 @@ fn temporary_files_of_what_ended_at_the_start_are_released_when_the_function_is_
 
 #[test]
 fn what_expired_or_passed_its_deadline_meanwhile_ends_at_once() {
-    let mut expired = unfinished(1, State::Queued, 0);
+    let mut expired = unfinished(1, RunState::Queued, 0);
     expired.accepted.expires_ms = Some(EPOCH_MS - 1);
-    let mut late = unfinished(2, State::Waiting, 1);
+    let mut late = unfinished(2, RunState::Waiting, 1);
     late.accepted.deadline_ms = Some(EPOCH_MS - 1);
     let (_, actions) = bench(vec![expired, late]);
     assert_eq!(

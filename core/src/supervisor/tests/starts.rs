@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::outcome::State;
+use crate::outcome::RunState;
 use crate::supervisor::{Action, Answer, Event, FunctionKind, FunctionState, Rejection, Rules, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;
@@ -216,7 +216,7 @@ fn callers_are_answered_at_once_where_the_spawner_does_not_answer() {
     assert_eq!(b.event(Event::SpawnerAnswers(true)), "");
     b.spawned(1);
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 3");
-    assert_eq!(b.s.invocation(id(5)).unwrap().state, State::Queued);
+    assert_eq!(b.s.invocation(id(5)).unwrap().state, RunState::Queued);
 }
 
 /// fnd itself was suspended: the spawner ended a worker whose time was up, and reports how long it ran.

@@ -1,7 +1,7 @@
 //! Workers that outlive the fnd that started them.
 
 use super::bench::*;
-use crate::outcome::{State, Trigger};
+use crate::outcome::{RunState, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
 use fnd_wire::frame::{ExitStatus, TermCause};
@@ -77,7 +77,7 @@ fn adopted(record: ScriptRecord<'static>) -> Adopted {
     }
 }
 
-fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
+fn unfinished(state: RunState, attempts: u32, durable: bool) -> Unfinished {
     let accepted = Accepted {
         id: id(1),
         function: name("f"),
@@ -111,7 +111,7 @@ fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
         reason: None,
         message: String::new(),
         exhausted: None,
-        next_attempt_ms: (state == State::Waiting).then_some(EPOCH_MS + 11_000),
+        next_attempt_ms: (state == RunState::Waiting).then_some(EPOCH_MS + 11_000),
         version: Some(Version([1; 32])),
         result: None,
     };
@@ -133,7 +133,7 @@ fn next(unfinished: Vec<Unfinished>, adopted: Vec<Adopted>) -> (Bench, String) {
 #[test]
 fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
     let (mut b, actions) = next(
-        vec![unfinished(State::Running, 1, true)],
+        vec![unfinished(RunState::Running, 1, true)],
         vec![adopted(script_record(true))],
     );
     assert_eq!((actions.as_str(), b.s.running()), ("", 1));
@@ -150,7 +150,10 @@ fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
 
 #[test]
 fn a_start_the_ledger_had_not_heard_of_yet_goes_on_and_does_not_expire() {
-    for queued in [unfinished(State::Queued, 0, true), unfinished(State::Queued, 0, false)] {
+    for queued in [
+        unfinished(RunState::Queued, 0, true),
+        unfinished(RunState::Queued, 0, false),
+    ] {
         let (mut b, actions) = next(vec![queued], vec![adopted(script_record(true))]);
         assert_eq!((actions.as_str(), b.s.running()), ("", 1));
         b.event(installed("f", 1, retrying()));
@@ -179,7 +182,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     let mut b = Bench::new();
     b.now.unix_ms += 10_000;
     let actions = b.restore(Restored {
-        unfinished: vec![unfinished(State::Waiting, 1, true)],
+        unfinished: vec![unfinished(RunState::Waiting, 1, true)],
         adopted: vec![adopted(script_record(true))],
         ended: [(id(1), 1)].into(),
         ..Restored::default()
@@ -195,7 +198,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
 fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
     let (first, mut second) = (adopted(script_record(false)), adopted(script_record(false)));
     (second.worker, second.record.run.attempt) = (WorkerId(2), 2);
-    let (mut b, actions) = next(vec![unfinished(State::Running, 2, false)], vec![first, second]);
+    let (mut b, actions) = next(vec![unfinished(RunState::Running, 2, false)], vec![first, second]);
     assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 1), "record exit-1: running");
@@ -206,7 +209,7 @@ fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
 fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     let mut late = adopted(script_record(true));
     (late.age, late.termed) = (secs(32), Some((secs(2), TermCause::TimeUp)));
-    let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![late]);
+    let (mut b, actions) = next(vec![unfinished(RunState::Running, 1, true)], vec![late]);
     assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.wait(secs(3)), "kill w1");
@@ -216,7 +219,7 @@ fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     );
     let mut cancelled = adopted(script_record(true));
     cancelled.termed = Some((secs(1), TermCause::Asked));
-    let (mut b, _) = next(vec![unfinished(State::Running, 1, true)], vec![cancelled]);
+    let (mut b, _) = next(vec![unfinished(RunState::Running, 1, true)], vec![cancelled]);
     b.event(installed("f", 1, retrying()));
     assert_eq!(
         b.exited(exit(1, ExitStatus::Signal(15))),
@@ -224,7 +227,7 @@ fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     );
     let mut stopped = adopted(script_record(true));
     (stopped.termed, stopped.ended) = (Some((secs(100), TermCause::Stopped)), true);
-    let (mut b, _) = next(vec![unfinished(State::Running, 1, true)], vec![stopped]);
+    let (mut b, _) = next(vec![unfinished(RunState::Running, 1, true)], vec![stopped]);
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 7), "record interrupted: interrupted interrupted");
 }
@@ -262,7 +265,7 @@ fn a_worker_ends_for_the_reason_of_the_order_whenever_that_came() {
     ] {
         let mut worker = adopted(record_of_ending(begins));
         (worker.age, worker.termed) = (secs(age), Some((secs(1), TermCause::Asked)));
-        let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![worker]);
+        let (mut b, actions) = next(vec![unfinished(RunState::Running, 1, true)], vec![worker]);
         assert_eq!(actions, "");
         b.event(installed("f", 1, retrying()));
         assert_eq!(b.exited(exit(1, ExitStatus::Signal(9))), end, "{age} s");
@@ -276,7 +279,7 @@ fn an_order_to_end_that_was_cut_off_is_carried_out() {
         (cancelled, "record cancelled: cancelled cancelled"),
     ] {
         let worker = adopted(record_of_ending(begins));
-        let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![worker]);
+        let (mut b, actions) = next(vec![unfinished(RunState::Running, 1, true)], vec![worker]);
         assert_eq!(actions, "term w1");
         b.event(installed("f", 1, retrying()));
         assert_eq!(b.exited(exit(1, ExitStatus::Signal(15))), end);
@@ -286,7 +289,7 @@ fn an_order_to_end_that_was_cut_off_is_carried_out() {
 #[test]
 fn an_end_waits_for_its_function_and_says_when_it_was() {
     let (mut b, _) = next(
-        vec![unfinished(State::Running, 1, true)],
+        vec![unfinished(RunState::Running, 1, true)],
         vec![adopted(script_record(true))],
     );
     let ended = Exited {
@@ -302,7 +305,7 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
     assert_eq!(lasted, Some((6_000_000, EPOCH_MS + 6_000)));
     // The function was deleted meanwhile: no retry follows.
     let (mut b, _) = next(
-        vec![unfinished(State::Running, 1, true)],
+        vec![unfinished(RunState::Running, 1, true)],
         vec![adopted(script_record(true))],
     );
     assert_eq!(b.code(1, 1), "");
@@ -314,7 +317,7 @@ fn of_two_attempts_the_newer_goes_on_and_the_older_is_recorded() {
     let older = adopted(script_record(true));
     let mut newer = older.clone();
     (newer.worker, newer.record.run.attempt, newer.age) = (WorkerId(2), 2, secs(1));
-    let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![older, newer]);
+    let (mut b, actions) = next(vec![unfinished(RunState::Running, 1, true)], vec![older, newer]);
     assert_eq!((actions.as_str(), b.s.running()), ("", 2));
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 1), "record exit-1: running");

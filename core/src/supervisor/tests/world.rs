@@ -18,7 +18,7 @@ use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::canary::shares_calls;
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, Installed,
+    Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, InstalledVersion,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
     SpawnOrder, Submit, Supervisor,
 };
@@ -405,9 +405,9 @@ impl World {
         self.unsettled.insert(function);
     }
 
-    fn version(&mut self, function: u8, n: u8) -> Box<Installed> {
+    fn version(&mut self, function: u8, n: u8) -> Box<InstalledVersion> {
         let version = Version([n; 32]);
-        Box::new(Installed {
+        Box::new(InstalledVersion {
             function: nth(function),
             id: FunctionId(n.into()),
             version,

@@ -1,6 +1,6 @@
 //! The health of one function.
 
-use super::{Alert, Word};
+use super::{Alert, AlertCondition};
 use crate::record::InvocationRecord;
 use fnd_manifest::function::AlertOn;
 use fnd_wire::ids::FunctionName;
@@ -14,7 +14,7 @@ const LOOP_SHOWS_MS: u64 = 6 * 60 * 1000;
 
 /// `[alert]` of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct AlertRules {
     /// The function to call.
     pub call: FunctionName,
     /// The changes that call it.
@@ -25,21 +25,24 @@ pub struct Rules {
     pub every: Option<Duration>,
 }
 
-impl Rules {
-    fn names(&self, word: Word) -> bool {
+impl AlertRules {
+    fn names(&self, word: AlertCondition) -> bool {
         let on = match word {
-            Word::Failed => AlertOn::Failed,
-            Word::CrashLooping => AlertOn::CrashLooping,
-            Word::Invalid => AlertOn::Invalid,
-            Word::Missed => AlertOn::Missed,
-            Word::Recovered => AlertOn::Recovered,
-            Word::DiskFull | Word::HistoryLost | Word::SpawnerLost | Word::QueueFull => AlertOn::Node,
+            AlertCondition::Failed => AlertOn::Failed,
+            AlertCondition::CrashLooping => AlertOn::CrashLooping,
+            AlertCondition::Invalid => AlertOn::Invalid,
+            AlertCondition::Missed => AlertOn::Missed,
+            AlertCondition::Recovered => AlertOn::Recovered,
+            AlertCondition::DiskFull
+            | AlertCondition::HistoryLost
+            | AlertCondition::SpawnerLost
+            | AlertCondition::QueueFull => AlertOn::Node,
         };
         self.on.contains(&on)
     }
 
     fn every_ms(&self) -> Option<u64> {
-        let every = self.every.filter(|_| self.names(Word::Missed))?;
+        let every = self.every.filter(|_| self.names(AlertCondition::Missed))?;
         Some(u64::try_from(every.as_millis()).unwrap_or(u64::MAX))
     }
 }
@@ -52,10 +55,10 @@ pub struct Health {
     failures: u32,
     /// The conditions that hold, each with the time when it began.
     #[serde(default)]
-    bad: BTreeMap<Word, u64>,
+    bad: BTreeMap<AlertCondition, u64>,
     /// The word and the time of the call that said that the function is bad. Absent: the function is well.
     #[serde(default)]
-    pub(super) told: Option<(Word, u64)>,
+    pub(super) told: Option<(AlertCondition, u64)>,
     /// Why the function to call was not called then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) not_delivered: Option<String>,
@@ -66,13 +69,13 @@ pub struct Health {
 
 /// Facts about a function that were seen since fnd started.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct AlertsSeen {
     /// Until when fnd waits to see a crash loop of the earlier fnd again. Absent: it was seen, or the wait is over.
     loop_until_ms: Option<u64>,
     is_enabled: bool,
 }
 
-impl Seen {
+impl AlertsSeen {
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             loop_until_ms: Some(now_ms.saturating_add(LOOP_SHOWS_MS)),
@@ -89,7 +92,7 @@ impl Seen {
 
 /// Facts about a function.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct AlertFacts<'a> {
     /// Whether it may run at all.
     pub enabled: bool,
     /// Whether its workers die before they are ready.
@@ -101,10 +104,10 @@ pub struct Facts<'a> {
 impl Health {
     /// Begins or ends to expect successes, as the rules say. If `on` no longer names a condition, its end causes no
     /// call.
-    pub(super) fn expect(&mut self, now_ms: u64, rules: &Rules) {
+    pub(super) fn expect(&mut self, now_ms: u64, rules: &AlertRules) {
         if rules.every_ms().is_none() {
             self.expected_from_ms = None;
-            self.bad.remove(&Word::Missed);
+            self.bad.remove(&AlertCondition::Missed);
         } else if self.expected_from_ms.is_none() {
             self.expected_from_ms = Some(now_ms);
         }
@@ -114,11 +117,11 @@ impl Health {
         }
     }
 
-    fn is_bad(&self, rules: &Rules) -> bool {
+    fn is_bad(&self, rules: &AlertRules) -> bool {
         self.bad.keys().any(|word| rules.names(*word))
     }
 
-    pub(super) fn failed(&mut self, now_ms: u64, rules: &Rules, record: &InvocationRecord) -> Option<Alert> {
+    pub(super) fn failed(&mut self, now_ms: u64, rules: &AlertRules, record: &InvocationRecord) -> Option<Alert> {
         self.failures = self.failures.saturating_add(1).min(rules.after);
         if self.failures < rules.after {
             return None;
@@ -127,27 +130,32 @@ impl Health {
             0 | 1 => record.message.clone(),
             after => format!("{after} invocations in a row failed; the last one: {}", record.message),
         };
-        self.begins(now_ms, rules, (Word::Failed, message, Some(record)))
+        self.begins(now_ms, rules, (AlertCondition::Failed, message, Some(record)))
     }
 
     pub(super) fn succeeded(
         &mut self,
         now_ms: u64,
-        rules: &Rules,
+        rules: &AlertRules,
         (at_ms, record): (u64, &InvocationRecord),
     ) -> Option<Alert> {
         self.failures = 0;
-        self.bad.remove(&Word::Failed);
-        self.bad.remove(&Word::Missed);
+        self.bad.remove(&AlertCondition::Failed);
+        self.bad.remove(&AlertCondition::Missed);
         // A function that answers has a worker that became ready.
-        self.bad.remove(&Word::CrashLooping);
+        self.bad.remove(&AlertCondition::CrashLooping);
         if let Some(from) = &mut self.expected_from_ms {
             *from = (*from).max(at_ms);
         }
         self.may_recover(now_ms, rules, Some(record))
     }
 
-    pub(super) fn facts(&mut self, now_ms: u64, (rules, seen): (&Rules, &mut Seen), facts: Facts<'_>) -> Option<Alert> {
+    pub(super) fn facts(
+        &mut self,
+        now_ms: u64,
+        (rules, seen): (&AlertRules, &mut AlertsSeen),
+        facts: AlertFacts<'_>,
+    ) -> Option<Alert> {
         if facts.enabled && !seen.is_enabled && self.expected_from_ms.is_some() {
             // While a function is disabled, no success is expected. So the time begins anew.
             self.expected_from_ms = Some(now_ms);
@@ -155,24 +163,24 @@ impl Health {
         seen.is_enabled = facts.enabled;
         let mut alert = None;
         match facts.invalid {
-            Some(why) => alert = self.begins(now_ms, rules, (Word::Invalid, why.to_owned(), None)),
-            None => drop(self.bad.remove(&Word::Invalid)),
+            Some(why) => alert = self.begins(now_ms, rules, (AlertCondition::Invalid, why.to_owned(), None)),
+            None => drop(self.bad.remove(&AlertCondition::Invalid)),
         }
         if facts.crash_looping {
             seen.loop_until_ms = None;
             let message = "its processes die before they are ready".to_owned();
-            let looping = self.begins(now_ms, rules, (Word::CrashLooping, message, None));
+            let looping = self.begins(now_ms, rules, (AlertCondition::CrashLooping, message, None));
             alert = alert.or(looping);
         } else if seen.loop_until_ms.is_none() {
-            self.bad.remove(&Word::CrashLooping);
+            self.bad.remove(&AlertCondition::CrashLooping);
         }
         alert.or_else(|| self.may_recover(now_ms, rules, None))
     }
 
-    pub(super) fn tick(&mut self, now_ms: u64, rules: &Rules, seen: &mut Seen) -> Option<Alert> {
+    pub(super) fn tick(&mut self, now_ms: u64, rules: &AlertRules, seen: &mut AlertsSeen) -> Option<Alert> {
         if seen.loop_until_ms.is_some_and(|until| until <= now_ms) {
             seen.loop_until_ms = None;
-            self.bad.remove(&Word::CrashLooping);
+            self.bad.remove(&AlertCondition::CrashLooping);
         }
         if let (Some(from), Some(every)) = (self.expected_from_ms, rules.every_ms()) {
             // If the last success is in the future, the clock was ahead when it was recorded.
@@ -184,7 +192,7 @@ impl Health {
                     "no invocation has succeeded for {every}, since {}",
                     crate::instant::text(from)
                 );
-                let alert = self.begins(now_ms, rules, (Word::Missed, message, None));
+                let alert = self.begins(now_ms, rules, (AlertCondition::Missed, message, None));
                 return alert.or_else(|| self.may_recover(now_ms, rules, None));
             }
         }
@@ -192,13 +200,13 @@ impl Health {
     }
 
     /// Returns when [`Self::tick`] is due.
-    pub(super) fn due_ms(&self, rules: &Rules, seen: &Seen) -> Option<u64> {
+    pub(super) fn due_ms(&self, rules: &AlertRules, seen: &AlertsSeen) -> Option<u64> {
         let missed = || {
-            let is_awaited = seen.is_enabled && !self.bad.contains_key(&Word::Missed);
+            let is_awaited = seen.is_enabled && !self.bad.contains_key(&AlertCondition::Missed);
             let from = self.expected_from_ms.filter(|_| is_awaited)?;
             Some(from.saturating_add(rules.every_ms()?))
         };
-        let may_show = self.bad.contains_key(&Word::CrashLooping);
+        let may_show = self.bad.contains_key(&AlertCondition::CrashLooping);
         let shows = seen.loop_until_ms.filter(|_| may_show);
         missed().into_iter().chain(shows).min()
     }
@@ -207,8 +215,8 @@ impl Health {
     fn begins(
         &mut self,
         now_ms: u64,
-        rules: &Rules,
-        (word, message, record): (Word, String, Option<&InvocationRecord>),
+        rules: &AlertRules,
+        (word, message, record): (AlertCondition, String, Option<&InvocationRecord>),
     ) -> Option<Alert> {
         self.bad.entry(word).or_insert(now_ms);
         if self.told.is_some() || !rules.names(word) {
@@ -226,7 +234,7 @@ impl Health {
     }
 
     /// Returns the call `recovered` if no condition holds any more.
-    fn may_recover(&mut self, now_ms: u64, rules: &Rules, record: Option<&InvocationRecord>) -> Option<Alert> {
+    fn may_recover(&mut self, now_ms: u64, rules: &AlertRules, record: Option<&InvocationRecord>) -> Option<Alert> {
         if self.is_bad(rules) {
             return None;
         }
@@ -237,9 +245,9 @@ impl Health {
             fnd_wire::units::print_duration(lasted),
             word.as_str()
         );
-        rules.names(Word::Recovered).then(|| Alert {
+        rules.names(AlertCondition::Recovered).then(|| Alert {
             about: None,
-            word: Word::Recovered,
+            word: AlertCondition::Recovered,
             since_ms: now_ms,
             message,
             invocation: record.map(|record| record.id),

@@ -19,17 +19,17 @@ mod function;
 mod node;
 pub mod payload;
 
-pub use function::{Facts, Health, Rules};
+pub use function::{AlertFacts, AlertRules, Health};
 pub use node::{NodeHealth, QUEUE_FULL_LASTS_MS};
 
-use crate::outcome::{State, Trigger};
+use crate::outcome::{RunState, Trigger};
 use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
 
 fnd_manifest::words! {
     /// The word of a call.
-    pub enum Word as "AlertWord" {
+    pub enum AlertCondition as "AlertWord" {
         /// Invocations failed, after their retries.
         Failed = "failed",
         /// The workers die before they are ready.
@@ -57,7 +57,7 @@ pub struct Alert {
     /// The function that the call is about; absent if it is about the node.
     pub about: Option<FunctionName>,
     /// What has changed.
-    pub word: Word,
+    pub word: AlertCondition,
     /// When the change happened.
     pub since_ms: u64,
     /// The change in words.
@@ -68,7 +68,7 @@ pub struct Alert {
 
 /// A change to store, and the call that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct AlertChange {
     /// The function.
     pub function: FunctionName,
     /// Its state now; absent if no state has to be stored for it.
@@ -89,10 +89,10 @@ pub struct Alerts {
 
 #[derive(Debug)]
 struct Watched {
-    rules: Rules,
+    rules: AlertRules,
     health: Health,
     /// Facts that were seen since fnd started.
-    seen: function::Seen,
+    seen: function::AlertsSeen,
     /// Its instant in [`Alerts::due`].
     due_ms: Option<u64>,
 }
@@ -104,14 +104,14 @@ impl Alerts {
     }
 
     /// Sets the rules of a function. Without rules, no function is called about it.
-    pub fn set(&mut self, now_ms: u64, function: &FunctionName, rules: Option<Rules>) -> Option<Change> {
+    pub fn set(&mut self, now_ms: u64, function: &FunctionName, rules: Option<AlertRules>) -> Option<AlertChange> {
         let Some(rules) = rules else {
             let known = self.functions.remove(function);
             if let Some(due_ms) = known.as_ref().and_then(|known| known.due_ms) {
                 self.due.remove(&(due_ms, function.clone()));
             }
             let restored = self.restored.remove(function).is_some();
-            return (known.is_some() || restored).then(|| Change {
+            return (known.is_some() || restored).then(|| AlertChange {
                 function: function.clone(),
                 health: None,
                 alert: None,
@@ -124,7 +124,7 @@ impl Alerts {
                 .as_ref()
                 .map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
             let (seen, due_ms) = watched.take().map_or_else(
-                || (function::Seen::new(now_ms), None),
+                || (function::AlertsSeen::new(now_ms), None),
                 |watched| (watched.seen, watched.due_ms),
             );
             health.expect(now_ms, &rules);
@@ -142,14 +142,19 @@ impl Alerts {
 
     /// Handles the final record of an invocation. Calls of alerts do not count: otherwise, if the called function
     /// failed, its failure would cause the next alert.
-    pub fn ended(&mut self, now_ms: u64, record: &InvocationRecord) -> Option<Change> {
+    pub fn ended(&mut self, now_ms: u64, record: &InvocationRecord) -> Option<AlertChange> {
         if record.trigger == Trigger::Alert {
             return None;
         }
         let failed = match record.state {
-            State::Succeeded => false,
-            State::Failed | State::Interrupted => true,
-            State::Cancelled | State::Skipped | State::Queued | State::Running | State::Waiting | State::Polling => {
+            RunState::Succeeded => false,
+            RunState::Failed | RunState::Interrupted => true,
+            RunState::Cancelled
+            | RunState::Skipped
+            | RunState::Queued
+            | RunState::Running
+            | RunState::Waiting
+            | RunState::Polling => {
                 return None;
             }
         };
@@ -164,14 +169,14 @@ impl Alerts {
     }
 
     /// Handles facts about a function's state.
-    pub fn facts(&mut self, now_ms: u64, function: &FunctionName, facts: Facts<'_>) -> Option<Change> {
+    pub fn facts(&mut self, now_ms: u64, function: &FunctionName, facts: AlertFacts<'_>) -> Option<AlertChange> {
         self.of_known(function, |watched| {
             watched.health.facts(now_ms, (&watched.rules, &mut watched.seen), facts)
         })
     }
 
     /// Returns the changes that the passing of time causes.
-    pub fn tick(&mut self, now_ms: u64) -> Vec<Change> {
+    pub fn tick(&mut self, now_ms: u64) -> Vec<AlertChange> {
         let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
         let due: Vec<_> = due.map(|(_, function)| function.clone()).collect();
         let tick = |function| {
@@ -190,7 +195,7 @@ impl Alerts {
 
     /// Returns the alert that was sent about a function and its time, if the function is still bad.
     #[must_use]
-    pub fn bad(&self, function: &FunctionName) -> Option<(Word, u64)> {
+    pub fn bad(&self, function: &FunctionName) -> Option<(AlertCondition, u64)> {
         self.functions.get(function)?.health.told
     }
 
@@ -228,7 +233,7 @@ impl Alerts {
     }
 
     /// Returns the functions that are bad.
-    pub fn all_bad(&self) -> impl Iterator<Item = (&FunctionName, Word, u64)> {
+    pub fn all_bad(&self) -> impl Iterator<Item = (&FunctionName, AlertCondition, u64)> {
         let bad = |(name, watched): (_, &Watched)| watched.health.told.map(|(word, since_ms)| (name, word, since_ms));
         self.functions.iter().filter_map(bad)
     }
@@ -237,7 +242,7 @@ impl Alerts {
         &mut self,
         function: &FunctionName,
         step: impl FnOnce(&mut Watched) -> Option<Alert>,
-    ) -> Option<Change> {
+    ) -> Option<AlertChange> {
         if !self.functions.contains_key(function) {
             return None;
         }
@@ -250,7 +255,7 @@ impl Alerts {
         &mut self,
         function: &FunctionName,
         step: impl FnOnce(&mut Option<Watched>) -> (bool, Option<Alert>),
-    ) -> Option<Change> {
+    ) -> Option<AlertChange> {
         let mut watched = self.functions.remove(function);
         let before = watched.as_ref().map(|watched| watched.health.clone());
         let (is_stored, mut alert) = step(&mut watched);
@@ -271,7 +276,7 @@ impl Alerts {
         self.functions
             .extend(watched.map(|watched| (function.clone(), watched)));
         let changed = health != before && !is_stored;
-        (changed || alert.is_some()).then(|| Change {
+        (changed || alert.is_some()).then(|| AlertChange {
             function: function.clone(),
             health,
             alert,

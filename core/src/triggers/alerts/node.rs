@@ -1,6 +1,6 @@
 //! Problems of the node itself: one call when a problem begins, and one call when it is over.
 
-use super::{Alert, Word};
+use super::{Alert, AlertCondition};
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub const QUEUE_FULL_LASTS_MS: u64 = 5 * 60 * 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHealth {
     #[serde(default)]
-    told: BTreeMap<Word, u64>,
+    told: BTreeMap<AlertCondition, u64>,
     /// When work was last refused because a queue was full.
     #[serde(skip)]
     refused_ms: Option<u64>,
@@ -22,24 +22,24 @@ pub struct NodeHealth {
 impl NodeHealth {
     /// Returns the word for the code of a problem; nothing if problems with this code cause no alert.
     #[must_use]
-    pub fn word(code: &str) -> Option<Word> {
+    pub fn word(code: &str) -> Option<AlertCondition> {
         match code {
-            "history-failing" | "history-forgotten" => Some(Word::DiskFull),
-            "history-lost" => Some(Word::HistoryLost),
-            "spawner-silent" => Some(Word::SpawnerLost),
+            "history-failing" | "history-forgotten" => Some(AlertCondition::DiskFull),
+            "history-lost" => Some(AlertCondition::HistoryLost),
+            "spawner-silent" => Some(AlertCondition::SpawnerLost),
             _ => None,
         }
     }
 
     /// Continues with the state that an earlier fnd stored. A full queue counts as full for the usual time from now on.
     pub fn restored(&mut self, now_ms: u64) {
-        if self.told.contains_key(&Word::QueueFull) {
+        if self.told.contains_key(&AlertCondition::QueueFull) {
             self.refused_ms = Some(now_ms);
         }
     }
 
     /// Handles a problem that exists. Returns the call if the problem is new.
-    pub fn begins(&mut self, now_ms: u64, word: Word, message: &str) -> Option<Alert> {
+    pub fn begins(&mut self, now_ms: u64, word: AlertCondition, message: &str) -> Option<Alert> {
         if self.told.contains_key(&word) {
             return None;
         }
@@ -51,13 +51,13 @@ impl NodeHealth {
     pub fn queue_full(&mut self, now_ms: u64, function: &FunctionName) -> Option<Alert> {
         self.refused_ms = Some(now_ms);
         let message = format!("the queue of `{function}` is full (`queue.max`): work was refused");
-        let mut alert = self.begins(now_ms, Word::QueueFull, &message)?;
+        let mut alert = self.begins(now_ms, AlertCondition::QueueFull, &message)?;
         alert.about = Some(function.clone());
         Some(alert)
     }
 
     /// Handles the end of a problem. Returns the call if there was an alert about it.
-    pub fn ends(&mut self, now_ms: u64, word: Word) -> Option<Alert> {
+    pub fn ends(&mut self, now_ms: u64, word: AlertCondition) -> Option<Alert> {
         let since_ms = self.told.remove(&word)?;
         let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
         let message = format!(
@@ -65,15 +65,15 @@ impl NodeHealth {
             fnd_wire::units::print_duration(lasted),
             word.as_str()
         );
-        Some(alert(Word::Recovered, now_ms, message))
+        Some(alert(AlertCondition::Recovered, now_ms, message))
     }
 
     /// Compares the alerts that were sent, also by an earlier fnd, with all present problems. `tells` says whether new
     /// problems cause alerts.
-    pub fn compare(&mut self, now_ms: u64, lasting: &[(Word, &str)], tells: bool) -> Vec<Alert> {
-        let holds = |word: Word| lasting.iter().any(|(lasting, _)| *lasting == word);
+    pub fn compare(&mut self, now_ms: u64, lasting: &[(AlertCondition, &str)], tells: bool) -> Vec<Alert> {
+        let holds = |word: AlertCondition| lasting.iter().any(|(lasting, _)| *lasting == word);
         // A full queue ends after a time: see `tick`.
-        let over = |word: &Word| *word != Word::QueueFull && !holds(*word);
+        let over = |word: &AlertCondition| *word != AlertCondition::QueueFull && !holds(*word);
         let over: Vec<_> = self.told.keys().copied().filter(over).collect();
         let mut alerts: Vec<_> = over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect();
         for (word, message) in lasting.iter().filter(|_| tells) {
@@ -85,7 +85,7 @@ impl NodeHealth {
     /// Returns when [`Self::tick`] is due.
     #[must_use]
     pub fn due_ms(&self) -> Option<u64> {
-        let told = self.told.contains_key(&Word::QueueFull);
+        let told = self.told.contains_key(&AlertCondition::QueueFull);
         let at = self.refused_ms.filter(|_| told)?;
         Some(at.saturating_add(QUEUE_FULL_LASTS_MS))
     }
@@ -93,16 +93,16 @@ impl NodeHealth {
     /// Returns the call about a queue that refused no work for long enough.
     pub fn tick(&mut self, now_ms: u64) -> Option<Alert> {
         self.due_ms().filter(|due| *due <= now_ms)?;
-        self.ends(now_ms, Word::QueueFull)
+        self.ends(now_ms, AlertCondition::QueueFull)
     }
 
     /// Returns the problems that were sent as alerts and are not over, each with the time when it began.
-    pub fn bad(&self) -> impl Iterator<Item = (Word, u64)> {
+    pub fn bad(&self) -> impl Iterator<Item = (AlertCondition, u64)> {
         self.told.iter().map(|(word, since_ms)| (*word, *since_ms))
     }
 }
 
-fn alert(word: Word, since_ms: u64, message: String) -> Alert {
+fn alert(word: AlertCondition, since_ms: u64, message: String) -> Alert {
     Alert {
         about: None,
         word,
@@ -119,19 +119,19 @@ mod tests {
     #[test]
     fn each_problem_is_told_once_and_its_end_once() {
         let mut node = NodeHealth::default();
-        let first = node.begins(1000, Word::DiskFull, "no space").unwrap();
+        let first = node.begins(1000, AlertCondition::DiskFull, "no space").unwrap();
         assert_eq!(
             (first.word, first.since_ms, first.message.as_str()),
-            (Word::DiskFull, 1000, "no space")
+            (AlertCondition::DiskFull, 1000, "no space")
         );
-        assert_eq!(node.begins(2000, Word::DiskFull, "no space"), None);
-        assert_eq!(node.ends(3000, Word::SpawnerLost), None);
-        let over = node.ends(63_000, Word::DiskFull).unwrap();
+        assert_eq!(node.begins(2000, AlertCondition::DiskFull, "no space"), None);
+        assert_eq!(node.ends(3000, AlertCondition::SpawnerLost), None);
+        let over = node.ends(63_000, AlertCondition::DiskFull).unwrap();
         assert_eq!(
             (over.word, over.message.as_str()),
-            (Word::Recovered, "over after 62s: disk-full")
+            (AlertCondition::Recovered, "over after 62s: disk-full")
         );
-        assert_eq!(node.ends(4000, Word::DiskFull), None);
+        assert_eq!(node.ends(4000, AlertCondition::DiskFull), None);
     }
 
     #[test]
@@ -142,33 +142,36 @@ mod tests {
         assert!(node.queue_full(100_000, &function).is_none());
         assert_eq!(node.due_ms(), Some(100_000 + QUEUE_FULL_LASTS_MS));
         assert_eq!(node.tick(QUEUE_FULL_LASTS_MS), None);
-        assert_eq!(node.tick(100_000 + QUEUE_FULL_LASTS_MS).unwrap().word, Word::Recovered);
+        assert_eq!(
+            node.tick(100_000 + QUEUE_FULL_LASTS_MS).unwrap().word,
+            AlertCondition::Recovered
+        );
         assert_eq!(node.due_ms(), None);
     }
 
     #[test]
     fn problems_are_compared_with_what_was_told_also_by_the_earlier_fnd() {
         let mut node = NodeHealth::default();
-        node.begins(1000, Word::DiskFull, "x");
-        node.begins(1000, Word::SpawnerLost, "x");
+        node.begins(1000, AlertCondition::DiskFull, "x");
+        node.begins(1000, AlertCondition::SpawnerLost, "x");
         let text = serde_json::to_string(&node).unwrap();
         let mut node: NodeHealth = serde_json::from_str(&text).unwrap();
         node.restored(5000);
-        let mut words = |lasting: &[(Word, &str)], tells| {
+        let mut words = |lasting: &[(AlertCondition, &str)], tells| {
             let alerts = node.compare(6000, lasting, tells);
             alerts
                 .into_iter()
                 .map(|alert| (alert.word, alert.message))
                 .collect::<Vec<_>>()
         };
-        let over = |text: &str| (Word::Recovered, text.to_owned());
-        let full = (Word::DiskFull, "x");
+        let over = |text: &str| (AlertCondition::Recovered, text.to_owned());
+        let full = (AlertCondition::DiskFull, "x");
         assert_eq!(words(&[full], true), [over("over after 5s: spawner-lost")]);
-        let lost = (Word::HistoryLost, "3 records");
+        let lost = (AlertCondition::HistoryLost, "3 records");
         assert_eq!(words(&[full, lost], false), []);
         assert_eq!(
             words(&[full, lost, lost], true),
-            [(Word::HistoryLost, "3 records".to_owned())]
+            [(AlertCondition::HistoryLost, "3 records".to_owned())]
         );
         assert_eq!(words(&[lost], true), [over("over after 5s: disk-full")]);
     }

@@ -1,11 +1,11 @@
 //! The payload of a call of `[alert]`, and what a person can do about it.
 
-use super::{Alert, Word};
+use super::{Alert, AlertCondition};
 use crate::instant;
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct AlertBody<'a> {
     alert: &'static str,
     function: Option<&'a str>,
     since: String,
@@ -18,7 +18,7 @@ struct Body<'a> {
 /// Returns the payload of a call, as JSON. `output` is the last lines that the function printed.
 #[must_use]
 pub fn payload(alert: &Alert, output: &str) -> Vec<u8> {
-    let body = Body {
+    let body = AlertBody {
         alert: alert.word.as_str(),
         function: alert.about.as_ref().map(fnd_wire::ids::FunctionName::as_str),
         since: instant::text(alert.since_ms),
@@ -36,24 +36,26 @@ fn help(alert: &Alert) -> String {
         .as_ref()
         .map_or("FUNCTION", fnd_wire::ids::FunctionName::as_str);
     match (alert.word, alert.invocation) {
-        (Word::Failed, Some(id)) => format!(
+        (AlertCondition::Failed, Some(id)) => format!(
             "`fndctl logs --id {id}` shows its output; when the cause is gone, `fndctl replay {id}` runs it again"
         ),
-        (Word::Failed, None) => format!("`fndctl history {function}` shows the invocations"),
-        (Word::CrashLooping, _) => format!("`fndctl logs {function}` shows why its processes end"),
-        (Word::Invalid, _) => {
+        (AlertCondition::Failed, None) => format!("`fndctl history {function}` shows the invocations"),
+        (AlertCondition::CrashLooping, _) => format!("`fndctl logs {function}` shows why its processes end"),
+        (AlertCondition::Invalid, _) => {
             format!("correct the file; `fndctl show {function}` shows the problems with their places")
         }
-        (Word::Missed, _) => {
+        (AlertCondition::Missed, _) => {
             format!("`fndctl history {function}` shows the invocations; `fndctl show {function}` its state")
         }
-        (Word::Recovered, _) => "nothing has to be done".to_owned(),
-        (Word::DiskFull, _) => {
+        (AlertCondition::Recovered, _) => "nothing has to be done".to_owned(),
+        (AlertCondition::DiskFull, _) => {
             "make room on the disk of the state directory; `fndctl status` shows its free space".to_owned()
         }
-        (Word::HistoryLost, _) => "`fndctl status` shows how many records; the disk was full or too slow".to_owned(),
-        (Word::SpawnerLost, _) => "`journalctl -u fnd-spawner` shows why".to_owned(),
-        (Word::QueueFull, _) => {
+        (AlertCondition::HistoryLost, _) => {
+            "`fndctl status` shows how many records; the disk was full or too slow".to_owned()
+        }
+        (AlertCondition::SpawnerLost, _) => "`journalctl -u fnd-spawner` shows why".to_owned(),
+        (AlertCondition::QueueFull, _) => {
             format!("`fndctl show {function}` shows its queue; raise `pool.max` or `queue.max`, or send less work")
         }
     }
@@ -69,7 +71,7 @@ mod tests {
     fn a_call_gets_every_field() {
         let mut alert = Alert {
             about: Some(FunctionName::new("backup").unwrap()),
-            word: Word::Failed,
+            word: AlertCondition::Failed,
             since_ms: 0,
             message: "exit 1".into(),
             invocation: Some(InvocationId(7)),
@@ -84,7 +86,7 @@ mod tests {
         assert_eq!(body(&alert), expected);
         alert.about = None;
         alert.invocation = None;
-        for word in Word::ALL {
+        for word in AlertCondition::ALL {
             alert.word = word;
             let body = body(&alert);
             assert!(body["function"].is_null() && body["invocation"].is_null());

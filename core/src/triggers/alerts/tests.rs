@@ -18,8 +18,8 @@ fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()
 }
 
-fn rules(after: u32, every_s: Option<u64>) -> Rules {
-    Rules {
+fn rules(after: u32, every_s: Option<u64>) -> AlertRules {
+    AlertRules {
         call: name("page"),
         on: ALL.to_vec(),
         after,
@@ -27,7 +27,7 @@ fn rules(after: u32, every_s: Option<u64>) -> Rules {
     }
 }
 
-fn record(state: State, trigger: Trigger, at_ms: u64) -> InvocationRecord {
+fn record(state: RunState, trigger: Trigger, at_ms: u64) -> InvocationRecord {
     InvocationRecord {
         id: InvocationId(9),
         function: name("f"),
@@ -48,25 +48,25 @@ fn record(state: State, trigger: Trigger, at_ms: u64) -> InvocationRecord {
     }
 }
 
-fn watching(rules: Rules) -> Alerts {
+fn watching(rules: AlertRules) -> Alerts {
     let mut alerts = Alerts::default();
     alerts.set(0, &name("f"), Some(rules));
     alerts
 }
 
-fn end(alerts: &mut Alerts, state: State, at_ms: u64) -> Option<Word> {
+fn end(alerts: &mut Alerts, state: RunState, at_ms: u64) -> Option<AlertCondition> {
     let change = alerts.ended(at_ms, &record(state, Trigger::Manual, at_ms));
     change.and_then(|change| change.alert).map(|alert| alert.word)
 }
 
-const WELL: Facts<'_> = Facts {
+const WELL: AlertFacts<'_> = AlertFacts {
     enabled: true,
     crash_looping: false,
     invalid: None,
 };
 
 /// Restores the states that were stored.
-fn restart(alerts: &Alerts, rules: &Rules, now_ms: u64) -> Alerts {
+fn restart(alerts: &Alerts, rules: &AlertRules, now_ms: u64) -> Alerts {
     let mut next = Alerts::default();
     for (function, watched) in &alerts.functions {
         let text = serde_json::to_string(&watched.health).unwrap();
@@ -82,18 +82,18 @@ fn one_call_when_it_turns_bad_and_one_when_it_is_well_again() {
     let mut alerts = watching(rules(1, None));
     let mut found = Vec::new();
     for state in [
-        State::Succeeded,
-        State::Failed,
-        State::Failed,
-        State::Cancelled,
-        State::Skipped,
-        State::Interrupted,
-        State::Succeeded,
-        State::Succeeded,
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::Failed,
+        RunState::Cancelled,
+        RunState::Skipped,
+        RunState::Interrupted,
+        RunState::Succeeded,
+        RunState::Succeeded,
     ] {
         found.push(end(&mut alerts, state, 1000));
     }
-    let (failed, recovered) = (Some(Word::Failed), Some(Word::Recovered));
+    let (failed, recovered) = (Some(AlertCondition::Failed), Some(AlertCondition::Recovered));
     assert_eq!(found, [None, failed, None, None, None, None, recovered, None]);
 }
 
@@ -101,14 +101,14 @@ fn one_call_when_it_turns_bad_and_one_when_it_is_well_again() {
 fn failures_in_a_row_count_over_restarts() {
     let rules = rules(3, None);
     let mut alerts = watching(rules.clone());
-    assert_eq!(end(&mut alerts, State::Failed, 1), None);
-    assert_eq!(end(&mut alerts, State::Succeeded, 2), None);
-    assert_eq!(end(&mut alerts, State::Failed, 3), None);
-    assert_eq!(end(&mut alerts, State::Failed, 4), None);
+    assert_eq!(end(&mut alerts, RunState::Failed, 1), None);
+    assert_eq!(end(&mut alerts, RunState::Succeeded, 2), None);
+    assert_eq!(end(&mut alerts, RunState::Failed, 3), None);
+    assert_eq!(end(&mut alerts, RunState::Failed, 4), None);
     let mut alerts = restart(&alerts, &rules, 5);
-    let change = alerts.ended(6, &record(State::Failed, Trigger::Manual, 6)).unwrap();
+    let change = alerts.ended(6, &record(RunState::Failed, Trigger::Manual, 6)).unwrap();
     let alert = change.alert.unwrap();
-    assert_eq!(alert.word, Word::Failed);
+    assert_eq!(alert.word, AlertCondition::Failed);
     assert_eq!(alert.message, "3 invocations in a row failed; the last one: exit 1");
     assert_eq!(alert.about, Some(name("f")));
 }
@@ -116,7 +116,7 @@ fn failures_in_a_row_count_over_restarts() {
 #[test]
 fn an_alert_that_fails_is_no_alert() {
     let mut alerts = watching(rules(1, None));
-    assert_eq!(alerts.ended(1, &record(State::Failed, Trigger::Alert, 1)), None);
+    assert_eq!(alerts.ended(1, &record(RunState::Failed, Trigger::Alert, 1)), None);
 }
 
 #[test]
@@ -124,29 +124,32 @@ fn a_success_that_does_not_come_is_missed_over_a_restart() {
     let rules = rules(1, Some(60));
     let mut alerts = watching(rules.clone());
     assert_eq!(alerts.next_due_ms(), Some(60_000));
-    assert_eq!(end(&mut alerts, State::Succeeded, 30_000), None);
+    assert_eq!(end(&mut alerts, RunState::Succeeded, 30_000), None);
     assert_eq!(alerts.tick(60_000), []);
     let mut alerts = restart(&alerts, &rules, 80_000);
     assert_eq!(alerts.next_due_ms(), Some(90_000));
-    let word = |changes: Vec<Change>| {
+    let word = |changes: Vec<AlertChange>| {
         changes
             .into_iter()
             .filter_map(|change| change.alert)
             .map(|a| a.word)
             .collect::<Vec<_>>()
     };
-    assert_eq!(word(alerts.tick(90_000)), [Word::Missed]);
+    assert_eq!(word(alerts.tick(90_000)), [AlertCondition::Missed]);
     assert_eq!(alerts.next_due_ms(), None);
     let mut alerts = restart(&alerts, &rules, 95_000);
     assert_eq!(word(alerts.tick(500_000)), []);
-    assert_eq!(end(&mut alerts, State::Succeeded, 600_000), Some(Word::Recovered));
+    assert_eq!(
+        end(&mut alerts, RunState::Succeeded, 600_000),
+        Some(AlertCondition::Recovered)
+    );
     assert_eq!(alerts.next_due_ms(), Some(660_000));
 }
 
 #[test]
 fn of_a_disabled_function_no_success_is_expected() {
     let mut alerts = watching(rules(1, Some(60)));
-    alerts.facts(10_000, &name("f"), Facts { enabled: false, ..WELL });
+    alerts.facts(10_000, &name("f"), AlertFacts { enabled: false, ..WELL });
     assert_eq!(alerts.next_due_ms(), None);
     assert_eq!(alerts.tick(100_000), []);
     alerts.facts(200_000, &name("f"), WELL);
@@ -156,7 +159,7 @@ fn of_a_disabled_function_no_success_is_expected() {
 #[test]
 fn a_clock_that_was_ahead_does_not_silence_a_function() {
     let mut alerts = watching(rules(1, Some(60)));
-    end(&mut alerts, State::Succeeded, 1_000_000_000);
+    end(&mut alerts, RunState::Succeeded, 1_000_000_000);
     // The timer is due by the wrong clock; the daemon also ticks at other times.
     let watched = alerts.functions.get_mut(&name("f")).unwrap();
     assert_eq!(watched.health.tick(70_000, &watched.rules, &mut watched.seen), None);
@@ -171,14 +174,17 @@ fn a_function_that_is_bad_for_two_reasons_recovers_when_both_are_over() {
         let change = alerts.facts(5, &name("f"), facts);
         change.and_then(|change| change.alert).map(|alert| alert.word)
     };
-    let invalid = Facts {
+    let invalid = AlertFacts {
         invalid: Some("no"),
         ..WELL
     };
-    assert_eq!(facts(&mut alerts, invalid), Some(Word::Invalid));
-    assert_eq!(end(&mut alerts, State::Failed, 6), None);
+    assert_eq!(facts(&mut alerts, invalid), Some(AlertCondition::Invalid));
+    assert_eq!(end(&mut alerts, RunState::Failed, 6), None);
     assert_eq!(facts(&mut alerts, WELL), None);
-    assert_eq!(end(&mut alerts, State::Succeeded, 7), Some(Word::Recovered));
+    assert_eq!(
+        end(&mut alerts, RunState::Succeeded, 7),
+        Some(AlertCondition::Recovered)
+    );
     assert_eq!(alerts.bad(&name("f")), None);
 }
 
@@ -186,34 +192,40 @@ fn a_function_that_is_bad_for_two_reasons_recovers_when_both_are_over() {
 fn a_crash_loop_of_the_earlier_fnd_may_show_again() {
     let rules = rules(1, None);
     let mut alerts = watching(rules.clone());
-    let looping = Facts {
+    let looping = AlertFacts {
         crash_looping: true,
         ..WELL
     };
-    let word = |change: Option<Change>| change.and_then(|change| change.alert).map(|alert| alert.word);
-    assert_eq!(word(alerts.facts(1, &name("f"), looping)), Some(Word::CrashLooping));
+    let word = |change: Option<AlertChange>| change.and_then(|change| change.alert).map(|alert| alert.word);
+    assert_eq!(
+        word(alerts.facts(1, &name("f"), looping)),
+        Some(AlertCondition::CrashLooping)
+    );
     let mut again = restart(&alerts, &rules, 1000);
     assert_eq!(word(again.facts(1001, &name("f"), WELL)), None);
     assert_eq!(word(again.facts(2000, &name("f"), looping)), None);
-    assert_eq!(word(again.facts(3000, &name("f"), WELL)), Some(Word::Recovered));
+    assert_eq!(
+        word(again.facts(3000, &name("f"), WELL)),
+        Some(AlertCondition::Recovered)
+    );
     // It does not show again.
     let mut gone = restart(&alerts, &rules, 1000);
     gone.facts(1001, &name("f"), WELL);
     let due = gone.next_due_ms().unwrap();
-    assert_eq!(word(gone.tick(due).into_iter().next()), Some(Word::Recovered));
+    assert_eq!(word(gone.tick(due).into_iter().next()), Some(AlertCondition::Recovered));
 }
 
 #[test]
 fn rules_that_name_less_recover_silently() {
     let mut alerts = watching(rules(1, None));
-    end(&mut alerts, State::Failed, 1);
-    let less = Rules {
+    end(&mut alerts, RunState::Failed, 1);
+    let less = AlertRules {
         on: vec![AlertOn::Invalid, AlertOn::Recovered],
         ..rules(1, None)
     };
     let change = alerts.set(2, &name("f"), Some(less)).unwrap();
     assert_eq!(change.alert, None);
-    assert_eq!(end(&mut alerts, State::Succeeded, 3), None);
+    assert_eq!(end(&mut alerts, RunState::Succeeded, 3), None);
     let gone = alerts.set(4, &name("f"), None).unwrap();
     assert_eq!((gone.health, gone.alert), (None, None));
     assert_eq!(alerts.set(5, &name("f"), None), None);
@@ -222,7 +234,7 @@ fn rules_that_name_less_recover_silently() {
 /// A step of the property.
 #[derive(Debug, Clone)]
 enum Step {
-    End(State, Trigger),
+    End(RunState, Trigger),
     Facts { crash_looping: bool, invalid: bool },
     Wait(u64),
     Restart,
@@ -230,11 +242,11 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let states = [
-        State::Succeeded,
-        State::Failed,
-        State::Interrupted,
-        State::Cancelled,
-        State::Skipped,
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::Interrupted,
+        RunState::Cancelled,
+        RunState::Skipped,
     ];
     prop_oneof![
         4 => (0..5_usize, 0..6_u8).prop_map(move |(n, alert)| {
@@ -267,22 +279,22 @@ proptest! {
         every_s in proptest::option::of(30..200_u64),
         on in proptest::sample::subsequence(ALL.to_vec(), 1..=5),
     ) {
-        let rules = Rules { on: on.clone(), ..rules(after, every_s) };
+        let rules = AlertRules { on: on.clone(), ..rules(after, every_s) };
         let mut alerts = watching(rules.clone());
         let mut model = Model::default();
         let mut now_ms = 0;
         for step in steps {
             let mut calls = Vec::new();
-            let mut take = |changes: Vec<Change>| calls.extend(changes.into_iter().filter_map(|change| change.alert));
+            let mut take = |changes: Vec<AlertChange>| calls.extend(changes.into_iter().filter_map(|change| change.alert));
             match step {
                 Step::End(state, trigger) => {
                     take(alerts.ended(now_ms, &record(state, trigger, now_ms)).into_iter().collect());
                     match state {
                         _ if trigger == Trigger::Alert => {}
-                        State::Succeeded => {
+                        RunState::Succeeded => {
                             model = Model { invalid: model.invalid, told: model.told, success_ms: now_ms, ..Model::default() };
                         }
-                        State::Failed | State::Interrupted => {
+                        RunState::Failed | RunState::Interrupted => {
                             model.failures += 1;
                             model.failed |= model.failures >= after;
                         }
@@ -290,7 +302,7 @@ proptest! {
                     }
                 }
                 Step::Facts { crash_looping, invalid } => {
-                    let facts = Facts { crash_looping, invalid: invalid.then_some("no"), ..WELL };
+                    let facts = AlertFacts { crash_looping, invalid: invalid.then_some("no"), ..WELL };
                     // A loop of the earlier fnd is over only later; the property of it is above.
                     let known = alerts.functions[&name("f")].seen.ends_at().is_none();
                     take(alerts.facts(now_ms, &name("f"), facts).into_iter().collect());
@@ -321,7 +333,7 @@ proptest! {
             };
             prop_assert_eq!(calls.len(), expected, "{:?} {:?}", calls, model);
             if let Some(call) = calls.first() {
-                prop_assert_eq!(call.word == Word::Recovered, !is_bad);
+                prop_assert_eq!(call.word == AlertCondition::Recovered, !is_bad);
             }
             model.told = is_bad;
             prop_assert_eq!(alerts.bad(&name("f")).is_some(), is_bad);

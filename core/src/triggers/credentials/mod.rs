@@ -33,7 +33,7 @@ mod tests;
 pub use basic::Login;
 pub use denied::Denied;
 pub use headers::Headers;
-pub use passwords::{Argon2, Line, PasswordHash, Users};
+pub use passwords::{Argon2, PasswordHash, PasswordLine, Users};
 pub use secret::{BadSecret, BadUser};
 pub use signed::{ReplayKey, TOLERANCE_S};
 

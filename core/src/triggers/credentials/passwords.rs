@@ -31,12 +31,12 @@ const PHC_BASE64: GeneralPurpose = unpadded(&STANDARD);
 /// The users of a secret: at least one.
 pub struct Users {
     secret: String,
-    users: Vec<(Vec<u8>, Vec<Line>)>,
+    users: Vec<(Vec<u8>, Vec<PasswordLine>)>,
 }
 
 /// A line of the secret.
 #[derive(Clone)]
-pub struct Line {
+pub struct PasswordLine {
     /// The hash of the password.
     pub hash: PasswordHash,
     /// SHA-256 of the line: another line has another one.
@@ -80,7 +80,7 @@ pub struct Argon2 {
 
 impl Users {
     pub(super) fn read<'l>(secret: &str, lines: impl Iterator<Item = (usize, &'l [u8])>) -> Result<Self, BadSecret> {
-        let mut users: Vec<(Vec<u8>, Vec<Line>)> = Vec::new();
+        let mut users: Vec<(Vec<u8>, Vec<PasswordLine>)> = Vec::new();
         for (number, text) in lines.filter(|(_, line)| !line.starts_with(b"#")) {
             let (user, line) = read_line(text).map_err(|why| BadSecret::User(number, why))?;
             match users.iter_mut().find(|(other, _)| other == user) {
@@ -107,7 +107,7 @@ impl Users {
     /// Returns the lines of a user, one of which must hold. For an unknown user it returns those of another one and
     /// `false`: they are computed too, so that the time does not tell which users there are.
     #[must_use]
-    pub fn lines(&self, user: &[u8]) -> (&[Line], bool) {
+    pub fn lines(&self, user: &[u8]) -> (&[PasswordLine], bool) {
         let found = self.users.iter().find(|(other, _)| other == user);
         let other = self.users.first().map(|(_, lines)| lines.as_slice());
         match found {
@@ -117,7 +117,7 @@ impl Users {
     }
 }
 
-fn read_line(line: &[u8]) -> Result<(&[u8], Line), BadUser> {
+fn read_line(line: &[u8]) -> Result<(&[u8], PasswordLine), BadUser> {
     let colon = line.iter().position(|byte| *byte == b':').ok_or(BadUser::NoColon)?;
     let (user, hash) = (&line[..colon], &line[colon + 1..]);
     if user.is_empty() || hash.is_empty() {
@@ -126,7 +126,7 @@ fn read_line(line: &[u8]) -> Result<(&[u8], Line), BadUser> {
     let hash = std::str::from_utf8(hash).map_err(|_| BadUser::Kind("a password that is not hashed"))?;
     let hash = PasswordHash::read(hash.trim_ascii_end())?;
     let digest = Sha256::digest(line).into();
-    Ok((user, Line { hash, digest }))
+    Ok((user, PasswordLine { hash, digest }))
 }
 
 impl PasswordHash {
@@ -243,7 +243,7 @@ impl fmt::Debug for Users {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for PasswordLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").finish_non_exhaustive()
     }

@@ -1,14 +1,14 @@
 //! The binary form: attributes in headers `ce-NAME`, the data as the body (HTTP Protocol Binding, section 3.1).
 
-use super::read::Request;
-use super::{Attributes, CloudEvent, Content, Malformed};
+use super::read::EventRequest;
+use super::{Attributes, CloudEvent, EventContent, Malformed};
 use percent_encoding::percent_decode_str;
 
 /// Reads an event.
 ///
 /// # Errors
 /// An attribute is missing, occurs twice, or has a wrong value.
-pub(super) fn event(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+pub(super) fn event(request: &EventRequest<'_>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     let mut names = Vec::new();
     for (name, value) in request.headers {
@@ -36,14 +36,14 @@ pub(super) fn event(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
 ///
 /// # Errors
 /// `Content-Type` says JSON, but the data is not JSON.
-pub(super) fn body(attributes: &Attributes, body: &[u8]) -> Result<Content, Malformed> {
+pub(super) fn body(attributes: &Attributes, body: &[u8]) -> Result<EventContent, Malformed> {
     if body.is_empty() {
-        return Ok(Content::None);
+        return Ok(EventContent::None);
     }
     if attributes.datacontenttype.is_some() && attributes.has_json() {
         super::structured::check_json(body)?;
     }
-    Ok(Content::Body)
+    Ok(EventContent::Body)
 }
 
 /// Returns the value of a header: without its quotes, and with `%` and two digits decoded, once.

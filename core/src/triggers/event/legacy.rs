@@ -4,9 +4,9 @@
 //! In these forms, source and id are optional. The source is `event-namespace`, `event-source` or `source-id`, else
 //! `/`. If an event has no id, fnd gives it a new one, so it is never the same event as another.
 
-use super::read::Request;
+use super::read::EventRequest;
 use super::structured::parsed;
-use super::{Attributes, CloudEvent, Content, Malformed, binary};
+use super::{Attributes, CloudEvent, EventContent, Malformed, binary};
 use crate::record::is_json;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ const EVENT: [(&str, &str); 7] = [
 ];
 
 /// Says whether headers are those of CloudEvents 0.1.
-pub(super) fn is_version_0_1(request: &Request<'_>) -> bool {
+pub(super) fn is_version_0_1(request: &EventRequest<'_>) -> bool {
     request.header("ce-specversion").is_none() && VERSIONED.iter().any(|name| request.header(name).is_some())
 }
 
@@ -87,7 +87,7 @@ fn unquoted(value: &str) -> &str {
 ///
 /// # Errors
 /// An attribute is missing or wrong.
-pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+pub(super) fn version_0_1(request: &EventRequest<'_>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     for (name, value) in request.headers {
         let Some(name) = name.strip_prefix("ce-").filter(|name| *name != "cloudeventsversion") else {
@@ -100,7 +100,7 @@ pub(super) fn version_0_1(request: &Request<'_>) -> Result<CloudEvent, Malformed
 }
 
 /// Reads an event of Kubeless or Kyma. Returns nothing if the request is no such event.
-pub(super) fn event(request: &Request<'_>) -> Option<Result<CloudEvent, Malformed>> {
+pub(super) fn event(request: &EventRequest<'_>) -> Option<Result<CloudEvent, Malformed>> {
     if request.header("event-type").is_some() {
         return Some(of_headers(request));
     }
@@ -111,7 +111,7 @@ pub(super) fn event(request: &Request<'_>) -> Option<Result<CloudEvent, Malforme
     members.contains_key("event-type").then(|| of_body(&members, request))
 }
 
-fn of_headers(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+fn of_headers(request: &EventRequest<'_>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     for (old, new) in EVENT {
         if let Some(value) = request.header(old).filter(|value| !value.is_empty()) {
@@ -121,7 +121,7 @@ fn of_headers(request: &Request<'_>) -> Result<CloudEvent, Malformed> {
     with_body(attributes, request)
 }
 
-fn of_body(members: &BTreeMap<String, &RawValue>, request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+fn of_body(members: &BTreeMap<String, &RawValue>, request: &EventRequest<'_>) -> Result<CloudEvent, Malformed> {
     let mut attributes = Attributes::default();
     for (old, new) in EVENT {
         if let Some(value) = members.get(old).filter(|value| value.get() != "null") {
@@ -134,15 +134,15 @@ fn of_body(members: &BTreeMap<String, &RawValue>, request: &Request<'_>) -> Resu
     let data = match members.get("data") {
         Some(data) => {
             super::structured::check_json(data.get().as_bytes())?;
-            Content::Part(data.get().as_bytes().to_vec())
+            EventContent::Part(data.get().as_bytes().to_vec())
         }
-        None => Content::None,
+        None => EventContent::None,
     };
     let attributes = completed(attributes, request)?;
     Ok(CloudEvent { attributes, data })
 }
 
-fn with_body(mut attributes: Attributes, request: &Request<'_>) -> Result<CloudEvent, Malformed> {
+fn with_body(mut attributes: Attributes, request: &EventRequest<'_>) -> Result<CloudEvent, Malformed> {
     if let Some(content_type) = request.content_type() {
         attributes.set("datacontenttype", content_type.to_owned())?;
     }
@@ -151,7 +151,7 @@ fn with_body(mut attributes: Attributes, request: &Request<'_>) -> Result<CloudE
     Ok(CloudEvent { attributes, data })
 }
 
-fn completed(mut attributes: Attributes, request: &Request<'_>) -> Result<Attributes, Malformed> {
+fn completed(mut attributes: Attributes, request: &EventRequest<'_>) -> Result<Attributes, Malformed> {
     if attributes.id.is_empty() {
         request.id.clone_into(&mut attributes.id);
     }

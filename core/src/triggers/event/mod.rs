@@ -26,7 +26,7 @@ mod tests;
 
 pub use attributes::Attributes;
 pub use legacy::renewed;
-pub use read::{Request, read};
+pub use read::{EventRequest, read};
 
 use std::borrow::Cow;
 
@@ -41,12 +41,12 @@ pub struct CloudEvent {
     /// Everything but the data.
     pub attributes: Attributes,
     /// The data.
-    pub data: Content,
+    pub data: EventContent,
 }
 
 /// Where the data of an event is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum EventContent {
     /// The event has no data.
     None,
     /// The data is the body of the request.

@@ -4,7 +4,7 @@ use super::{CloudEvent, Events, Malformed, binary, essence, is_media_type, legac
 
 /// A request that may carry events.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct EventRequest<'a> {
     /// The headers; names in lower case.
     pub headers: &'a [(&'a str, &'a [u8])],
     /// The body.
@@ -13,7 +13,7 @@ pub struct Request<'a> {
     pub id: &'a str,
 }
 
-impl<'a> Request<'a> {
+impl<'a> EventRequest<'a> {
     /// Returns the first value of a header, as text.
     pub(super) fn header(&self, name: &str) -> Option<&'a str> {
         let value = self.headers.iter().find(|(found, _)| *found == name)?.1;
@@ -30,7 +30,7 @@ impl<'a> Request<'a> {
 ///
 /// # Errors
 /// [`Malformed`], which names the attribute.
-pub fn read(request: &Request<'_>) -> Result<Events, Malformed> {
+pub fn read(request: &EventRequest<'_>) -> Result<Events, Malformed> {
     let content_type = request.content_type().unwrap_or_default();
     let one = |event: CloudEvent| Events::One(Box::new(event));
     if is_media_type(content_type, "application/cloudevents+json") {

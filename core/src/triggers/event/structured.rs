@@ -1,6 +1,6 @@
 //! The structured and the batched form: events as JSON (JSON Event Format for CloudEvents 1.0.2).
 
-use super::{Attributes, BATCH_MAX, CloudEvent, Content, Malformed};
+use super::{Attributes, BATCH_MAX, CloudEvent, EventContent, Malformed};
 use crate::json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -75,10 +75,10 @@ fn of(members: &BTreeMap<String, &RawValue>) -> Result<CloudEvent, Malformed> {
     let versioned = members.get("specversion").is_some_and(|value| value.get() != "null");
     let attributes = attributes.complete(versioned)?;
     let data = match (data, base64) {
-        (None, None) => Content::None,
+        (None, None) => EventContent::None,
         (Some(_), Some(_)) => return Err(Malformed::attribute("data_base64", "is there beside `data`")),
-        (Some(text), None) => Content::Part(content(&attributes, text)?),
-        (None, Some(text)) => Content::Part(decoded(&attributes, text)?),
+        (Some(text), None) => EventContent::Part(content(&attributes, text)?),
+        (None, Some(text)) => EventContent::Part(decoded(&attributes, text)?),
     };
     Ok(CloudEvent { attributes, data })
 }

@@ -4,7 +4,7 @@ use super::Attributes;
 use crate::data::Data;
 use crate::glob::glob;
 use crate::record::is_json;
-use crate::triggers::route::conditions::{Facts, Test};
+use crate::triggers::route::conditions::{RequestValues, Test};
 use fnd_manifest::function::EventSubscription;
 use fnd_manifest::function::event_schema::{DATA_MAX, EventSchema};
 use fnd_wire::ids::FunctionName;
@@ -43,16 +43,16 @@ struct Subscriber {
 
 /// A function that takes an event, or the reason why it does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share<'a> {
+pub struct EventShare<'a> {
     /// The function.
     pub function: &'a FunctionName,
     /// The value of `key` (absent if the entry has no `key` or the event has no value there), or the refusal.
-    pub taken: Result<Option<String>, Refused>,
+    pub taken: Result<Option<String>, SubscriptionRefusal>,
 }
 
 /// Why a function whose subscription matches does not take an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum SubscriptionRefusal {
     /// The data does not match the schema.
     #[error("the data does not match `{file}`: {problem}")]
     Schema {
@@ -74,7 +74,7 @@ pub enum Refused {
 }
 
 /// An event with its data, prepared for comparing it with subscriptions.
-pub struct Seen<'a> {
+pub struct EventSeen<'a> {
     attributes: &'a Attributes,
     size: u64,
     bytes: Cow<'a, [u8]>,
@@ -82,7 +82,7 @@ pub struct Seen<'a> {
     tree: OnceCell<Result<Value, String>>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> EventSeen<'a> {
     /// Returns an event with its data.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Subscriptions {
     /// Returns the functions whose subscriptions match an event, each once, in the order in which they were given. A
     /// function takes the event if one of its matching entries does.
     #[must_use]
-    pub fn shares(&self, event: &Seen<'_>) -> Vec<Share<'_>> {
+    pub fn shares(&self, event: &EventSeen<'_>) -> Vec<EventShare<'_>> {
         let kind = &event.attributes.kind;
         let ends = kind.char_indices().map(|(at, _)| at).chain([kind.len()]);
         let prefixes = ends.filter_map(|end| self.prefixes.get(kind.get(..end)?));
@@ -151,7 +151,7 @@ impl Subscriptions {
             .copied()
             .collect();
         places.sort_unstable();
-        let mut shares: Vec<Share<'_>> = Vec::new();
+        let mut shares: Vec<EventShare<'_>> = Vec::new();
         for (place, number) in places {
             let Some(subscriber) = self.functions.get(place) else {
                 continue;
@@ -166,7 +166,7 @@ impl Subscriptions {
                         share.taken = Ok(key);
                     }
                 }
-                None => shares.push(Share {
+                None => shares.push(EventShare {
                     function: &subscriber.function,
                     taken: entry.take(event, subscriber.body_max),
                 }),
@@ -189,7 +189,7 @@ impl Subscription {
     }
 
     /// Says whether everything but the type matches.
-    fn matches(&self, event: &Seen<'_>) -> bool {
+    fn matches(&self, event: &EventSeen<'_>) -> bool {
         let EventSubscription { source, version, .. } = &self.entry;
         let attributes = event.attributes;
         let subject = |pattern: &String| {
@@ -210,9 +210,9 @@ impl Subscription {
     ///
     /// # Errors
     /// The function does not take this data.
-    fn take(&self, event: &Seen<'_>, body_max: u64) -> Result<Option<String>, Refused> {
+    fn take(&self, event: &EventSeen<'_>, body_max: u64) -> Result<Option<String>, SubscriptionRefusal> {
         let too_large = |max: u64, key| match event.size > max {
-            true => Err(Refused::TooLarge {
+            true => Err(SubscriptionRefusal::TooLarge {
                 size: event.size,
                 max,
                 key,
@@ -228,7 +228,7 @@ impl Subscription {
                 // The judge compiled the schema before, so this should not happen.
                 Err(why) => Err(format!("the schema is unusable: {why}")),
             };
-            checked.map_err(|problem| Refused::Schema { file, problem })?;
+            checked.map_err(|problem| SubscriptionRefusal::Schema { file, problem })?;
         }
         let key = self.entry.key.as_ref();
         Ok(key.and_then(|place| with_facts(event, |facts| facts.values(place).into_iter().next())))
@@ -236,13 +236,13 @@ impl Subscription {
 }
 
 /// Calls a function with the facts that conditions look at. Attributes are headers `ce-NAME` for every form of event.
-fn with_facts<T>(event: &Seen<'_>, look: impl FnOnce(&Facts<'_>) -> T) -> T {
+fn with_facts<T>(event: &EventSeen<'_>, look: impl FnOnce(&RequestValues<'_>) -> T) -> T {
     let header = |name: &str| {
         let value = name.strip_prefix("ce-").and_then(|name| event.attributes.get(name));
         value.map(str::to_owned).into_iter().collect()
     };
     let stated = event.attributes.datacontenttype.as_deref();
-    look(&Facts {
+    look(&RequestValues {
         header: &header,
         query: "",
         content_type: stated.filter(|stated| !is_json(stated)).unwrap_or("application/json"),
@@ -254,7 +254,7 @@ fn with_facts<T>(event: &Seen<'_>, look: impl FnOnce(&Facts<'_>) -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_manifest::function::route::{Condition, Place};
+    use fnd_manifest::function::route::{Condition, RequestPlace};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -285,11 +285,15 @@ mod tests {
     }
 
     /// Returns what a function with one entry makes of an event.
-    fn share(entry: EventSubscription, attributes: &Attributes, data: &str) -> Option<Result<Option<String>, Refused>> {
+    fn share(
+        entry: EventSubscription,
+        attributes: &Attributes,
+        data: &str,
+    ) -> Option<Result<Option<String>, SubscriptionRefusal>> {
         let entries = [entry];
         let table = Subscriptions::new([(name("f"), &entries[..], 1000)]);
         let data = (!data.is_empty()).then(|| Data::from(data.as_bytes()));
-        let seen = Seen::new(attributes, data.as_ref()).unwrap();
+        let seen = EventSeen::new(attributes, data.as_ref()).unwrap();
         table.shares(&seen).first().map(|share| share.taken.clone())
     }
 
@@ -311,7 +315,7 @@ mod tests {
         );
         assert!(matches(&|entry| entry.version = some("v1")) && !matches(&|entry| entry.version = some("v2")));
         let when = |place: &str, is: &str| Condition {
-            place: Place::parse(place).unwrap(),
+            place: RequestPlace::parse(place).unwrap(),
             is: vec![is.to_owned()],
             not: Vec::new(),
             matches: None,
@@ -331,9 +335,9 @@ mod tests {
     #[test]
     fn conditions_and_keys_look_into_the_data() {
         let mut entry = entry("a");
-        entry.key = Place::parse("body.order");
+        entry.key = RequestPlace::parse("body.order");
         entry.when = vec![Condition {
-            place: Place::parse("body.total").unwrap(),
+            place: RequestPlace::parse("body.total").unwrap(),
             is: Vec::new(),
             not: Vec::new(),
             matches: Some("^[0-9]{4,}$".to_owned()),
@@ -388,7 +392,7 @@ mod tests {
         ]);
         let event = attributes("a");
         let data = Data::from(b"1");
-        let seen = Seen::new(&event, Some(&data)).unwrap();
+        let seen = EventSeen::new(&event, Some(&data)).unwrap();
         let shares = table.shares(&seen);
         let taken: Vec<_> = shares
             .iter()
@@ -429,7 +433,7 @@ mod tests {
             let named: Vec<_> = functions.iter().enumerate().map(|(number, entries)| (name(&format!("f{number}")), entries)).collect();
             let table = Subscriptions::new(named.iter().map(|(name, entries)| (name.clone(), &entries[..], 10)));
             let event = Attributes { source, subject, ..attributes(&kind) };
-            let seen = Seen::new(&event, None).unwrap();
+            let seen = EventSeen::new(&event, None).unwrap();
             let found: Vec<_> = table.shares(&seen).into_iter().map(|share| share.function.clone()).collect();
             let takes = |entry: &&EventSubscription| {
                 naively(&entry.r#type, &event.kind)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 fn ask(headers: &[(&str, &str)], body: &[u8]) -> Result<Events, Malformed> {
     let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-    read(&Request {
+    read(&EventRequest {
         headers: &headers,
         body,
         id: "made-up",
@@ -30,7 +30,7 @@ fn json(body: &str) -> Result<Events, Malformed> {
 
 fn part(event: &CloudEvent) -> &str {
     match &event.data {
-        Content::Part(data) => str::from_utf8(data).unwrap(),
+        EventContent::Part(data) => str::from_utf8(data).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -52,7 +52,7 @@ fn the_binary_example_is_read() {
         "{\"a\": 1}",
     );
     let attributes = &event.attributes;
-    assert_eq!(event.data, Content::Body);
+    assert_eq!(event.data, EventContent::Body);
     assert_eq!(
         (attributes.kind.as_str(), attributes.id.as_str()),
         ("com.example.someevent", "1234-1234-1234")
@@ -115,7 +115,7 @@ fn the_structured_examples_are_read() {
         part(&of(r#""datacontenttype": "image/png", "data_base64": "aGk=""#)),
         "hi"
     );
-    assert_eq!(of(r#""data": null"#).data, Content::None);
+    assert_eq!(of(r#""data": null"#).data, EventContent::None);
     assert_eq!(of(r#""flag": true, "n": -7"#).attributes.extensions["flag"], "true");
 }
 
@@ -161,7 +161,7 @@ fn values_of_headers_are_decoded_once() {
     assert_eq!(attributes.kind, "Euro \u{20ac} \u{1f600}");
     assert_eq!(attributes.subject.as_deref(), Some("%41"));
     assert_eq!(attributes.extensions["other"], "100% sure");
-    assert_eq!((event.data, attributes.has_json()), (Content::None, true));
+    assert_eq!((event.data, attributes.has_json()), (EventContent::None, true));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn old_forms_become_events() {
         (event.attributes.source.as_str(), event.attributes.id.as_str()),
         ("cli.kubeless.io", "made-up")
     );
-    assert_eq!(event.data, Content::Body);
+    assert_eq!(event.data, EventContent::Body);
     let incubator = [
         ("ce-cloudeventsversion", "0.1"),
         ("ce-eventtype", "t"),
@@ -378,7 +378,7 @@ proptest! {
     fn any_bytes_are_read(name in "ce-[a-z]{1,4}|content-type|event-type", value in any::<Vec<u8>>(), body in any::<Vec<u8>>()) {
         for content_type in ["", "application/json", "application/cloudevents+json", "application/cloudevents-batch+json"] {
             let headers = [("content-type", content_type.as_bytes()), (name.as_str(), value.as_slice())];
-            let _ = read(&Request { headers: &headers, body: &body, id: "i" });
+            let _ = read(&EventRequest { headers: &headers, body: &body, id: "i" });
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Moves and deletes files after their invocation. An act is only for the content that the invocation had: a file that
 //! changed since then is a new content, and stays.
 
-use super::content::{Content, Facts};
-use super::machine::{Act, Acted, Clock, MOVE_WINDOW, Machine, Stamp, TURN_MAX};
-use super::message::{Ended, FromWatcher, RunContent};
-use super::record::State;
+use super::content::{FileContent, FileStat};
+use super::machine::{Act, Acted, FileClock, FileMachine, FileStamp, MOVE_WINDOW, TURN_MAX};
+use super::message::{FileRunEnded, FromWatcher, RunContent};
+use super::record::FileState;
 use fnd_manifest::function::file::FileAction;
 use std::path::Path;
 use std::rc::Rc;
 
-impl Machine {
-    pub(super) fn ended(&mut self, ended: &Ended) {
+impl FileMachine {
+    pub(super) fn ended(&mut self, ended: &FileRunEnded) {
         let invocation = ended.id;
         let was_known = self.offers.running.contains(&invocation);
         self.resume(invocation);
@@ -57,7 +57,7 @@ impl Machine {
     }
 
     /// Returns the contents that fnd has of a run, each with the entry that takes its file now.
-    fn contents_of(&self, ended: &Ended) -> Vec<(u16, Stamp)> {
+    fn contents_of(&self, ended: &FileRunEnded) -> Vec<(u16, FileStamp)> {
         let content = |content: &RunContent| {
             let holder = self.books.holder(content.directory, content.inode)?;
             let entry = self.books.get(holder)?.entry?;
@@ -76,9 +76,11 @@ impl Machine {
         let holder = self.books.holder(act.directory, act.content.0);
         let state = holder.and_then(|id| self.books.get(id)).map(|record| record.state);
         match state {
-            Some(State::Arriving | State::MovedAway | State::Removed | State::Vanishing) => false,
+            Some(FileState::Arriving | FileState::MovedAway | FileState::Removed | FileState::Vanishing) => false,
             // The look that follows a first attempt is not answered yet.
-            Some(State::Quiet | State::Resting | State::Checking) => !self.again.contains(&(act.after, act.content.0)),
+            Some(FileState::Quiet | FileState::Resting | FileState::Checking) => {
+                !self.again.contains(&(act.after, act.content.0))
+            }
             _ => true,
         }
     }
@@ -109,7 +111,7 @@ impl Machine {
 
     /// Has a content that an act did not find looked at once more: its events may still be on their way. Returns whether
     /// the act waits for that.
-    fn look_again(&mut self, at: Clock, act: &Act) -> bool {
+    fn look_again(&mut self, at: FileClock, act: &Act) -> bool {
         let holder = self.books.holder(act.directory, act.content.0);
         let Some((id, record)) = holder.and_then(|id| Some((id, self.books.get(id)?))) else {
             return false;
@@ -118,15 +120,15 @@ impl Machine {
         if !is_still(record.known, act.content) || !self.again.insert((act.after, act.content.0)) {
             return false;
         }
-        if state == State::Idle {
-            self.wait_in(at, id, State::Quiet, MOVE_WINDOW);
+        if state == FileState::Idle {
+            self.wait_in(at, id, FileState::Quiet, MOVE_WINDOW);
         }
         self.acts.push_back(act.clone());
         true
     }
 
     /// A look could not reach a file: acts on its content wait for the next scan.
-    pub(super) fn unreached(&mut self, directory: u16, content: Content) {
+    pub(super) fn unreached(&mut self, directory: u16, content: FileContent) {
         let inode = content.facts.inode;
         let mut is_waited_for = false;
         for act in &self.acts {
@@ -140,7 +142,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn acted(&mut self, at: Clock, act: &Act, acted: Acted) {
+    pub(super) fn acted(&mut self, at: FileClock, act: &Act, acted: Acted) {
         let failure = self.failures.get_mut(usize::from(act.entry));
         match acted {
             Acted::Deleted(is_linked) => {
@@ -151,7 +153,7 @@ impl Machine {
                 failure.map(Option::take);
                 let known = self.act_done(at, act, facts.is_some_and(|facts| facts.is_linked));
                 if let (Some(facts), Some(known)) = (facts, known) {
-                    self.moved_into(at, &to, Content { facts, ..known });
+                    self.moved_into(at, &to, FileContent { facts, ..known });
                 }
             }
             Acted::Changed => {
@@ -181,7 +183,7 @@ impl Machine {
     }
 
     /// Forgets a file that an act deleted or moved: its events find nothing that could be deleted. Returns its content.
-    fn act_done(&mut self, at: Clock, act: &Act, is_linked: bool) -> Option<Content> {
+    fn act_done(&mut self, at: FileClock, act: &Act, is_linked: bool) -> Option<FileContent> {
         let id = self.books.holder(act.directory, act.content.0)?;
         let record = self.books.get_mut(id)?;
         let known = record.known.filter(|known| is_still(Some(*known), act.content))?;
@@ -191,21 +193,21 @@ impl Machine {
         if record.linked {
             // Its content still has another name, under which it is handled too: a scan finds it.
             if let Some(nameless) = self.books.detach(id) {
-                self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+                self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
             }
         } else {
             self.books.forget(id);
             self.outbox.gone(act.directory, act.content.0);
         }
         // A change that is on its way goes on: a look shows what has this name now.
-        if state == State::Idle || state.is_gone() {
-            self.books.set(id, State::Idle);
+        if state == FileState::Idle || state.is_gone() {
+            self.books.set(id, FileState::Idle);
         }
         Some(known)
     }
 
     /// Remembers a file that an act moved into a watched directory: it must not run the function again.
-    fn moved_into(&mut self, at: Clock, to: &[u8], content: Content) {
+    fn moved_into(&mut self, at: FileClock, to: &[u8], content: FileContent) {
         use std::os::unix::ffi::OsStrExt as _;
         let to = Path::new(std::ffi::OsStr::from_bytes(to));
         let numbers: Vec<_> = self
@@ -221,14 +223,14 @@ impl Machine {
             if let Some(id) = self.books.add(number, path, entry) {
                 self.learn(at, id, content);
                 self.say_seen(number, id);
-                self.books.set(id, State::Idle);
+                self.books.set(id, FileState::Idle);
             }
         }
     }
 }
 
 /// Returns whether a known content is the one that an invocation had.
-fn is_still(known: Option<Content>, content: Stamp) -> bool {
-    let facts = |facts: Facts| (facts.inode, facts.size, facts.modified_ns);
+fn is_still(known: Option<FileContent>, content: FileStamp) -> bool {
+    let facts = |facts: FileStat| (facts.inode, facts.size, facts.modified_ns);
     known.is_some_and(|known| facts(known.facts) == content)
 }

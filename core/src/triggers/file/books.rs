@@ -3,15 +3,15 @@
 //! A known content has one name. Every look-up is by path, by inode or by age: nothing passes through all files, except
 //! the end of a scan.
 
-use super::content::Content;
-use super::record::{FileId, Record, State, Wait};
+use super::content::FileContent;
+use super::record::{FileId, FileRecord, FileState, Wait};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::rc::Rc;
 
 /// The files of one entry that are on their way.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct FileQueue {
     /// Ready, the oldest first: time of change, path.
     pub(super) ready: BTreeSet<(i64, Rc<[u8]>, FileId)>,
     /// Number of files in their quiet time.
@@ -21,33 +21,33 @@ pub(super) struct Line {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Books {
-    records: Vec<Option<Record>>,
+pub(super) struct FileBooks {
+    records: Vec<Option<FileRecord>>,
     free: Vec<FileId>,
     /// For each directory.
     paths: Vec<BTreeMap<Rc<[u8]>, FileId>>,
     /// Known contents by directory and inode.
     inodes: HashMap<(u16, u64), FileId>,
     /// For each entry.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<FileQueue>,
     /// Number of files that are ready or offered.
     pub(super) waiting: u64,
 }
 
-impl Books {
+impl FileBooks {
     pub(super) fn new(entries: usize) -> Self {
         Self {
             paths: (0..entries).map(|_| BTreeMap::new()).collect(),
-            lines: (0..entries).map(|_| Line::default()).collect(),
+            lines: (0..entries).map(|_| FileQueue::default()).collect(),
             ..Self::default()
         }
     }
 
-    pub(super) fn get(&self, id: FileId) -> Option<&Record> {
+    pub(super) fn get(&self, id: FileId) -> Option<&FileRecord> {
         self.records.get(usize::try_from(id).ok()?)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, id: FileId) -> Option<&mut Record> {
+    pub(super) fn get_mut(&mut self, id: FileId) -> Option<&mut FileRecord> {
         self.records.get_mut(usize::try_from(id).ok()?)?.as_mut()
     }
 
@@ -67,12 +67,12 @@ impl Books {
         }
         self.paths.get(usize::from(directory))?;
         let path: Rc<[u8]> = path.into();
-        let id = self.push(Record::new(directory, Rc::clone(&path), entry))?;
+        let id = self.push(FileRecord::new(directory, Rc::clone(&path), entry))?;
         self.paths.get_mut(usize::from(directory))?.insert(path, id);
         Some(id)
     }
 
-    fn push(&mut self, record: Record) -> Option<FileId> {
+    fn push(&mut self, record: FileRecord) -> Option<FileId> {
         let id = match self.free.pop() {
             Some(id) => id,
             None => u32::try_from(self.records.len()).ok()?,
@@ -85,11 +85,11 @@ impl Books {
     }
 
     /// Moves a file to another state, and drops it from the books when nothing is known or due any more.
-    pub(super) fn set(&mut self, id: FileId, state: State) {
+    pub(super) fn set(&mut self, id: FileId, state: FileState) {
         self.leave(id);
         let Some(record) = self.get_mut(id) else { return };
         record.state = state;
-        if state == State::Idle {
+        if state == FileState::Idle {
             record.wait = None;
             record.closed = false;
             record.changed = false;
@@ -103,10 +103,10 @@ impl Books {
     }
 
     /// The age by which a ready file waits for its turn.
-    fn age(record: &Record) -> i64 {
+    fn age(record: &FileRecord) -> i64 {
         let looked = record.wait.as_ref().and_then(|wait| wait.looked);
         match (record.state, record.known, looked) {
-            (State::ReadyGone, Some(known), _) => known.facts.modified_ns,
+            (FileState::ReadyGone, Some(known), _) => known.facts.modified_ns,
             (_, _, Some((_, modified))) => modified,
             (_, _, None) => i64::MIN,
         }
@@ -117,7 +117,7 @@ impl Books {
         let state = record.state;
         let key = (Self::age(record), Rc::clone(&record.path), id);
         let line = record.entry;
-        if state.is_ready() || matches!(state, State::Offered | State::OfferedGone) {
+        if state.is_ready() || matches!(state, FileState::Offered | FileState::OfferedGone) {
             self.waiting = self.waiting.saturating_sub(1);
         }
         let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
@@ -139,7 +139,7 @@ impl Books {
         let state = record.state;
         let key = (Self::age(record), Rc::clone(&record.path), id);
         let line = record.entry;
-        if state.is_ready() || matches!(state, State::Offered | State::OfferedGone) {
+        if state.is_ready() || matches!(state, FileState::Offered | FileState::OfferedGone) {
             self.waiting += 1;
         }
         let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
@@ -168,7 +168,7 @@ impl Books {
 
     /// Makes a content the known one of a file. The content that was known under this name before goes to a file without
     /// a name, which is returned: it may be found under another name.
-    pub(super) fn learn(&mut self, id: FileId, content: Content) -> Option<FileId> {
+    pub(super) fn learn(&mut self, id: FileId, content: FileContent) -> Option<FileId> {
         let directory = self.get(id)?.directory;
         let inode = content.facts.inode;
         if let Some(holder) = self.holder(directory, inode).filter(|holder| *holder != id) {
@@ -189,10 +189,10 @@ impl Books {
         let known = record.known.take()?;
         let linked = std::mem::take(&mut record.linked);
         let (directory, path) = (record.directory, Rc::clone(&record.path));
-        let nameless = self.push(Record {
+        let nameless = self.push(FileRecord {
             known: Some(known),
             linked,
-            ..Record::new(directory, path, None)
+            ..FileRecord::new(directory, path, None)
         })?;
         self.inodes.insert((directory, known.facts.inode), nameless);
         Some(nameless)
@@ -201,7 +201,7 @@ impl Books {
     /// The content of a file has another name now.
     fn lose(&mut self, id: FileId) {
         let Some(record) = self.get_mut(id) else { return };
-        if record.state == State::MovedAway {
+        if record.state == FileState::MovedAway {
             // The name keeps its window: a program that keeps the old file under another name writes it again at once.
             record.known = None;
             record.linked = false;
@@ -210,13 +210,13 @@ impl Books {
         }
         if record.state.is_gone() {
             // The key of a deletion that waits has the time of the content.
-            self.set(id, State::Idle);
+            self.set(id, FileState::Idle);
         }
         let Some(record) = self.get_mut(id) else { return };
         record.known = None;
         record.linked = false;
-        if record.state == State::Idle {
-            self.set(id, State::Idle);
+        if record.state == FileState::Idle {
+            self.set(id, FileState::Idle);
         } else {
             record.renewed = true;
         }
@@ -224,8 +224,8 @@ impl Books {
 
     /// Forgets the content of a file. Returns its inode.
     pub(super) fn forget(&mut self, id: FileId) -> Option<u64> {
-        if self.get(id)?.state == State::ReadyGone {
-            self.set(id, State::Vanishing);
+        if self.get(id)?.state == FileState::ReadyGone {
+            self.set(id, FileState::Vanishing);
         }
         let record = self.get_mut(id)?;
         record.linked = false;

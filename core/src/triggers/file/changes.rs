@@ -1,24 +1,24 @@
 //! Events about paths: they start a quiet time, or end the way of a name.
 
-use super::machine::{Clock, MOVE_WINDOW, Machine, Named};
-use super::record::{FileId, State};
+use super::machine::{FileClock, FileMachine, MOVE_WINDOW, NamedFile};
+use super::record::{FileId, FileState};
 use fnd_manifest::function::file::FileChange;
 use std::rc::Rc;
 
-impl Machine {
-    pub(super) fn named(&mut self, at: Clock, directory: u16, path: &[u8], named: Named) {
+impl FileMachine {
+    pub(super) fn named(&mut self, at: FileClock, directory: u16, path: &[u8], named: NamedFile) {
         match named {
-            Named::DirectoryMoved => {
+            NamedFile::DirectoryMoved => {
                 for id in self.books.below(directory, path) {
-                    self.name_gone(at, id, State::MovedAway);
+                    self.name_gone(at, id, FileState::MovedAway);
                 }
             }
-            Named::MovedAway => self.gone(at, directory, path, State::MovedAway),
-            Named::Removed => self.gone(at, directory, path, State::Removed),
-            Named::Created | Named::Written | Named::Closed | Named::MovedHere => {
+            NamedFile::MovedAway => self.gone(at, directory, path, FileState::MovedAway),
+            NamedFile::Removed => self.gone(at, directory, path, FileState::Removed),
+            NamedFile::Created | NamedFile::Written | NamedFile::Closed | NamedFile::MovedHere => {
                 let entry = self.entries.take(directory, path);
                 // A known file may be moved or linked to a name that no entry takes, and come back.
-                if entry.is_some() || matches!(named, Named::MovedHere | Named::Created) {
+                if entry.is_some() || matches!(named, NamedFile::MovedHere | NamedFile::Created) {
                     let mark = self
                         .directories
                         .get(usize::from(directory))
@@ -35,9 +35,9 @@ impl Machine {
     }
 
     /// A file was written, closed, or is new under its name.
-    fn touched(&mut self, at: Clock, id: FileId, named: Named) {
+    fn touched(&mut self, at: FileClock, id: FileId, named: NamedFile) {
         let Some(record) = self.books.get_mut(id) else { return };
-        if let (State::ReadyGone, Some(known)) = (record.state, record.known) {
+        if let (FileState::ReadyGone, Some(known)) = (record.state, record.known) {
             // The name is there again: it counts as modified.
             let (directory, inode) = (record.directory, known.facts.inode);
             self.judge_later(directory, inode);
@@ -45,30 +45,30 @@ impl Machine {
         if self
             .books
             .get(id)
-            .is_some_and(|record| record.state == State::MovedAway)
-            && matches!(named, Named::Created | Named::MovedHere)
+            .is_some_and(|record| record.state == FileState::MovedAway)
+            && matches!(named, NamedFile::Created | NamedFile::MovedHere)
             && let Some(nameless) = self.books.detach(id)
         {
             // The known content has left this name for good, and is not mixed up with the one that has it now.
-            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
             if let Some(record) = self.books.get_mut(id) {
                 record.renewed = true;
             }
         }
         let Some(record) = self.books.get_mut(id) else { return };
-        let closed = matches!(named, Named::Closed | Named::MovedHere);
+        let closed = matches!(named, NamedFile::Closed | NamedFile::MovedHere);
         let trigger = self.entries.get(record.entry);
         let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
         let time = time.unwrap_or_default();
         match record.state {
-            State::Offered | State::OfferedGone => {
+            FileState::Offered | FileState::OfferedGone => {
                 record.closed = closed;
                 self.changed_while_offered(id);
             }
             // A look decides whether the content came from another name: then it is handled already.
-            _ if matches!(named, Named::MovedHere | Named::Created) => {
+            _ if matches!(named, NamedFile::MovedHere | NamedFile::Created) => {
                 record.closed = closed;
-                self.ask(id, State::Arriving, false);
+                self.ask(id, FileState::Arriving, false);
             }
             _ => {
                 record.closed = closed;
@@ -82,8 +82,10 @@ impl Machine {
                 match record.state {
                     // The look is still to come, and may find a content that is known under a name that is gone. The quiet
                     // time begins after it.
-                    State::Arriving | State::Resting | State::Checking => self.books.set(id, State::Arriving),
-                    _ => self.wait_in(at, id, State::Quiet, time),
+                    FileState::Arriving | FileState::Resting | FileState::Checking => {
+                        self.books.set(id, FileState::Arriving)
+                    }
+                    _ => self.wait_in(at, id, FileState::Quiet, time),
                 }
             }
         }
@@ -98,26 +100,26 @@ impl Machine {
         }
     }
 
-    fn gone(&mut self, at: Clock, directory: u16, path: &[u8], state: State) {
+    fn gone(&mut self, at: FileClock, directory: u16, path: &[u8], state: FileState) {
         if let Some(id) = self.books.find(directory, path) {
             self.name_gone(at, id, state);
         }
     }
 
     /// A name has no file any more.
-    fn name_gone(&mut self, at: Clock, id: FileId, state: State) {
+    fn name_gone(&mut self, at: FileClock, id: FileId, state: FileState) {
         let Some(record) = self.books.get_mut(id) else { return };
         match record.state {
-            State::Offered => self.changed_while_offered(id),
-            State::ReadyGone | State::OfferedGone => {}
+            FileState::Offered => self.changed_while_offered(id),
+            FileState::ReadyGone | FileState::OfferedGone => {}
             _ if record.known.is_some() => self.wait_in(at, id, state, MOVE_WINDOW),
             // It is not known, and so nothing is lost.
-            _ => self.books.set(id, State::Idle),
+            _ => self.books.set(id, FileState::Idle),
         }
     }
 
     /// A known file is gone.
-    pub(super) fn vanish(&mut self, at: Clock, id: FileId) {
+    pub(super) fn vanish(&mut self, at: FileClock, id: FileId) {
         let Some(record) = self.books.get_mut(id) else { return };
         let (directory, entry) = (record.directory, record.entry);
         let path = Rc::clone(&record.path);
@@ -126,18 +128,18 @@ impl Machine {
             record.linked = false;
             let is_nameless = self.books.find(directory, &path) != Some(id);
             if is_nameless {
-                self.wait_in(at, id, State::MovedAway, MOVE_WINDOW);
+                self.wait_in(at, id, FileState::MovedAway, MOVE_WINDOW);
             } else {
-                self.books.set(id, State::Idle);
+                self.books.set(id, FileState::Idle);
             }
             self.scan(directory);
         } else if record.known.is_some() && self.entries.wants(entry, FileChange::Deleted) {
-            self.books.set(id, State::ReadyGone);
+            self.books.set(id, FileState::ReadyGone);
         } else {
             if let Some(inode) = self.books.forget(id) {
                 self.outbox.gone(directory, inode);
             }
-            self.books.set(id, State::Idle);
+            self.books.set(id, FileState::Idle);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Whether two looks at a file show the same content.
 
-use super::message::File;
+use super::message::SeenFile;
 use fnd_wire::form::Bytes;
 
 /// Properties of a file, from `fstatat(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileStat {
     /// Inode.
     pub inode: u64,
     /// Device.
@@ -22,8 +22,8 @@ pub struct Facts {
 
 /// A content of a file: what identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) facts: Facts,
+pub(super) struct FileContent {
+    pub(super) facts: FileStat,
     pub(super) hash: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub enum Hash {
     NotAsked,
     /// The content cannot be read.
     Unreadable,
-    /// The hash, as [`File::hash`] has it.
+    /// The hash, as [`SeenFile::hash`] has it.
     Is(u64),
 }
 
@@ -57,12 +57,12 @@ pub(super) enum Compared {
     AskHash,
 }
 
-impl Content {
+impl FileContent {
     /// Compares with a later look at the same inode.
     ///
     /// A rename, a link and `chmod` change `st_ctime` and not the content, and a reboot may number the devices anew. But
     /// `utimes(2)` can hide that a file was written, so in these cases the hash decides.
-    pub(super) fn compare(&self, facts: &Facts, hash: Hash) -> Compared {
+    pub(super) fn compare(&self, facts: &FileStat, hash: Hash) -> Compared {
         let old = &self.facts;
         if (old.size, old.modified_ns) != (facts.size, facts.modified_ns) {
             return Compared::Different;
@@ -78,8 +78,8 @@ impl Content {
         }
     }
 
-    pub(super) fn file(&self, directory: u16, path: &[u8]) -> File {
-        File {
+    pub(super) fn file(&self, directory: u16, path: &[u8]) -> SeenFile {
+        SeenFile {
             directory,
             path: Bytes(path.to_vec()),
             inode: self.facts.inode,
@@ -91,9 +91,9 @@ impl Content {
         }
     }
 
-    pub(super) fn of(file: &File) -> Self {
+    pub(super) fn of(file: &SeenFile) -> Self {
         Self {
-            facts: Facts {
+            facts: FileStat {
                 inode: file.inode,
                 device: file.device,
                 size: file.size,
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_hash_decides_only_where_the_facts_cannot() {
-        let facts = Facts {
+        let facts = FileStat {
             inode: 1,
             device: 2,
             size: 3,
@@ -121,23 +121,23 @@ mod tests {
             is_linked: false,
         };
         let hash = Some(7);
-        let old = Content { facts, hash };
+        let old = FileContent { facts, hash };
         assert_eq!(old.compare(&facts, Hash::NotAsked), Compared::Same);
-        let size = Facts { size: 9, ..facts };
+        let size = FileStat { size: 9, ..facts };
         assert_eq!(old.compare(&size, Hash::Is(7)), Compared::Different);
-        let touched = Facts {
+        let touched = FileStat {
             modified_ns: 9,
             ..facts
         };
         assert_eq!(old.compare(&touched, Hash::Is(7)), Compared::Different);
-        for other in [Facts { changed_ns: 9, ..facts }, Facts { device: 9, ..facts }] {
+        for other in [FileStat { changed_ns: 9, ..facts }, FileStat { device: 9, ..facts }] {
             assert_eq!(old.compare(&other, Hash::NotAsked), Compared::AskHash);
             assert_eq!(old.compare(&other, Hash::Is(7)), Compared::Same);
             assert_eq!(old.compare(&other, Hash::Is(8)), Compared::Different);
             assert_eq!(old.compare(&other, Hash::Unreadable), Compared::Same);
-            let unknown = Content { facts, hash: None };
+            let unknown = FileContent { facts, hash: None };
             assert_eq!(unknown.compare(&other, Hash::Is(8)), Compared::Same);
         }
-        assert_eq!(Content::of(&old.file(0, b"a")), old);
+        assert_eq!(FileContent::of(&old.file(0, b"a")), old);
     }
 }

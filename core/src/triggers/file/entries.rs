@@ -23,11 +23,11 @@ pub fn directories(entries: &[FileTrigger]) -> Vec<u16> {
 /// The entries of a function.
 #[derive(Debug)]
 pub struct Entries {
-    entries: Vec<Entry>,
+    entries: Vec<WatchedEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WatchedEntry {
     directory: u16,
     trigger: FileTrigger,
     pattern: Option<GlobMatcher>,
@@ -38,7 +38,7 @@ impl Entries {
     #[must_use]
     pub fn new(triggers: Vec<FileTrigger>) -> Self {
         let numbers = directories(&triggers);
-        let entry = |(directory, trigger): (u16, FileTrigger)| Entry {
+        let entry = |(directory, trigger): (u16, FileTrigger)| WatchedEntry {
             directory,
             pattern: matcher(&trigger.pattern),
             trigger,
@@ -50,7 +50,7 @@ impl Entries {
 
     /// Returns the watched directories: number, path, and whether directories below count too.
     pub fn directories(&self) -> impl Iterator<Item = (u16, &str, bool)> {
-        let first = |(position, entry): &(usize, &Entry)| usize::from(entry.directory) == *position;
+        let first = |(position, entry): &(usize, &WatchedEntry)| usize::from(entry.directory) == *position;
         self.entries.iter().enumerate().filter(first).map(|(_, entry)| {
             let recursive = self.of(entry.directory).any(|(_, trigger)| trigger.recursive);
             (entry.directory, entry.trigger.path.as_str(), recursive)
@@ -60,7 +60,7 @@ impl Entries {
     /// Returns the entries of a directory with their positions.
     pub(super) fn of(&self, directory: u16) -> impl Iterator<Item = (u16, &FileTrigger)> {
         let numbers = 0..u16::MAX;
-        let mine = move |(_, entry): &(u16, &Entry)| entry.directory == directory;
+        let mine = move |(_, entry): &(u16, &WatchedEntry)| entry.directory == directory;
         numbers
             .zip(&self.entries)
             .filter(mine)
@@ -101,7 +101,7 @@ impl Entries {
         if above.is_some_and(|above| above.split(|byte| *byte == b'/').any(|part| part.starts_with(b"."))) {
             return None;
         }
-        let takes = |entry: &Entry| {
+        let takes = |entry: &WatchedEntry| {
             let visible = !name.starts_with(b".") || entry.trigger.pattern.starts_with('.');
             let matches = |pattern: &GlobMatcher| pattern.is_match(OsStr::from_bytes(name));
             entry.directory == directory

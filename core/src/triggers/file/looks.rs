@@ -1,14 +1,14 @@
 //! Draws the conclusions from a look at a file.
 
-use super::content::{Compared, Content, Facts, Hash};
-use super::machine::{Clock, Look, MOVE_WINDOW, Machine};
-use super::record::{FileId, State};
+use super::content::{Compared, FileContent, FileStat, Hash};
+use super::machine::{FileClock, FileMachine, Look, MOVE_WINDOW};
+use super::record::{FileId, FileState};
 use fnd_manifest::function::file::FileChange;
 use std::time::Duration;
 
 /// The verdict on a content after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LookVerdict {
     /// It is handled already; the books have its present name and facts.
     Handled,
     /// Only the hash can decide.
@@ -19,39 +19,49 @@ pub(super) enum Verdict {
     Later,
 }
 
-impl Machine {
-    pub(super) fn looked(&mut self, at: Clock, id: FileId, look: Look) {
+impl FileMachine {
+    pub(super) fn looked(&mut self, at: FileClock, id: FileId, look: Look) {
         let Some(record) = self.books.get(id) else { return };
         let (state, known, directory) = (record.state, record.known, record.directory);
         match (state, look) {
-            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::File(facts, hash)) => {
+            (
+                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
+                Look::File(facts, hash),
+            ) => {
                 self.judge(at, id, state, (facts, hash));
             }
             // A name or a right has changed, and not the content: another look finds whether it is known.
-            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Changing(facts))
-                if self.has_times_of_known(directory, &facts) =>
-            {
+            (
+                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
+                Look::Changing(facts),
+            ) if self.has_times_of_known(directory, &facts) => {
                 self.ask(id, state, true);
             }
-            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Changing(facts)) => {
-                self.books.set(id, State::Resting);
+            (
+                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
+                Look::Changing(facts),
+            ) => {
+                self.books.set(id, FileState::Resting);
                 self.unrested(at, id, facts);
             }
             // It may have been renamed while the directory was read, of which the events come next.
-            (State::Vanishing, Look::Absent(_)) => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
-            (State::Arriving | State::Resting | State::Checking, Look::Absent(device)) => match known {
+            (FileState::Vanishing, Look::Absent(_)) => self.wait_in(at, id, FileState::Removed, MOVE_WINDOW),
+            (FileState::Arriving | FileState::Resting | FileState::Checking, Look::Absent(device)) => match known {
                 // It may be on its way to another name, of which the event comes next.
-                Some(known) if known.facts.device == device => self.wait_in(at, id, State::Removed, MOVE_WINDOW),
+                Some(known) if known.facts.device == device => self.wait_in(at, id, FileState::Removed, MOVE_WINDOW),
                 // Not known, or of a file system that is not mounted now.
                 _ => {
                     known.into_iter().for_each(|known| self.unreached(directory, known));
-                    self.books.set(id, State::Idle);
+                    self.books.set(id, FileState::Idle);
                 }
             },
             // A scan finds what is there when the directory can be reached again.
-            (State::Arriving | State::Resting | State::Checking | State::Vanishing, Look::Unreachable) => {
+            (
+                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
+                Look::Unreachable,
+            ) => {
                 known.into_iter().for_each(|known| self.unreached(directory, known));
-                self.books.set(id, State::Idle);
+                self.books.set(id, FileState::Idle);
                 self.scan_later(at, directory);
             }
             // An event came in between, and the next look decides.
@@ -60,46 +70,46 @@ impl Machine {
     }
 
     /// Returns whether the known content of an inode has the size and the time of these facts.
-    fn has_times_of_known(&self, directory: u16, facts: &Facts) -> bool {
+    fn has_times_of_known(&self, directory: u16, facts: &FileStat) -> bool {
         let holder = self.books.holder(directory, facts.inode);
         let known = holder.and_then(|holder| self.books.get(holder)?.known);
         known.is_some_and(|known| (known.facts.size, known.facts.modified_ns) == (facts.size, facts.modified_ns))
     }
 
     /// Decides what a file is, whose facts are known now.
-    fn judge(&mut self, at: Clock, id: FileId, state: State, (facts, hash): (Facts, Hash)) {
+    fn judge(&mut self, at: FileClock, id: FileId, state: FileState, (facts, hash): (FileStat, Hash)) {
         let verdict = self.verdict(at, id, (facts, hash));
         let Some(record) = self.books.get(id) else { return };
         let (entry, closed) = (record.entry, record.closed);
         let looked = record.wait.as_ref().and_then(|wait| wait.looked);
         let same = looked == Some((facts.size, facts.modified_ns));
         match verdict {
-            Verdict::Handled => self.books.set(id, State::Idle),
-            Verdict::AskHash => self.ask(id, state, true),
-            Verdict::Later => {
+            LookVerdict::Handled => self.books.set(id, FileState::Idle),
+            LookVerdict::AskHash => self.ask(id, state, true),
+            LookVerdict::Later => {
                 let place = (record.directory, facts.inode);
                 self.judge_after(id, place);
             }
-            Verdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
-            Verdict::New(_) if state == State::Arriving => {
+            LookVerdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
+            LookVerdict::New(_) if state == FileState::Arriving => {
                 let trigger = self.entries.get(entry);
                 let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
-                self.wait_in(at, id, State::Quiet, time.unwrap_or_default());
+                self.wait_in(at, id, FileState::Quiet, time.unwrap_or_default());
             }
-            Verdict::New(change) => {
+            LookVerdict::New(change) => {
                 let rests = match state {
                     // It was at rest when it became ready.
-                    State::Checking => same || self.rested(at, entry, &facts).is_zero(),
+                    FileState::Checking => same || self.rested(at, entry, &facts).is_zero(),
                     _ => closed || same || self.rested(at, entry, &facts).is_zero(),
                 };
                 if !rests {
                     self.unrested(at, id, facts);
-                } else if state == State::Checking && self.entries.wants(entry, change) {
+                } else if state == FileState::Checking && self.entries.wants(entry, change) {
                     let place = (record.directory, facts.inode);
                     if self.free_inode(at, id, place) {
                         let hash = hash.known();
-                        self.books.set(id, State::Offered);
-                        self.offers.add(place.0, id, (change, Content { facts, hash }));
+                        self.books.set(id, FileState::Offered);
+                        self.offers.add(place.0, id, (change, FileContent { facts, hash }));
                     } else {
                         self.judge_after(id, place);
                     }
@@ -112,13 +122,13 @@ impl Machine {
 
     /// Has a file judged when fnd has answered about another one with the same inode.
     fn judge_after(&mut self, id: FileId, place: (u16, u64)) {
-        self.books.set(id, State::Quiet);
+        self.books.set(id, FileState::Quiet);
         self.later.entry(place).or_default().push(id);
     }
 
     /// Has fnd forget the earlier content of an inode, which another file had. It must do so before it stores the content
     /// that is offered now: afterwards the message would delete that one. Returns whether the inode is free.
-    fn free_inode(&mut self, at: Clock, id: FileId, (directory, inode): (u16, u64)) -> bool {
+    fn free_inode(&mut self, at: FileClock, id: FileId, (directory, inode): (u16, u64)) -> bool {
         let Some(holder) = self.books.holder(directory, inode).filter(|holder| *holder != id) else {
             return true;
         };
@@ -128,7 +138,7 @@ impl Machine {
         // Its other names have the new content too.
         record.linked = false;
         let state = record.state;
-        if matches!(state, State::MovedAway | State::Removed) {
+        if matches!(state, FileState::MovedAway | FileState::Removed) {
             // Its deletion may count.
             self.vanish(at, holder);
             return self.books.holder(directory, inode).is_none();
@@ -136,43 +146,43 @@ impl Machine {
         record.renewed = true;
         self.books.forget(holder);
         self.outbox.gone(directory, inode);
-        if state == State::Idle {
-            self.books.set(holder, State::Idle);
+        if state == FileState::Idle {
+            self.books.set(holder, FileState::Idle);
         }
         true
     }
 
     /// No entry takes the name. A known content that had it may have lost it.
-    pub(super) fn ignore(&mut self, at: Clock, id: FileId, inode: u64) {
+    pub(super) fn ignore(&mut self, at: FileClock, id: FileId, inode: u64) {
         let known = self.books.get(id).and_then(|record| record.known);
         if known.is_some_and(|known| known.facts.inode != inode)
             && let Some(nameless) = self.books.detach(id)
         {
-            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
         }
-        self.books.set(id, State::Idle);
+        self.books.set(id, FileState::Idle);
     }
 
     /// A new content is at rest.
-    pub(super) fn rests(&mut self, at: Clock, id: FileId, change: FileChange, (facts, hash): (Facts, Hash)) {
+    pub(super) fn rests(&mut self, at: FileClock, id: FileId, change: FileChange, (facts, hash): (FileStat, Hash)) {
         let Some(record) = self.books.get(id) else { return };
         let (directory, entry) = (record.directory, record.entry);
         if self.entries.wants(entry, change) {
-            self.books.set(id, State::Resting);
+            self.books.set(id, FileState::Resting);
             self.books.looked(id, (facts.size, facts.modified_ns));
-            self.books.set(id, State::Ready);
+            self.books.set(id, FileState::Ready);
         } else if hash == Hash::NotAsked {
-            self.ask(id, State::Resting, true);
+            self.ask(id, FileState::Resting, true);
         } else {
             let hash = hash.known();
-            self.learn(at, id, Content { facts, hash });
+            self.learn(at, id, FileContent { facts, hash });
             self.say_seen(directory, id);
-            self.books.set(id, State::Idle);
+            self.books.set(id, FileState::Idle);
         }
     }
 
     /// A new content is not at rest yet.
-    pub(super) fn unrested(&mut self, at: Clock, id: FileId, facts: Facts) {
+    pub(super) fn unrested(&mut self, at: FileClock, id: FileId, facts: FileStat) {
         let Some(record) = self.books.get_mut(id) else { return };
         record.closed = false;
         let entry = record.entry;
@@ -182,12 +192,12 @@ impl Machine {
             .get(entry)
             .map(|trigger| trigger.settle)
             .unwrap_or_default();
-        self.wait_in(at, id, State::Quiet, if rest.is_zero() { settle } else { rest });
+        self.wait_in(at, id, FileState::Quiet, if rest.is_zero() { settle } else { rest });
         self.books.looked(id, (facts.size, facts.modified_ns));
     }
 
     /// Returns how long a file must still rest by the wall clock, at most `settle`.
-    pub(super) fn rested(&self, at: Clock, entry: Option<u16>, facts: &Facts) -> Duration {
+    pub(super) fn rested(&self, at: FileClock, entry: Option<u16>, facts: &FileStat) -> Duration {
         let settle = self
             .entries
             .get(entry)
@@ -200,19 +210,19 @@ impl Machine {
     }
 
     /// Compares a content with those that are known, and keeps the books in step with names and facts.
-    pub(super) fn verdict(&mut self, at: Clock, id: FileId, (facts, hash): (Facts, Hash)) -> Verdict {
+    pub(super) fn verdict(&mut self, at: FileClock, id: FileId, (facts, hash): (FileStat, Hash)) -> LookVerdict {
         let Some(record) = self.books.get(id) else {
-            return Verdict::Handled;
+            return LookVerdict::Handled;
         };
         let directory = record.directory;
         let named = record.known.is_some() || record.renewed;
-        let new = Verdict::New(if named {
+        let new = LookVerdict::New(if named {
             FileChange::Modified
         } else {
             FileChange::Created
         });
         if self.offers.holds(directory, facts.inode) {
-            return Verdict::Later;
+            return LookVerdict::Later;
         }
         let Some(holder) = self.books.holder(directory, facts.inode) else {
             return new;
@@ -225,17 +235,17 @@ impl Machine {
         };
         let is_named = self.books.find(directory, &other.path) == Some(holder);
         match known.compare(&facts, hash) {
-            Compared::AskHash => Verdict::AskHash,
+            Compared::AskHash => LookVerdict::AskHash,
             Compared::Same if holder == id => {
                 self.refresh(id, known, facts);
-                Verdict::Handled
+                LookVerdict::Handled
             }
-            Compared::Same if state == State::OfferedGone => Verdict::Later,
+            Compared::Same if state == FileState::OfferedGone => LookVerdict::Later,
             Compared::Same if state.is_gone() => {
                 // The file was moved: its content has another name.
-                self.learn(at, id, Content { facts, ..known });
+                self.learn(at, id, FileContent { facts, ..known });
                 self.say_seen(directory, id);
-                Verdict::Handled
+                LookVerdict::Handled
             }
             Compared::Same => {
                 // Two names at the same time: a hard link, or a move of which only the second half is known yet.
@@ -245,31 +255,31 @@ impl Machine {
                 self.refresh(holder, known, facts);
                 // The content that had this name before has lost it.
                 if let Some(nameless) = self.books.detach(id) {
-                    self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+                    self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
                 }
-                Verdict::Handled
+                LookVerdict::Handled
             }
             Compared::Different if holder == id => new,
             // The inode is used again. fnd must forget the deleted file first.
-            Compared::Different if matches!(state, State::ReadyGone | State::OfferedGone) => Verdict::Later,
-            Compared::Different if state == State::Removed => {
+            Compared::Different if matches!(state, FileState::ReadyGone | FileState::OfferedGone) => LookVerdict::Later,
+            Compared::Different if state == FileState::Removed => {
                 self.vanish(at, holder);
                 self.verdict(at, id, (facts, hash))
             }
             // A file that was written under another name of its own, or moved and then written.
-            Compared::Different if other.linked || state == State::MovedAway && is_named => {
-                Verdict::New(FileChange::Modified)
+            Compared::Different if other.linked || state == FileState::MovedAway && is_named => {
+                LookVerdict::New(FileChange::Modified)
             }
             Compared::Different => new,
         }
     }
 
     /// Keeps new facts of a known content.
-    fn refresh(&mut self, id: FileId, known: Content, facts: Facts) {
+    fn refresh(&mut self, id: FileId, known: FileContent, facts: FileStat) {
         if known.facts != facts
             && let Some(record) = self.books.get_mut(id)
         {
-            record.known = Some(Content { facts, ..known });
+            record.known = Some(FileContent { facts, ..known });
             record.linked |= facts.is_linked;
             let directory = record.directory;
             self.say_seen(directory, id);
@@ -277,9 +287,9 @@ impl Machine {
     }
 
     /// Makes a content the known one of a file. The one that it replaces is forgotten unless it is found under another name.
-    pub(super) fn learn(&mut self, at: Clock, id: FileId, content: Content) {
+    pub(super) fn learn(&mut self, at: FileClock, id: FileId, content: FileContent) {
         if let Some(nameless) = self.books.learn(id, content) {
-            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
         }
     }
 

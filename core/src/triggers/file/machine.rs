@@ -1,17 +1,17 @@
 //! The decisions of one watcher: events come in, actions go out, and one number says when something is due.
 //!
-//! The watcher's edge hands every event to [`Machine::handle`], then calls [`Machine::turn`] and carries out its actions;
+//! The watcher's edge hands every event to [`FileMachine::handle`], then calls [`FileMachine::turn`] and carries out its actions;
 //! it answers each look and each act before it hands over anything else. It repeats that until a turn gives no action.
 //! The machine does not open files, and does not wait: a deadline that passed is due in the next turn.
 
-use super::books::Books;
-use super::content::{Facts, Hash};
+use super::books::FileBooks;
+use super::content::{FileStat, Hash};
 use super::entries::Entries;
-use super::message::{File, FromWatcher, Known, PROTOCOL, ToWatcher, Trouble};
+use super::message::{FromWatcher, KnownFile, PROTOCOL, SeenFile, ToWatcher, Trouble};
 use super::offers::Offers;
 use super::outbox::Outbox;
 pub use super::record::FileId;
-use super::record::State;
+use super::record::FileState;
 use fnd_manifest::function::file::FileAction;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;
@@ -32,7 +32,7 @@ const WAITING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clock {
+pub struct FileClock {
     /// Monotonic.
     pub now: Duration,
     /// Wall clock, nanoseconds since 1970.
@@ -41,7 +41,7 @@ pub struct Clock {
 
 /// A change of a name in a watched directory, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedFile {
     /// A file was made, or linked.
     Created,
     /// A file was written.
@@ -62,9 +62,9 @@ pub enum Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// A regular file, whose facts did not change while it was hashed.
-    File(Facts, Hash),
+    File(FileStat, Hash),
     /// A regular file that changed while it was hashed.
-    Changing(Facts),
+    Changing(FileStat),
     /// No regular file has this name. The device is that of the directory in which it is not.
     Absent(u64),
     /// The directory cannot be reached: nothing is known about the file.
@@ -77,7 +77,7 @@ pub enum Acted {
     /// The file is deleted; whether its content still has another name.
     Deleted(bool),
     /// The file is moved to this path, which is absolute; its facts there, if they are known.
-    Moved(Vec<u8>, Option<Facts>),
+    Moved(Vec<u8>, Option<FileStat>),
     /// The file has another content, or is gone: nothing was done.
     Changed,
     /// It cannot be done: the problem, for people.
@@ -86,15 +86,15 @@ pub enum Acted {
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum FileEvent {
     /// A message of fnd.
     Message(ToWatcher),
     /// A name of a directory changed.
-    Named(u16, Vec<u8>, Named),
+    Named(u16, Vec<u8>, NamedFile),
     /// A scan of a directory begins. With `false` only of a part: files that are not found there are not gone.
     ScanBegan(u16, bool),
     /// A scan has found a file.
-    Scanned(u16, Vec<u8>, Facts),
+    Scanned(u16, Vec<u8>, FileStat),
     /// A scan has found a directory that cannot be read: nothing is known about the files below.
     Unreadable(u16, Vec<u8>),
     /// A scan has ended. For a complete scan: the device of the directory. Nothing if it was of a part, or if something could
@@ -124,7 +124,7 @@ pub struct DirectoryState {
 }
 
 /// A content in short: inode, size, time of change in nanoseconds.
-pub type Stamp = (u64, u64, i64);
+pub type FileStamp = (u64, u64, i64);
 
 /// Something to be done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,14 +138,14 @@ pub struct Act {
     /// The path below it.
     pub path: Rc<[u8]>,
     /// The content: another one stays where it is.
-    pub content: Stamp,
+    pub content: FileStamp,
     /// `Delete` or `Move`.
     pub action: FileAction,
 }
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum WatchAction {
     /// Send a message to fnd.
     Say(FromWatcher),
     /// Look at a file: directory, path, and whether its content is hashed.
@@ -184,9 +184,9 @@ pub(super) struct Directory {
 
 /// The decisions of one watcher.
 #[derive(Debug)]
-pub struct Machine {
+pub struct FileMachine {
     pub(super) entries: Entries,
-    pub(super) books: Books,
+    pub(super) books: FileBooks,
     pub(super) outbox: Outbox,
     pub(super) offers: Offers,
     /// One for each entry; only those of the first entry with a path are used.
@@ -204,7 +204,7 @@ pub struct Machine {
     /// Files whose content cannot be judged before fnd has answered about another file with the same inode.
     pub(super) later: HashMap<(u16, u64), Vec<FileId>>,
     /// Contents to do something with after the end of an invocation: entry, directory, and inode, size, time of change.
-    pub(super) after: HashMap<InvocationId, Vec<(u16, Stamp)>>,
+    pub(super) after: HashMap<InvocationId, Vec<(u16, FileStamp)>>,
     /// Number of acts of an invocation that are not answered.
     pub(super) settling: HashMap<InvocationId, usize>,
     /// The last failure of an action of each entry.
@@ -223,7 +223,7 @@ pub struct Machine {
     waiting_due: Option<Duration>,
 }
 
-impl Machine {
+impl FileMachine {
     /// Returns the machine for these entries. Its first turn greets fnd.
     #[must_use]
     pub fn new(triggers: Vec<FileTrigger>) -> Self {
@@ -232,7 +232,7 @@ impl Machine {
         let mut outbox = Outbox::default();
         outbox.say(FromWatcher::Hello(PROTOCOL));
         Self {
-            books: Books::new(count),
+            books: FileBooks::new(count),
             outbox,
             offers: Offers::default(),
             directories: (0..count).map(|_| Directory::default()).collect(),
@@ -264,20 +264,20 @@ impl Machine {
     }
 
     /// Takes an event into the books.
-    pub fn handle(&mut self, at: Clock, event: Event) {
+    pub fn handle(&mut self, at: FileClock, event: FileEvent) {
         match event {
-            Event::Message(message) => self.message(at, message),
-            Event::Named(directory, path, named) => self.named(at, directory, &path, named),
-            Event::ScanBegan(directory, complete) => self.scan_began(directory, complete),
-            Event::Scanned(directory, path, facts) => self.scanned(at, directory, &path, facts),
-            Event::Unreadable(directory, path) => self.unreadable(directory, &path),
-            Event::ScanEnded(directory, device) => self.scan_ended(at, directory, device),
-            Event::Looked(id, look) => self.looked(at, id, look),
-            Event::Acted(act, acted) => self.acted(at, &act, acted),
+            FileEvent::Message(message) => self.message(at, message),
+            FileEvent::Named(directory, path, named) => self.named(at, directory, &path, named),
+            FileEvent::ScanBegan(directory, complete) => self.scan_began(directory, complete),
+            FileEvent::Scanned(directory, path, facts) => self.scanned(at, directory, &path, facts),
+            FileEvent::Unreadable(directory, path) => self.unreadable(directory, &path),
+            FileEvent::ScanEnded(directory, device) => self.scan_ended(at, directory, device),
+            FileEvent::Looked(id, look) => self.looked(at, id, look),
+            FileEvent::Acted(act, acted) => self.acted(at, &act, acted),
             // The scan shows what the lost events said.
-            Event::Overflow => self.scans.extend(self.entries.directories().map(|(number, ..)| number)),
-            Event::Directory(number, state) => self.directory_changed(at, number, state),
-            Event::Places(places) => {
+            FileEvent::Overflow => self.scans.extend(self.entries.directories().map(|(number, ..)| number)),
+            FileEvent::Directory(number, state) => self.directory_changed(at, number, state),
+            FileEvent::Places(places) => {
                 self.places = Some(places);
                 self.offers.doubt();
                 self.outbox.say(FromWatcher::Places(places));
@@ -285,7 +285,7 @@ impl Machine {
         }
     }
 
-    fn message(&mut self, at: Clock, message: ToWatcher) {
+    fn message(&mut self, at: FileClock, message: ToWatcher) {
         match message {
             ToWatcher::Known(known) => known.into_iter().for_each(|known| self.remember(at, &known)),
             ToWatcher::Begin(since_ms) => {
@@ -303,9 +303,9 @@ impl Machine {
     }
 
     /// Takes a content that an earlier watcher handled.
-    fn remember(&mut self, at: Clock, known: &Known) {
-        let File { directory, path, .. } = &known.file;
-        let content = super::content::Content::of(&known.file);
+    fn remember(&mut self, at: FileClock, known: &KnownFile) {
+        let SeenFile { directory, path, .. } = &known.file;
+        let content = super::content::FileContent::of(&known.file);
         let entry = self.entries.take(*directory, &path.0);
         let Some(id) = self.books.add(*directory, &path.0, entry) else {
             return; // of an entry that is gone
@@ -318,7 +318,7 @@ impl Machine {
         if let Some(nameless) = nameless {
             // A file was replaced, and the watcher ended before it said what became of the earlier content. The first scan
             // may find that under another name.
-            self.wait_in(at, nameless, State::MovedAway, MOVE_WINDOW);
+            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
         }
         if let Some(after) = known.after {
             let facts = content.facts;
@@ -331,7 +331,7 @@ impl Machine {
     }
 
     /// Does what is due now, at most a bounded number of actions.
-    pub fn turn(&mut self, at: Clock, actions: &mut Vec<Action>) {
+    pub fn turn(&mut self, at: FileClock, actions: &mut Vec<WatchAction>) {
         if self.since_ns.is_some() {
             self.expire(at);
             self.scans_due(at);
@@ -342,18 +342,18 @@ impl Machine {
         let acts = self.acts_due();
         self.report_waiting(at);
         self.report_problems();
-        actions.extend(self.outbox.drain().map(Action::Say));
-        actions.extend(std::mem::take(&mut self.scans).into_iter().map(Action::Scan));
+        actions.extend(self.outbox.drain().map(WatchAction::Say));
+        actions.extend(std::mem::take(&mut self.scans).into_iter().map(WatchAction::Scan));
         while actions.len() < TURN_MAX {
             let Some((id, hash)) = self.asked.pop_front() else {
                 break;
             };
             // Another event may have come before the look.
             if let Some(record) = self.books.get(id).filter(|record| record.state.is_looked_at()) {
-                actions.push(Action::Look(id, record.directory, Rc::clone(&record.path), hash));
+                actions.push(WatchAction::Look(id, record.directory, Rc::clone(&record.path), hash));
             }
         }
-        actions.extend(acts.into_iter().map(Action::Act));
+        actions.extend(acts.into_iter().map(WatchAction::Act));
     }
 
     /// Returns when the next turn is due; in the past if it is due at once.
@@ -382,7 +382,7 @@ impl Machine {
     }
 
     /// Ends the times that are over.
-    fn expire(&mut self, at: Clock) {
+    fn expire(&mut self, at: FileClock) {
         let now = nanos(at.now);
         for _ in 0..TURN_MAX {
             match self.due.peek() {
@@ -404,18 +404,18 @@ impl Machine {
                 continue;
             }
             match state {
-                State::Quiet => self.ask(id, State::Resting, false),
+                FileState::Quiet => self.ask(id, FileState::Resting, false),
                 // A scan, a look that is due, or one after an answer of fnd, may find it under another name.
-                State::MovedAway | State::Removed
+                FileState::MovedAway | FileState::Removed
                     if self.is_scanned(at) || !self.asked.is_empty() || self.offers.changed > 0 =>
                 {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
                 }
                 // So may the first scan after a start.
-                State::MovedAway if !self.is_first_scan_over(directory) => {
+                FileState::MovedAway if !self.is_first_scan_over(directory) => {
                     self.queue(id, now.saturating_add(nanos(POLL_INTERVAL)));
                 }
-                State::MovedAway | State::Removed => self.vanish(at, id),
+                FileState::MovedAway | FileState::Removed => self.vanish(at, id),
                 _ => {}
             }
         }
@@ -432,13 +432,13 @@ impl Machine {
     }
 
     /// Moves a file to a state that lasts for a time.
-    pub(super) fn wait_in(&mut self, at: Clock, id: FileId, state: State, time: Duration) {
+    pub(super) fn wait_in(&mut self, at: FileClock, id: FileId, state: FileState, time: Duration) {
         self.books.set(id, state);
         self.queue(id, nanos(at.now.saturating_add(time)));
     }
 
     /// Moves a file to a state that lasts until a look is answered.
-    pub(super) fn ask(&mut self, id: FileId, state: State, hash: bool) {
+    pub(super) fn ask(&mut self, id: FileId, state: FileState, hash: bool) {
         self.books.set(id, state);
         self.asked.push_back((id, hash));
     }
@@ -446,8 +446,12 @@ impl Machine {
     /// Judges the files that waited for an answer about an inode.
     pub(super) fn judge_later(&mut self, directory: u16, inode: u64) {
         for id in self.later.remove(&(directory, inode)).unwrap_or_default() {
-            if self.books.get(id).is_some_and(|record| record.state == State::Quiet) {
-                self.ask(id, State::Resting, false);
+            if self
+                .books
+                .get(id)
+                .is_some_and(|record| record.state == FileState::Quiet)
+            {
+                self.ask(id, FileState::Resting, false);
             }
         }
     }
@@ -456,7 +460,7 @@ impl Machine {
         self.scans.insert(directory);
     }
 
-    fn report_waiting(&mut self, at: Clock) {
+    fn report_waiting(&mut self, at: FileClock) {
         if self.books.waiting == self.waiting_said {
             self.waiting_due = None;
             return;

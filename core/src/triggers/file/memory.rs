@@ -1,6 +1,6 @@
 //! The memory that fnd has of handled files.
 
-use super::message::File;
+use super::message::SeenFile;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub enum FileMark {
         /// The watched directory.
         directory: Arc<str>,
         /// The file; its number of a directory does not count.
-        file: File,
+        file: SeenFile,
         /// Whether something is to be done with the file after the invocation that has this mark.
         acts: bool,
     },

@@ -18,7 +18,7 @@ pub const PATH_MAX: usize = 4096;
 wire_structs! {
     /// A content of a file, as it was seen. Two files with the same inode in the same watched directory are the same
     /// content if size and time of change are equal; if only `changed_ns` or `device` differ, the hash decides.
-    pub struct File {
+    pub struct SeenFile {
         /// Number of the watched directory: position of the first entry of `[[file]]` that names its path.
         pub directory: u16,
         /// Path below the watched directory; not always UTF-8.
@@ -39,38 +39,38 @@ wire_structs! {
     }
 
     /// A file that is handled, for the memory of fnd.
-    pub struct Known {
+    pub struct KnownFile {
         /// The content.
-        pub file: File,
+        pub file: SeenFile,
         /// The invocation after whose end something is to be done with the file; absent if nothing is.
         pub after: Option<InvocationId>,
     }
 
     /// A change of a file.
-    pub struct Change {
+    pub struct SeenChange {
         /// 0 created, 1 modified, 2 deleted.
         pub kind: u8,
         /// The content; of a deleted file the last one.
-        pub file: File,
+        pub file: SeenFile,
     }
 
     /// Files for one invocation.
-    pub struct Ready {
+    pub struct WatcherReady {
         /// Number of this message, counted up from 1.
         pub number: u64,
         /// Position of the entry of `[[file]]`.
         pub entry: u16,
         /// The changes, at most `batch` of the entry; fewer where their paths are longer than 512 KiB together.
-        pub changes: Vec<Change>,
+        pub changes: Vec<SeenChange>,
     }
 
     /// The end of an invocation.
-    pub struct Ended {
+    pub struct FileRunEnded {
         /// The invocation.
         pub id: InvocationId,
         /// Whether it succeeded.
         pub success: bool,
-        /// Its contents: a watcher does not know those of a run that repeats another. Empty where [`Known::after`] has them.
+        /// Its contents: a watcher does not know those of a run that repeats another. Empty where [`KnownFile::after`] has them.
         pub contents: Vec<RunContent>,
     }
 
@@ -87,7 +87,7 @@ wire_structs! {
     }
 
     /// The answer to [`FromWatcher::Ready`]: the invocation is stored.
-    pub struct Accepted {
+    pub struct AcceptedFile {
         /// The number of the message.
         pub number: u64,
         /// The invocation.
@@ -107,17 +107,17 @@ wire_enum! {
     /// A message to a watcher.
     pub enum ToWatcher {
         /// Files that are handled, from the memory of fnd.
-        1 = Known(Vec<Known>),
+        1 = Known(Vec<KnownFile>),
         /// All known files were sent: the watcher begins. The values are since when fnd watches the directory of each entry,
         /// Unix milliseconds: for `existing = false`.
         2 = Begin(Vec<u64>),
         /// The invocation of a [`FromWatcher::Ready`] is stored; its end follows as [`ToWatcher::Ended`].
-        3 = Accepted(Accepted),
+        3 = Accepted(AcceptedFile),
         /// The files of a [`FromWatcher::Ready`] wait: the function takes no more invocations now. The watcher offers them
         /// again after the next [`ToWatcher::Ended`], or after a second.
         4 = Refused(u64),
-        /// An invocation has ended. It may be one of an earlier watcher ([`Known::after`]).
-        5 = Ended(Ended),
+        /// An invocation has ended. It may be one of an earlier watcher ([`KnownFile::after`]).
+        5 = Ended(FileRunEnded),
         /// The function's processes see from now on these [`FromWatcher::Places`].
         6 = Shown(u64),
     }
@@ -129,10 +129,10 @@ wire_enum! {
         /// The first message: [`PROTOCOL`].
         1 = Hello(u16),
         /// Files for one invocation. fnd remembers their contents in the transaction that stores the invocation.
-        2 = Ready(Ready),
+        2 = Ready(WatcherReady),
         /// Contents to remember without an invocation: files that do not run the function, new names, new hashes. A file
         /// replaces the one with the same directory and inode.
-        3 = Seen(Vec<File>),
+        3 = Seen(Vec<SeenFile>),
         /// Files that are gone, by directory and inode: fnd forgets them.
         4 = Gone(Vec<(u16, u64)>),
         /// Everything that followed the end of an invocation was done, or cannot be done.

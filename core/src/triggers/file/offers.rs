@@ -3,11 +3,11 @@
 //! Only so many invocations are without an end at a time: the function's queue is not filled by files alone, and all other
 //! files wait in their directory. When fnd refuses an offer, fewer are made until it accepts again.
 
-use super::content::Content;
-use super::machine::{Clock, Machine, nanos};
-use super::message::{Change, FromWatcher, Ready};
+use super::content::FileContent;
+use super::machine::{FileClock, FileMachine, nanos};
+use super::message::{FromWatcher, SeenChange, WatcherReady};
 use super::outbox::PATHS_MAX;
-use super::record::{FileId, State};
+use super::record::{FileId, FileState};
 use fnd_manifest::function::file::FileChange;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;
@@ -59,7 +59,7 @@ impl Default for Offers {
 struct Offer {
     entry: u16,
     checking: Vec<FileId>,
-    changes: Vec<(FileId, FileChange, Content)>,
+    changes: Vec<(FileId, FileChange, FileContent)>,
 }
 
 impl Offers {
@@ -74,7 +74,7 @@ impl Offers {
     }
 
     /// Adds a file whose last look has shown what it should.
-    pub(super) fn add(&mut self, directory: u16, id: FileId, (change, content): (FileChange, Content)) {
+    pub(super) fn add(&mut self, directory: u16, id: FileId, (change, content): (FileChange, FileContent)) {
         if let Some(next) = &mut self.next {
             if change != FileChange::Deleted {
                 self.held.insert((directory, content.facts.inode));
@@ -88,9 +88,9 @@ impl Offers {
     }
 }
 
-impl Machine {
+impl FileMachine {
     /// Makes the offers that are due.
-    pub(super) fn offer(&mut self, at: Clock) {
+    pub(super) fn offer(&mut self, at: FileClock) {
         for line in &mut self.books.lines {
             if !line.ready.is_empty() {
                 line.since.get_or_insert(nanos(at.now));
@@ -109,7 +109,7 @@ impl Machine {
     }
 
     /// Returns the entry whose oldest file is next.
-    fn next_entry(&self, at: Clock) -> Option<u16> {
+    fn next_entry(&self, at: FileClock) -> Option<u16> {
         let due = (0..).zip(&self.books.lines).filter_map(|(entry, line)| {
             let is_due = self.line_due(entry)? <= at.now;
             is_due.then_some((line.ready.first()?, entry))
@@ -144,7 +144,7 @@ impl Machine {
     }
 
     /// Has the oldest files of an entry looked at a last time.
-    fn begin_offer(&mut self, at: Clock, entry: u16) {
+    fn begin_offer(&mut self, at: FileClock, entry: u16) {
         let Some(trigger) = self.entries.get(Some(entry)) else {
             return;
         };
@@ -168,12 +168,12 @@ impl Machine {
             let Some(record) = self.books.get(id) else { continue };
             let directory = record.directory;
             match (record.state, record.known) {
-                (State::ReadyGone, Some(content)) => {
-                    self.books.set(id, State::OfferedGone);
+                (FileState::ReadyGone, Some(content)) => {
+                    self.books.set(id, FileState::OfferedGone);
                     self.offers.add(directory, id, (FileChange::Deleted, content));
                 }
                 _ => {
-                    self.ask(id, State::Checking, true);
+                    self.ask(id, FileState::Checking, true);
                     if let Some(next) = &mut self.offers.next {
                         next.checking.push(id);
                     }
@@ -183,10 +183,10 @@ impl Machine {
     }
 
     /// Sends the offer that is being made when all of its files are looked at. Returns whether none is being made.
-    fn finish_offer(&mut self, at: Clock) -> bool {
+    fn finish_offer(&mut self, at: FileClock) -> bool {
         let Some(next) = &mut self.offers.next else { return true };
         let books = &self.books;
-        let is_checked = |id: &FileId| books.get(*id).is_some_and(|record| record.state == State::Checking);
+        let is_checked = |id: &FileId| books.get(*id).is_some_and(|record| record.state == FileState::Checking);
         next.checking.retain(is_checked);
         if !next.checking.is_empty() {
             return false;
@@ -200,9 +200,9 @@ impl Machine {
         }
         self.offers.number += 1;
         let number = self.offers.number;
-        let change = |(id, change, content): &(FileId, FileChange, Content)| {
+        let change = |(id, change, content): &(FileId, FileChange, FileContent)| {
             let record = self.books.get(*id)?;
-            Some(Change {
+            Some(SeenChange {
                 kind: kind(*change),
                 file: content.file(record.directory, &record.path),
             })
@@ -213,12 +213,13 @@ impl Machine {
         if in_doubt {
             self.refused(at, number);
         } else {
-            self.outbox.say(FromWatcher::Ready(Ready { number, entry, changes }));
+            self.outbox
+                .say(FromWatcher::Ready(WatcherReady { number, entry, changes }));
         }
         true
     }
 
-    pub(super) fn accepted(&mut self, at: Clock, number: u64, invocation: InvocationId) {
+    pub(super) fn accepted(&mut self, at: FileClock, number: u64, invocation: InvocationId) {
         let Some(offer) = self.offers.open.remove(&number) else {
             return;
         };
@@ -240,7 +241,7 @@ impl Machine {
                     self.after.entry(invocation).or_default().push((offer.entry, content));
                 }
             }
-            self.answered(id, State::Idle);
+            self.answered(id, FileState::Idle);
             self.judge_later(directory, content.facts.inode);
         }
         if acts {
@@ -248,7 +249,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn refused(&mut self, at: Clock, number: u64) {
+    pub(super) fn refused(&mut self, at: FileClock, number: u64) {
         let Some(offer) = self.offers.open.remove(&number) else {
             return;
         };
@@ -256,10 +257,10 @@ impl Machine {
             let Some(record) = self.books.get(id) else { continue };
             let directory = record.directory;
             if change == FileChange::Deleted {
-                self.answered(id, State::ReadyGone);
+                self.answered(id, FileState::ReadyGone);
             } else {
                 self.offers.held.remove(&(directory, content.facts.inode));
-                self.answered(id, State::Ready);
+                self.answered(id, FileState::Ready);
             }
             self.judge_later(directory, content.facts.inode);
         }
@@ -275,11 +276,11 @@ impl Machine {
     }
 
     /// Moves a file to a state after fnd's answer, unless it has changed since it was offered.
-    fn answered(&mut self, id: FileId, state: State) {
+    fn answered(&mut self, id: FileId, state: FileState) {
         let Some(record) = self.books.get_mut(id) else { return };
         if std::mem::take(&mut record.changed) {
             self.offers.changed = self.offers.changed.saturating_sub(1);
-            self.ask(id, State::Arriving, false);
+            self.ask(id, FileState::Arriving, false);
         } else {
             self.books.set(id, state);
         }

@@ -1,6 +1,6 @@
 //! Messages to fnd in their order, in pieces. The order matters: an inode that is gone may be used by another file at once.
 
-use super::message::{FILES_MAX, File, FromWatcher};
+use super::message::{FILES_MAX, FromWatcher, SeenFile};
 use std::collections::VecDeque;
 
 /// Bytes of the paths of one message: far below `MESSAGE_MAX`, with room for the other fields.
@@ -20,7 +20,7 @@ impl Outbox {
         self.bytes = 0;
     }
 
-    pub(super) fn seen(&mut self, file: File) {
+    pub(super) fn seen(&mut self, file: SeenFile) {
         self.bytes += file.path.0.len();
         match self.messages.back_mut() {
             Some(FromWatcher::Seen(files)) if files.len() < FILES_MAX && self.bytes <= PATHS_MAX => files.push(file),
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn every_message_fits_and_the_order_stays() {
         let mut outbox = Outbox::default();
-        let file = |inode| File {
+        let file = |inode| SeenFile {
             directory: 0,
             path: Bytes(vec![b'a'; PATH_MAX]),
             inode,

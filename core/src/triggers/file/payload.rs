@@ -1,6 +1,6 @@
 //! The payload and the cause of an invocation that files started.
 
-use super::message::{Change, File};
+use super::message::{SeenChange, SeenFile};
 use crate::triggers::cause::{Cause, FileCause};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// A file as functions see it.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct ShownFile<'a> {
     /// Absolute path. Bytes that are not UTF-8 are replaced by U+FFFD.
     path: Cow<'a, str>,
     /// The exact path, present where it is not UTF-8.
@@ -25,11 +25,11 @@ struct Shown<'a> {
 
 /// Returns the payload as JSON: an object, or with a `batch` above 1 a list.
 #[must_use]
-pub fn payload(entry: &FileTrigger, changes: &[Change]) -> Vec<u8> {
+pub fn payload(entry: &FileTrigger, changes: &[SeenChange]) -> Vec<u8> {
     let paths: Vec<Vec<u8>> = changes.iter().map(|change| path(entry, &change.file)).collect();
     let shown = paths.iter().zip(changes).map(|(path, change)| {
         let (path, path_base64) = texts(path);
-        Shown {
+        ShownFile {
             path,
             path_base64,
             event: kind(change),
@@ -47,7 +47,7 @@ pub fn payload(entry: &FileTrigger, changes: &[Change]) -> Vec<u8> {
 
 /// Returns the cause: the first file, and the number of files.
 #[must_use]
-pub fn cause(entry: &FileTrigger, changes: &[Change]) -> Option<Cause> {
+pub fn cause(entry: &FileTrigger, changes: &[SeenChange]) -> Option<Cause> {
     let first = changes.first()?;
     let path = path(entry, &first.file);
     let (path, path_base64) = texts(&path);
@@ -61,7 +61,7 @@ pub fn cause(entry: &FileTrigger, changes: &[Change]) -> Option<Cause> {
 }
 
 /// Returns the absolute path of a file.
-fn path(entry: &FileTrigger, file: &File) -> Vec<u8> {
+fn path(entry: &FileTrigger, file: &SeenFile) -> Vec<u8> {
     let directory = entry.path.trim_end_matches('/').as_bytes();
     [directory, b"/", &file.path.0].concat()
 }
@@ -73,7 +73,7 @@ fn texts(path: &[u8]) -> (Cow<'_, str>, Option<String>) {
     (text, (!is_exact).then(|| BASE64_STANDARD.encode(path)))
 }
 
-fn kind(change: &Change) -> FileChange {
+fn kind(change: &SeenChange) -> FileChange {
     match change.kind {
         0 => FileChange::Created,
         1 => FileChange::Modified,
@@ -102,10 +102,10 @@ mod tests {
         }
     }
 
-    fn change(name: &[u8]) -> Change {
-        Change {
+    fn change(name: &[u8]) -> SeenChange {
+        SeenChange {
             kind: 0,
-            file: File {
+            file: SeenFile {
                 directory: 0,
                 path: Bytes(name.to_vec()),
                 inode: 7,
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    fn text(entry: &FileTrigger, changes: &[Change]) -> String {
+    fn text(entry: &FileTrigger, changes: &[SeenChange]) -> String {
         String::from_utf8(payload(entry, changes)).unwrap()
     }
 

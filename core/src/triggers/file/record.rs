@@ -1,6 +1,6 @@
 //! A file in the books, and the states of its way.
 
-use super::content::Content;
+use super::content::FileContent;
 use std::rc::Rc;
 
 /// Position of a file in the books. It may be used again when the file is dropped.
@@ -8,7 +8,7 @@ pub type FileId = u32;
 
 /// Where a file is on its way. States with a look end when the look is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum FileState {
     /// Nothing is due.
     Idle,
     /// It was created or moved in: a look decides whether its content is known.
@@ -35,7 +35,7 @@ pub(super) enum State {
     OfferedGone,
 }
 
-impl State {
+impl FileState {
     /// Returns whether the file may count soon: a batch waits for it.
     pub(super) fn is_quiet(self) -> bool {
         matches!(self, Self::Arriving | Self::Quiet | Self::Resting)
@@ -73,15 +73,15 @@ pub(super) struct Wait {
 
 /// A file in the books: its content is known, or it is on its way, or both.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct FileRecord {
     pub(super) path: Rc<[u8]>,
     pub(super) wait: Option<Box<Wait>>,
     /// The content that is handled.
-    pub(super) known: Option<Content>,
+    pub(super) known: Option<FileContent>,
     pub(super) directory: u16,
     /// The entry that takes it.
     pub(super) entry: Option<u16>,
-    pub(super) state: State,
+    pub(super) state: FileState,
     /// The scan that saw it last.
     pub(super) mark: u8,
     /// A program closed it, or it was moved in: only `debounce` counts.
@@ -94,7 +94,7 @@ pub(super) struct Record {
     pub(super) renewed: bool,
 }
 
-impl Record {
+impl FileRecord {
     pub(super) fn new(directory: u16, path: Rc<[u8]>, entry: Option<u16>) -> Self {
         Self {
             path,
@@ -102,7 +102,7 @@ impl Record {
             known: None,
             directory,
             entry,
-            state: State::Idle,
+            state: FileState::Idle,
             mark: 0,
             closed: false,
             changed: false,
@@ -119,6 +119,6 @@ mod tests {
     /// With path, maps and the slack of growing tables a known file then takes less than 300 bytes.
     #[test]
     fn a_record_is_small() {
-        assert!(size_of::<Record>() <= 104, "{}", size_of::<Record>());
+        assert!(size_of::<FileRecord>() <= 104, "{}", size_of::<FileRecord>());
     }
 }

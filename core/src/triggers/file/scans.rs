@@ -1,14 +1,14 @@
 //! Draws the conclusions from the list of a directory: files that nobody reported, and files that are gone.
 
-use super::content::{Content, Facts, Hash};
-use super::looks::Verdict;
-use super::machine::{Clock, DirectoryState, Machine, POLL_INTERVAL};
-use super::record::State;
+use super::content::{FileContent, FileStat, Hash};
+use super::looks::LookVerdict;
+use super::machine::{DirectoryState, FileClock, FileMachine, POLL_INTERVAL};
+use super::record::FileState;
 use fnd_manifest::function::file::FileChange;
 use std::time::Duration;
 
-impl Machine {
-    pub(super) fn directory_changed(&mut self, at: Clock, number: u16, state: DirectoryState) {
+impl FileMachine {
+    pub(super) fn directory_changed(&mut self, at: FileClock, number: u16, state: DirectoryState) {
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
@@ -23,7 +23,7 @@ impl Machine {
     }
 
     /// Sets the time of the next scan, counted from now.
-    fn plan_scan(&mut self, at: Clock, number: u16) {
+    fn plan_scan(&mut self, at: FileClock, number: u16) {
         let every = self.entries.every(number);
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
@@ -35,14 +35,14 @@ impl Machine {
     }
 
     /// Has the files looked at when the cause that hid one of them may be over.
-    pub(super) fn scan_later(&mut self, at: Clock, number: u16) {
+    pub(super) fn scan_later(&mut self, at: FileClock, number: u16) {
         let directory = self.directories.get_mut(usize::from(number));
         if directory.is_some_and(|directory| !std::mem::replace(&mut directory.unreached, true)) {
             self.plan_scan(at, number);
         }
     }
 
-    pub(super) fn scans_due(&mut self, at: Clock) {
+    pub(super) fn scans_due(&mut self, at: FileClock) {
         for number in 0..self.directories.len() {
             let Some(directory) = self.directories.get_mut(number) else {
                 continue;
@@ -65,7 +65,7 @@ impl Machine {
 
     /// Returns whether a scan may still find files under other names. The scans are made one after the other, so one of
     /// this directory may wait for the end of another, and begins right after it.
-    pub(super) fn is_scanned(&self, at: Clock) -> bool {
+    pub(super) fn is_scanned(&self, at: FileClock) -> bool {
         self.scans_until > at.now || self.directories.iter().any(|directory| directory.scanning > 0)
     }
 
@@ -82,7 +82,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn scanned(&mut self, at: Clock, number: u16, path: &[u8], facts: Facts) {
+    pub(super) fn scanned(&mut self, at: FileClock, number: u16, path: &[u8], facts: FileStat) {
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
@@ -108,30 +108,32 @@ impl Machine {
         record.mark = mark;
         let known = record.known;
         match record.state {
-            State::Idle => {}
+            FileState::Idle => {}
             // The event of a deletion came before the file was there again.
-            State::MovedAway | State::Removed | State::Vanishing | State::ReadyGone => {
+            FileState::MovedAway | FileState::Removed | FileState::Vanishing | FileState::ReadyGone => {
                 record.closed = false;
                 let inode = known.map(|known| known.facts.inode);
-                self.ask(id, State::Resting, false);
+                self.ask(id, FileState::Resting, false);
                 if let Some(inode) = inode {
                     self.judge_later(number, inode);
                 }
                 return;
             }
-            State::Offered | State::OfferedGone => {
+            FileState::Offered | FileState::OfferedGone => {
                 let looked = record.wait.as_ref().and_then(|wait| wait.looked);
-                if record.state == State::OfferedGone || looked != Some((facts.size, facts.modified_ns)) {
+                if record.state == FileState::OfferedGone || looked != Some((facts.size, facts.modified_ns)) {
                     self.changed_while_offered(id);
                 }
                 return;
             }
             // The file that is offered has this name by now, and fnd's answer comes before the quiet time is over.
-            State::Quiet | State::Ready if self.offers.holds(number, facts.inode) => {
-                return self.ask(id, State::Arriving, false);
+            FileState::Quiet | FileState::Ready if self.offers.holds(number, facts.inode) => {
+                return self.ask(id, FileState::Arriving, false);
             }
             // An event was there before, and its look comes.
-            State::Arriving | State::Quiet | State::Resting | State::Ready | State::Checking => return,
+            FileState::Arriving | FileState::Quiet | FileState::Resting | FileState::Ready | FileState::Checking => {
+                return;
+            }
         }
         if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
             && known.facts.device != facts.device
@@ -141,20 +143,22 @@ impl Machine {
         }
         let existing = self.entries.get(entry).is_none_or(|trigger| trigger.existing);
         match self.verdict(at, id, (facts, Hash::NotAsked)) {
-            Verdict::Handled => self.books.set(id, State::Idle),
-            Verdict::AskHash | Verdict::Later => self.ask(id, State::Resting, false),
-            Verdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
+            LookVerdict::Handled => self.books.set(id, FileState::Idle),
+            LookVerdict::AskHash | LookVerdict::Later => self.ask(id, FileState::Resting, false),
+            LookVerdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
             // It was there before the function.
-            Verdict::New(FileChange::Created) if first && !existing && self.since(number) > Some(facts.changed_ns) => {
+            LookVerdict::New(FileChange::Created)
+                if first && !existing && self.since(number) > Some(facts.changed_ns) =>
+            {
                 // The content is not hashed: all that was there would have to be read.
-                self.learn(at, id, Content { facts, hash: None });
+                self.learn(at, id, FileContent { facts, hash: None });
                 self.say_seen(number, id);
-                self.books.set(id, State::Idle);
+                self.books.set(id, FileState::Idle);
             }
-            Verdict::New(change) if self.rested(at, entry, &facts) == Duration::ZERO => {
+            LookVerdict::New(change) if self.rested(at, entry, &facts) == Duration::ZERO => {
                 self.rests(at, id, change, (facts, Hash::NotAsked));
             }
-            Verdict::New(_) => self.unrested(at, id, facts),
+            LookVerdict::New(_) => self.unrested(at, id, facts),
         }
     }
 
@@ -176,7 +180,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn scan_ended(&mut self, at: Clock, number: u16, device: Option<u64>) {
+    pub(super) fn scan_ended(&mut self, at: FileClock, number: u16, device: Option<u64>) {
         self.scans_until = at.now.saturating_add(super::machine::MOVE_WINDOW);
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
@@ -203,17 +207,17 @@ impl Machine {
             if let Some(record) = self.books.get_mut(holder)
                 && record.mark != mark
                 && record.known.is_some()
-                && record.state == State::Idle
+                && record.state == FileState::Idle
             {
                 record.linked = false;
-                self.wait_in(at, holder, State::MovedAway, super::machine::MOVE_WINDOW);
+                self.wait_in(at, holder, FileState::MovedAway, super::machine::MOVE_WINDOW);
             }
             self.other_name(number, &path);
         }
         let (mut here, mut elsewhere) = (0_u64, 0_u64);
         for id in self.books.below(number, b"") {
             let Some(record) = self.books.get(id) else { continue };
-            if record.state == State::Offered && record.mark != mark {
+            if record.state == FileState::Offered && record.mark != mark {
                 self.changed_while_offered(id);
                 continue;
             }
@@ -224,8 +228,8 @@ impl Machine {
                 continue;
             }
             here += 1;
-            if record.mark != mark && record.state == State::Idle {
-                self.ask(id, State::Vanishing, false);
+            if record.mark != mark && record.state == FileState::Idle {
+                self.ask(id, FileState::Vanishing, false);
             }
         }
         let path = self
@@ -250,8 +254,8 @@ impl Machine {
         if let Some(id) = self.books.add(directory, path, entry) {
             let state = self.books.get(id).map(|record| record.state);
             // In the other states a look comes anyway.
-            if matches!(state, Some(State::Idle | State::Quiet | State::Ready)) {
-                self.ask(id, State::Arriving, false);
+            if matches!(state, Some(FileState::Idle | FileState::Quiet | FileState::Ready)) {
+                self.ask(id, FileState::Arriving, false);
             }
         }
     }

@@ -10,9 +10,9 @@
 pub mod graph;
 pub mod payload;
 
-use crate::outcome::State;
+use crate::outcome::RunState;
 use crate::record::InvocationRecord;
-use fnd_manifest::function::{Call, Hooks, OnHookFailure};
+use fnd_manifest::function::{HookCall, Hooks, OnHookFailure};
 use fnd_wire::ids::FunctionName;
 
 /// Most calls in a chain. The hooks of the eighth call are only recorded as skipped.
@@ -36,12 +36,12 @@ pub struct Due {
 /// asks for it.
 #[must_use]
 pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
-    let lists: &[&[Call]] = match record.state {
-        State::Succeeded => &[&hooks.on_success, &hooks.on_completion],
-        State::Failed | State::Interrupted => &[&hooks.on_failure, &hooks.on_completion],
-        State::Cancelled => &[&hooks.on_completion],
+    let lists: &[&[HookCall]] = match record.state {
+        RunState::Succeeded => &[&hooks.on_success, &hooks.on_completion],
+        RunState::Failed | RunState::Interrupted => &[&hooks.on_failure, &hooks.on_completion],
+        RunState::Cancelled => &[&hooks.on_completion],
         // A skipped invocation never began. The other states are not final.
-        State::Skipped | State::Queued | State::Running | State::Waiting | State::Polling => &[],
+        RunState::Skipped | RunState::Queued | RunState::Running | RunState::Waiting | RunState::Polling => &[],
     };
     let mut calls: Vec<Due> = Vec::new();
     for item in lists.iter().copied().flatten() {
@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    pub(super) fn record(state: State) -> InvocationRecord {
+    pub(super) fn record(state: RunState) -> InvocationRecord {
         InvocationRecord {
             id: InvocationId(1),
             function: FunctionName::new("f").unwrap(),
@@ -89,14 +89,14 @@ mod tests {
         }
     }
 
-    fn call(name: &str, on_failure: OnHookFailure) -> Call {
-        Call {
+    fn call(name: &str, on_failure: OnHookFailure) -> HookCall {
+        HookCall {
             call: FunctionName::new(name).unwrap(),
             on_failure,
         }
     }
 
-    fn calls(hooks: &Hooks, state: State) -> Vec<(String, bool)> {
+    fn calls(hooks: &Hooks, state: RunState) -> Vec<(String, bool)> {
         let due = due(hooks, &record(state), 0);
         due.into_iter()
             .map(|due| (due.function.to_string(), due.marks))
@@ -115,13 +115,13 @@ mod tests {
         let good = named(&[("good", false), ("both", true), ("always", false)]);
         let bad = named(&[("bad", true), ("always", false), ("both", true)]);
         for (state, expected) in [
-            (State::Succeeded, &good),
-            (State::Failed, &bad),
-            (State::Interrupted, &bad),
-            (State::Cancelled, &named(&[("always", false), ("both", true)])),
-            (State::Skipped, &vec![]),
-            (State::Running, &vec![]),
-            (State::Waiting, &vec![]),
+            (RunState::Succeeded, &good),
+            (RunState::Failed, &bad),
+            (RunState::Interrupted, &bad),
+            (RunState::Cancelled, &named(&[("always", false), ("both", true)])),
+            (RunState::Skipped, &vec![]),
+            (RunState::Running, &vec![]),
+            (RunState::Waiting, &vec![]),
         ] {
             assert_eq!(&calls(&hooks, state), expected, "{state:?}");
         }
@@ -139,7 +139,7 @@ mod tests {
             (8, (9, true)),
             (u8::MAX, (u8::MAX, true)),
         ] {
-            let due = due(&hooks, &record(State::Failed), depth);
+            let due = due(&hooks, &record(RunState::Failed), depth);
             assert_eq!((due[0].depth, due[0].too_deep), expected, "{depth}");
         }
     }
@@ -151,7 +151,7 @@ mod tests {
             let name = |n: usize| FunctionName::new(&format!("f{n}")).unwrap();
             let hooks = |n: usize| Hooks {
                 on_completion: edges.iter().filter(|(from, _)| *from == n)
-                    .map(|(_, to)| Call { call: name(*to), on_failure: OnHookFailure::Continue }).collect(),
+                    .map(|(_, to)| HookCall { call: name(*to), on_failure: OnHookFailure::Continue }).collect(),
                 ..Hooks::default()
             };
             // The functions that are called at each depth.
@@ -159,7 +159,7 @@ mod tests {
             for depth in 0..20_u8 {
                 let mut next = BTreeSet::new();
                 for n in &level {
-                    for call in due(&hooks(*n), &record(State::Succeeded), depth) {
+                    for call in due(&hooks(*n), &record(RunState::Succeeded), depth) {
                         prop_assert_eq!(call.too_deep, depth >= DEPTH_MAX);
                         prop_assert_eq!(call.depth, depth + 1);
                         let to = (0..5).find(|to| name(*to) == call.function).unwrap();
@@ -169,7 +169,7 @@ mod tests {
                         }
                     }
                     let expected: BTreeSet<_> = edges.iter().filter(|(from, _)| from == n).collect();
-                    prop_assert_eq!(due(&hooks(*n), &record(State::Succeeded), depth).len(), expected.len());
+                    prop_assert_eq!(due(&hooks(*n), &record(RunState::Succeeded), depth).len(), expected.len());
                 }
                 prop_assert!(depth < DEPTH_MAX || next.is_empty());
                 level = next;

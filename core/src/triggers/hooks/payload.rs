@@ -22,7 +22,7 @@ pub fn payload(record: &InvocationRecord, output: &str, data: Option<&Data>) -> 
         let first = bytes.get(..PAYLOAD_MAX).unwrap_or(bytes);
         shown(first, first.len() == bytes.len())
     });
-    let body = Body {
+    let body = HookBody {
         record: InvocationView::of(record),
         result: record.result.as_ref().map(result),
         output,
@@ -32,32 +32,32 @@ pub fn payload(record: &InvocationRecord, output: &str, data: Option<&Data>) -> 
 }
 
 #[derive(serde::Serialize)]
-struct Body<'a> {
+struct HookBody<'a> {
     record: InvocationView,
-    result: Option<Shown<'a>>,
+    result: Option<ShownOutput<'a>>,
     output: &'a str,
-    payload: Option<Shown<'a>>,
+    payload: Option<ShownOutput<'a>>,
 }
 
 /// JSON or text.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
-enum Shown<'a> {
+enum ShownOutput<'a> {
     Json(&'a RawValue),
     Text(Cow<'a, str>),
 }
 
-fn result(result: &RunResult) -> Shown<'_> {
+fn result(result: &RunResult) -> ShownOutput<'_> {
     shown(&result.data, result.json)
 }
 
 /// Returns bytes as JSON if they are allowed to be JSON and are JSON, else as text. JSON that is nested too deep stays
 /// text, because parsers of functions fail on it.
-fn shown(bytes: &[u8], may_be_json: bool) -> Shown<'_> {
+fn shown(bytes: &[u8], may_be_json: bool) -> ShownOutput<'_> {
     let is_fit = may_be_json && !crate::json::is_too_deep(bytes);
     match serde_json::from_slice::<&RawValue>(bytes) {
-        Ok(json) if is_fit => Shown::Json(json),
-        _ => Shown::Text(String::from_utf8_lossy(bytes)),
+        Ok(json) if is_fit => ShownOutput::Json(json),
+        _ => ShownOutput::Text(String::from_utf8_lossy(bytes)),
     }
 }
 
@@ -65,7 +65,7 @@ fn shown(bytes: &[u8], may_be_json: bool) -> Shown<'_> {
 mod tests {
     use super::super::tests::record;
     use super::*;
-    use crate::outcome::State;
+    use crate::outcome::RunState;
     use serde_json::{Value, json};
 
     fn body(record: &InvocationRecord, data: Option<&[u8]>) -> Value {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_call_gets_record_result_output_and_payload() {
-        let mut record = record(State::Failed);
+        let mut record = record(RunState::Failed);
         let found = body(&record, None);
         assert_eq!(found["record"]["function"], "f");
         assert_eq!(found["record"]["state"], "failed");
@@ -105,11 +105,11 @@ mod tests {
     #[test]
     fn a_long_payload_is_cut_and_text() {
         let long = format!("[{}1]", "1,".repeat(PAYLOAD_MAX));
-        let found = body(&record(State::Succeeded), Some(long.as_bytes()));
+        let found = body(&record(RunState::Succeeded), Some(long.as_bytes()));
         assert_eq!(found["payload"].as_str().unwrap().len(), PAYLOAD_MAX);
         let fits = format!("\"{}\"", "x".repeat(PAYLOAD_MAX - 2));
         assert_eq!(
-            body(&record(State::Succeeded), Some(fits.as_bytes()))["payload"]
+            body(&record(RunState::Succeeded), Some(fits.as_bytes()))["payload"]
                 .as_str()
                 .unwrap()
                 .len(),
@@ -120,6 +120,6 @@ mod tests {
     #[test]
     fn json_that_is_too_deep_stays_text() {
         let deep = format!("{}1{}", "[".repeat(600), "]".repeat(600));
-        assert!(body(&record(State::Succeeded), Some(deep.as_bytes()))["payload"].is_string());
+        assert!(body(&record(RunState::Succeeded), Some(deep.as_bytes()))["payload"].is_string());
     }
 }

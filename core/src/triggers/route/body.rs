@@ -1,6 +1,6 @@
 //! Values inside JSON and form bodies. A body is read without keeping it: only the values on one path are kept.
 
-use crate::json::Reader;
+use crate::json::JsonReader;
 
 /// Most values at one place.
 const VALUES_MAX: usize = 100;
@@ -22,7 +22,7 @@ pub(super) fn form(body: &[u8], name: &str) -> Vec<String> {
 /// has none.
 pub(super) fn json(body: &[u8], path: &[String]) -> Vec<String> {
     let mut values = Vec::new();
-    if let Some(mut reader) = Reader::of(body) {
+    if let Some(mut reader) = JsonReader::of(body) {
         // The text was checked, so nothing in it breaks off.
         let _ = read(&mut reader, (path, false), &mut values);
     }
@@ -31,7 +31,7 @@ pub(super) fn json(body: &[u8], path: &[String]) -> Vec<String> {
 
 /// Reads the next value on the way to the one that is asked for. `is_item`: it is an item of the list at the end of the path,
 /// so lists in it are no values.
-fn read(reader: &mut Reader<'_>, (path, is_item): (&[String], bool), values: &mut Vec<String>) -> Option<()> {
+fn read(reader: &mut JsonReader<'_>, (path, is_item): (&[String], bool), values: &mut Vec<String>) -> Option<()> {
     let value = match reader.peek()? {
         b'{' => return object(reader, path, values),
         b'[' if is_item && path.is_empty() => return reader.skip(),
@@ -43,7 +43,7 @@ fn read(reader: &mut Reader<'_>, (path, is_item): (&[String], bool), values: &mu
     Some(())
 }
 
-fn list(reader: &mut Reader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
+fn list(reader: &mut JsonReader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
     // A number is the place of one item, from 0; a name looks into each item.
     let index = path.first().and_then(|part| part.parse::<usize>().ok());
     let item = (path.get(usize::from(index.is_some())..)?, path.is_empty());
@@ -59,7 +59,7 @@ fn list(reader: &mut Reader<'_>, path: &[String], values: &mut Vec<String>) -> O
     })
 }
 
-fn object(reader: &mut Reader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
+fn object(reader: &mut JsonReader<'_>, path: &[String], values: &mut Vec<String>) -> Option<()> {
     // By the number of parts of the path that the name takes up.
     let mut found: Vec<(usize, Vec<String>)> = Vec::new();
     reader.members(|reader, name| {

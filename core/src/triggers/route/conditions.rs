@@ -1,13 +1,13 @@
 //! `when` and `idempotency`: values at places of a request.
 
 use super::body;
-use fnd_manifest::function::route::{Condition, Place};
+use fnd_manifest::function::route::{Condition, RequestPlace};
 use ipnet::IpNet;
 use regex_lite::Regex;
 use std::net::IpAddr;
 
 /// The facts of a request that conditions look at.
-pub struct Facts<'a> {
+pub struct RequestValues<'a> {
     /// Returns all values of a header, whose name is in lower case.
     pub header: &'a dyn Fn(&str) -> Vec<String>,
     /// The part after the `?`.
@@ -20,25 +20,25 @@ pub struct Facts<'a> {
     pub ip: Option<IpAddr>,
 }
 
-impl Facts<'_> {
+impl RequestValues<'_> {
     /// Returns the values at a place, as text; nothing if there is none.
     #[must_use]
-    pub fn values(&self, place: &Place) -> Vec<String> {
+    pub fn values(&self, place: &RequestPlace) -> Vec<String> {
         match place {
-            Place::Header(name) => (self.header)(name),
-            Place::Query(name) => body::form(self.query.as_bytes(), name),
+            RequestPlace::Header(name) => (self.header)(name),
+            RequestPlace::Query(name) => body::form(self.query.as_bytes(), name),
             // The names in a form are flat: a dot is part of them.
-            Place::Body(path) if body::is_form(self.content_type) => body::form(self.body, &path.join(".")),
-            Place::Body(path) => body::json(self.body, path),
-            Place::Ip => self.ip.map(|ip| ip.to_canonical().to_string()).into_iter().collect(),
+            RequestPlace::Body(path) if body::is_form(self.content_type) => body::form(self.body, &path.join(".")),
+            RequestPlace::Body(path) => body::json(self.body, path),
+            RequestPlace::Ip => self.ip.map(|ip| ip.to_canonical().to_string()).into_iter().collect(),
         }
     }
 }
 
 /// Says whether a place is in the body.
 #[must_use]
-pub fn needs_body(place: &Place) -> bool {
-    matches!(place, Place::Body(_))
+pub fn needs_body(place: &RequestPlace) -> bool {
+    matches!(place, RequestPlace::Body(_))
 }
 
 /// A condition of `when`, ready to be tested.
@@ -62,14 +62,14 @@ impl Test {
 
     /// Returns the place that it tests.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &RequestPlace {
         &self.condition.place
     }
 
     /// Says whether the condition holds. A place without a value is none of the values that are asked for, and matches
     /// no expression.
     #[must_use]
-    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+    pub fn holds(&self, facts: &RequestValues<'_>) -> bool {
         let Condition { place, is, not, .. } = &self.condition;
         let values = facts.values(place);
         let is_one_of = |listed: &[String]| {
@@ -91,8 +91,8 @@ fn never() -> Regex {
 }
 
 /// Says whether a value is a listed one; an address also if it is in a listed network.
-fn equal(place: &Place, value: &str, listed: &str) -> bool {
-    if *place != Place::Ip {
+fn equal(place: &RequestPlace, value: &str, listed: &str) -> bool {
+    if *place != RequestPlace::Ip {
         return value == listed;
     }
     let Ok(address) = value.parse::<IpAddr>() else {
@@ -106,7 +106,7 @@ fn equal(place: &Place, value: &str, listed: &str) -> bool {
 
 /// Returns the idempotency key of a request: the first value at a place. Nothing if the place has no value.
 #[must_use]
-pub fn key(facts: &Facts<'_>, place: &Place) -> Option<String> {
+pub fn key(facts: &RequestValues<'_>, place: &RequestPlace) -> Option<String> {
     facts.values(place).into_iter().next().filter(|value| !value.is_empty())
 }
 
@@ -118,7 +118,7 @@ mod tests {
     fn holds(place: &str, is: &[&str], not: &[&str], matches: Option<&str>) -> bool {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let test = Test::new(&Condition {
-            place: Place::parse(place).unwrap(),
+            place: RequestPlace::parse(place).unwrap(),
             is: texts(is),
             not: texts(not),
             matches: matches.map(str::to_owned),
@@ -128,7 +128,7 @@ mod tests {
             "x-list" => vec!["a".to_owned(), "b".to_owned()],
             _ => Vec::new(),
         };
-        test.holds(&Facts {
+        test.holds(&RequestValues {
             header: &header,
             query: "dry=1&dry=2&e=",
             content_type: "application/json",
@@ -180,14 +180,14 @@ mod tests {
     #[test]
     fn a_key_is_the_first_value() {
         let header = |_: &str| Vec::new();
-        let facts = |body| Facts {
+        let facts = |body| RequestValues {
             header: &header,
             query: "id=7",
             content_type: "application/x-www-form-urlencoded",
             body,
             ip: None,
         };
-        let at = |place: &str, body| key(&facts(body), &Place::parse(place).unwrap());
+        let at = |place: &str, body| key(&facts(body), &RequestPlace::parse(place).unwrap());
         assert_eq!(at("query.id", b"").as_deref(), Some("7"));
         assert_eq!(at("body.id", b"id=8&id=9").as_deref(), Some("8"));
         assert_eq!(at("body.id", b"id="), None);

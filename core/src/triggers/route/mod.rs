@@ -27,7 +27,7 @@ mod tests;
 mod tree;
 
 use crate::access::Author;
-use crate::recent::digest;
+use crate::interned::digest;
 use fnd_manifest::function::HttpRoute;
 use fnd_manifest::function::route::{Credential, Method, Scheme};
 use fnd_wire::ids::FunctionName;
@@ -140,14 +140,14 @@ pub struct Conflict {
     /// The host of the new route; absent: every host.
     pub host: Option<String>,
     /// What has the route.
-    pub owner: Owner,
+    pub owner: RouteOwner,
     /// Whether it has the very same route, and not one that overlaps.
     pub is_same: bool,
 }
 
 /// What has a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
+pub enum RouteOwner {
     /// A function.
     Function(FunctionName),
     /// `[http] events` of the configuration: on every host, with every method.
@@ -163,7 +163,7 @@ pub enum Owner {
 pub struct Owners {
     /// Shape of the path of `[http] events`.
     events: Option<String>,
-    owner: BTreeMap<Place, FunctionName>,
+    owner: BTreeMap<RouteKey, FunctionName>,
     functions: BTreeMap<FunctionName, Owned>,
     overlaps: overlap::Overlaps,
 }
@@ -172,7 +172,7 @@ pub struct Owners {
 #[derive(Debug)]
 struct Owned {
     author: Author,
-    places: BTreeSet<Place>,
+    places: BTreeSet<RouteKey>,
     /// Hosts and shapes of all its routes, also of those that others have.
     paths: Vec<(Option<String>, String)>,
 }
@@ -187,9 +187,9 @@ pub struct Moved {
 }
 
 /// Host, shape of the path, and method.
-type Place = (Option<String>, String, Method);
+type RouteKey = (Option<String>, String, Method);
 
-fn places(routes: &[HttpRoute]) -> impl Iterator<Item = (Place, &HttpRoute)> {
+fn places(routes: &[HttpRoute]) -> impl Iterator<Item = (RouteKey, &HttpRoute)> {
     routes.iter().flat_map(|route| {
         let shape = shape(&route.path);
         let place = move |method: &Method| ((route.host.clone(), shape.clone(), *method), route);
@@ -216,13 +216,13 @@ impl Owners {
     pub fn conflict(&self, function: &FunctionName, author: Author, routes: &[HttpRoute]) -> Option<Conflict> {
         places(routes).find_map(|(place, route)| {
             let (owner, is_same) = if self.is_of_events(route) {
-                (Owner::Events, true)
+                (RouteOwner::Events, true)
             } else {
                 let same = self.owner.get(&place).filter(|owner| *owner != function);
                 // Root's function gets it in any case.
                 let same = same.filter(|owner| author != Author::Root || self.author(owner) == Some(Author::Root));
                 let owner = same.or_else(|| self.overlapping(function, author, route))?;
-                (Owner::Function(owner.clone()), same.is_some())
+                (RouteOwner::Function(owner.clone()), same.is_some())
             };
             Some(Conflict {
                 method: place.2,
@@ -316,7 +316,7 @@ pub struct Routes {
 #[derive(Debug, Default)]
 struct Host {
     /// Paths, each with its place in `patterns`.
-    paths: tree::Tree,
+    paths: tree::RouteTree,
     patterns: Vec<Vec<Rc<Route>>>,
     admits: Admits,
 }
@@ -376,7 +376,7 @@ impl Admits {
 
 /// The route of a request.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum RouteMatch<'a> {
     /// A route, and the values of its parameters, decoded.
     Route(&'a Rc<Route>, Vec<(String, String)>),
     /// The path has routes for these methods only.
@@ -427,7 +427,7 @@ impl Routes {
 
     /// Returns the route for a host (lower case, without a port), a path in normal form and a method.
     #[must_use]
-    pub fn find<'a>(&'a self, host: &str, path: &str, method: Option<Method>) -> Found<'a> {
+    pub fn find<'a>(&'a self, host: &str, path: &str, method: Option<Method>) -> RouteMatch<'a> {
         let matched = self
             .hosts
             .get(host)
@@ -444,14 +444,14 @@ impl Routes {
             let takes = |method| named(method).or_else(|| routes.iter().find(|route| route.takes(method)));
             if let Some(route) = method.and_then(takes) {
                 let values = values.iter().map(|value| path::decode(value));
-                return Found::Route(route, route.names.iter().cloned().zip(values).collect());
+                return RouteMatch::Route(route, route.names.iter().cloned().zip(values).collect());
             }
             methods.extend(Method::ALL.into_iter().filter(|method| takes(*method).is_some()));
         }
         if methods.is_empty() {
-            Found::Nothing
+            RouteMatch::Nothing
         } else {
-            Found::Methods(methods)
+            RouteMatch::Methods(methods)
         }
     }
 

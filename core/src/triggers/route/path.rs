@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum WrongPath {
     /// It does not begin with `/`.
     #[error("the path does not begin with `/`")]
     NoSlash,
@@ -26,10 +26,10 @@ fn is_unreserved(byte: u8) -> bool {
 /// Returns the normal form: `%` and two digits only where a byte needs them, with upper-case digits.
 ///
 /// # Errors
-/// Any [`Wrong`].
-pub fn normal(path: &str) -> Result<String, Wrong> {
+/// Any [`WrongPath`].
+pub fn normal(path: &str) -> Result<String, WrongPath> {
     if !path.starts_with('/') {
-        return Err(Wrong::NoSlash);
+        return Err(WrongPath::NoSlash);
     }
     let mut normal = String::with_capacity(path.len());
     let mut bytes = path.bytes();
@@ -37,7 +37,7 @@ pub fn normal(path: &str) -> Result<String, Wrong> {
         let byte = match byte {
             b'%' => {
                 let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-                let (high, low) = (digit().ok_or(Wrong::Percent)?, digit().ok_or(Wrong::Percent)?);
+                let (high, low) = (digit().ok_or(WrongPath::Percent)?, digit().ok_or(WrongPath::Percent)?);
                 let byte = u8::try_from(high * 16 + low).unwrap_or_default();
                 if !is_unreserved(byte) {
                     let _ = write!(normal, "%{byte:02X}"); // writing to a text cannot fail
@@ -50,12 +50,12 @@ pub fn normal(path: &str) -> Result<String, Wrong> {
         push(&mut normal, byte);
     }
     if normal.split('/').any(|segment| segment == "." || segment == "..") {
-        return Err(Wrong::Dots);
+        return Err(WrongPath::Dots);
     }
     let decoded = percent_encoding::percent_decode_str(&normal).decode_utf8();
     match decoded {
         Ok(text) if !text.contains('\0') => Ok(normal),
-        _ => Err(Wrong::Text),
+        _ => Err(WrongPath::Text),
     }
 }
 
@@ -108,16 +108,16 @@ mod tests {
             assert_eq!(normal(path).as_deref(), Ok(expected), "{path}");
         }
         for (path, wrong) in [
-            ("", Wrong::NoSlash),
-            ("*", Wrong::NoSlash),
-            ("/%", Wrong::Percent),
-            ("/%4", Wrong::Percent),
-            ("/%4g", Wrong::Percent),
-            ("/../a", Wrong::Dots),
-            ("/a/%2e%2E/b", Wrong::Dots),
-            ("/a/.", Wrong::Dots),
-            ("/%00", Wrong::Text),
-            ("/%ff", Wrong::Text),
+            ("", WrongPath::NoSlash),
+            ("*", WrongPath::NoSlash),
+            ("/%", WrongPath::Percent),
+            ("/%4", WrongPath::Percent),
+            ("/%4g", WrongPath::Percent),
+            ("/../a", WrongPath::Dots),
+            ("/a/%2e%2E/b", WrongPath::Dots),
+            ("/a/.", WrongPath::Dots),
+            ("/%00", WrongPath::Text),
+            ("/%ff", WrongPath::Text),
         ] {
             assert_eq!(normal(path), Err(wrong), "{path}");
         }

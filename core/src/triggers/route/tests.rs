@@ -40,15 +40,15 @@ fn table(routes: &[(&str, HttpRoute)]) -> Routes {
 /// Returns the function and the parameters of a request, or the methods of its path.
 fn found(routes: &Routes, host: &str, path: &str, method: Method) -> String {
     match routes.find(host, path, Some(method)) {
-        Found::Route(route, params) => {
+        RouteMatch::Route(route, params) => {
             let params: Vec<String> = params.iter().map(|(name, value)| format!(" {name}={value}")).collect();
             format!("{}{}", route.function, params.concat())
         }
-        Found::Methods(methods) => {
+        RouteMatch::Methods(methods) => {
             let methods: Vec<&str> = methods.into_iter().map(Method::as_str).collect();
             format!("405 {}", methods.join(","))
         }
-        Found::Nothing => "404".to_owned(),
+        RouteMatch::Nothing => "404".to_owned(),
     }
 }
 
@@ -94,7 +94,7 @@ fn methods_of_one_path_may_be_of_several_functions() {
         "405 GET,HEAD,PUT,DELETE"
     );
     assert!(
-        matches!(routes.find("h", "/things/1", None), Found::Methods(_)),
+        matches!(routes.find("h", "/things/1", None), RouteMatch::Methods(_)),
         "a method that nobody has"
     );
 }
@@ -133,7 +133,7 @@ fn a_host_narrows_and_wins() {
 #[test]
 fn a_route_keeps_its_identity_when_others_come() {
     let of = |routes: &Routes, path: &str| match routes.find("h", path, Some(Method::Get)) {
-        Found::Route(route, _) => route.identity,
+        RouteMatch::Route(route, _) => route.identity,
         other => panic!("{other:?}"),
     };
     let one = ("one", entry("/one", &[Method::Get], &[]));
@@ -173,7 +173,7 @@ fn two_functions_never_have_the_same_route() {
     let conflict = owners.conflict(&name("second"), root, &second).unwrap();
     assert_eq!(
         (conflict.method, conflict.path.as_str(), conflict.owner),
-        (Method::Put, "/u/{name}", Owner::Function(name("first")))
+        (Method::Put, "/u/{name}", RouteOwner::Function(name("first")))
     );
     let mut of_host = second.clone();
     of_host[0].host = Some("h".to_owned());
@@ -262,7 +262,7 @@ fn the_address_of_events_belongs_to_no_function() {
         let conflict = owners.conflict(&name("f"), Author::Root, &[route]);
         assert_eq!(
             conflict.map(|conflict| conflict.owner),
-            is_taken.then_some(Owner::Events),
+            is_taken.then_some(RouteOwner::Events),
             "{path}"
         );
     }
@@ -349,8 +349,8 @@ proptest! {
         let routes = table(&routes);
         for path in &paths {
             let found = match routes.find("h", path, Some(Method::Get)) {
-                Found::Route(route, _) => Some(route.entry.path.as_str()),
-                Found::Methods(_) | Found::Nothing => None,
+                RouteMatch::Route(route, _) => Some(route.entry.path.as_str()),
+                RouteMatch::Methods(_) | RouteMatch::Nothing => None,
             };
             prop_assert_eq!(found, naive(&patterns, path), "{} among {:?}", path, patterns);
         }

@@ -7,14 +7,14 @@ use std::collections::HashMap;
 
 /// The paths below a segment, each with its value.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct RouteTree {
     here: Option<usize>,
-    fixed: HashMap<String, Tree>,
-    parameter: Option<Box<Tree>>,
+    fixed: HashMap<String, RouteTree>,
+    parameter: Option<Box<RouteTree>>,
     rest: Option<usize>,
 }
 
-impl Tree {
+impl RouteTree {
     /// Returns the value of a shape, which begins with `/`; `new` gives that of a new one.
     pub(super) fn insert(&mut self, shape: &str, new: usize) -> usize {
         let mut node = self;

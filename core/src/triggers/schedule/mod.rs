@@ -14,11 +14,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use occurrence::Span;
-pub use plan::{Plan, Timing};
+pub use occurrence::SlotSpan;
+pub use plan::{SchedulePlan, Timing};
 
 use crate::data::Data;
-use fnd_manifest::function::Overlap;
+use fnd_manifest::function::OverlapKey;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 
 /// The last slot of a schedule that was handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct LastSlot {
     /// The schedule within its function: its text, and a number where two have the same text.
     pub key: Arc<str>,
     /// The slot, Unix milliseconds. If the schedule had no slot yet: the time when fnd first saw the schedule.
@@ -46,7 +46,7 @@ pub struct Marks {
     /// The function.
     pub function: FunctionName,
     /// Its marks; empty if the function has no schedule any more.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<LastSlot>,
 }
 
 /// One or more slots of a schedule that are due.
@@ -55,15 +55,15 @@ pub struct Occurrence {
     /// The function.
     pub function: FunctionName,
     /// The slots for which the function runs once now.
-    pub run: Option<Span>,
+    pub run: Option<SlotSpan>,
     /// The slots that were missed by more than `catch_up`.
-    pub missed: Option<Span>,
+    pub missed: Option<SlotSpan>,
     /// The mark before the occurrence.
-    pub before: Mark,
+    pub before: LastSlot,
     /// The mark after the occurrence.
-    pub mark: Mark,
+    pub mark: LastSlot,
     /// What happens if all processes are busy.
-    pub overlap: Overlap,
+    pub overlap: OverlapKey,
     /// The payload, JSON. Absent: the payload of the function's manifest.
     pub data: Option<Data>,
     /// Whether a run that failed becomes a dead letter.
@@ -79,20 +79,20 @@ pub struct Schedules {
     /// When each entry is due, in order: instant, function, number of the entry.
     due: BTreeSet<(u64, FunctionName, usize)>,
     /// Marks of the ledger whose functions are not set yet.
-    restored: BTreeMap<FunctionName, Vec<Mark>>,
+    restored: BTreeMap<FunctionName, Vec<LastSlot>>,
 }
 
 /// The schedules of a function.
 #[derive(Debug)]
 struct Scheduled {
-    entries: Vec<Entry>,
+    entries: Vec<ScheduledEntry>,
     /// Whether slots run: false if the schedules are paused or the function is disabled.
     active: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
-    plan: Plan,
+struct ScheduledEntry {
+    plan: SchedulePlan,
     last_ms: u64,
     /// The mark that was too far ahead of the clock. If the clock comes to it after all, it was the clock that was wrong,
     /// and the mark counts again.
@@ -115,7 +115,13 @@ impl Schedules {
     /// Replaces the schedules of a function. `active` says whether its slots run. A schedule whose text stays keeps its
     /// mark; a new schedule begins now. Slots that pass while the function is not active do not count as missed.
     /// Returns the marks if they differ from those in the ledger.
-    pub fn set(&mut self, now_ms: u64, function: &FunctionName, plans: Vec<Plan>, active: bool) -> Option<Marks> {
+    pub fn set(
+        &mut self,
+        now_ms: u64,
+        function: &FunctionName,
+        plans: Vec<SchedulePlan>,
+        active: bool,
+    ) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
         let earlier = self
             .functions
@@ -133,9 +139,9 @@ impl Schedules {
                 marks,
             });
         }
-        let entry = |plan: Plan| {
+        let entry = |plan: SchedulePlan| {
             let known = before.iter().find(|mark| mark.key == plan.key);
-            let mut entry = Entry {
+            let mut entry = ScheduledEntry {
                 last_ms: known.map_or(now_ms, |mark| mark.last_ms),
                 ahead_ms: ahead.iter().find(|(key, _)| *key == plan.key).map(|(_, ahead)| *ahead),
                 due_ms: None,
@@ -155,7 +161,7 @@ impl Schedules {
     }
 
     /// Forgets a function. Returns the marks that it had.
-    fn remove(&mut self, function: &FunctionName) -> Vec<Mark> {
+    fn remove(&mut self, function: &FunctionName) -> Vec<LastSlot> {
         let restored = self.restored.remove(function).unwrap_or_default();
         self.disarm(function);
         match self.functions.remove(function) {
@@ -167,7 +173,7 @@ impl Schedules {
     /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. Returns the
     /// marks that changed.
     pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
-        let ahead = |entry: &Entry| entry.is_ahead(now_ms);
+        let ahead = |entry: &ScheduledEntry| entry.is_ahead(now_ms);
         let functions = self.functions.iter();
         let wrong: Vec<_> = functions
             .filter(|(_, scheduled)| scheduled.entries.iter().any(ahead))
@@ -246,7 +252,7 @@ impl Schedules {
 
     /// Takes back an occurrence that could not be stored: its slots are due again at `again_ms`. `before` is the mark
     /// of the schedule before the occurrence.
-    pub fn take_back(&mut self, function: &FunctionName, before: &Mark, again_ms: u64) {
+    pub fn take_back(&mut self, function: &FunctionName, before: &LastSlot, again_ms: u64) {
         self.disarm(function);
         let scheduled = self.functions.get_mut(function);
         let entries = scheduled.into_iter().flat_map(|scheduled| &mut scheduled.entries);
@@ -274,7 +280,7 @@ impl Schedules {
     }
 
     /// Returns the schedules of a function: the plan, the mark, and whether slots run.
-    pub fn of(&self, function: &FunctionName) -> impl Iterator<Item = (&Plan, u64, bool)> {
+    pub fn of(&self, function: &FunctionName) -> impl Iterator<Item = (&SchedulePlan, u64, bool)> {
         self.functions.get(function).into_iter().flat_map(|scheduled| {
             let entries = scheduled.entries.iter();
             entries.map(move |entry| (&entry.plan, entry.last_ms, scheduled.active))
@@ -325,14 +331,14 @@ impl Schedules {
 
 impl Scheduled {
     /// Returns the marks in the order of their keys. The ledger uses the same order.
-    fn marks(&self) -> Vec<Mark> {
-        let mut marks: Vec<_> = self.entries.iter().map(Entry::mark).collect();
+    fn marks(&self) -> Vec<LastSlot> {
+        let mut marks: Vec<_> = self.entries.iter().map(ScheduledEntry::mark).collect();
         marks.sort_by(|a, b| a.key.cmp(&b.key));
         marks
     }
 }
 
-impl Entry {
+impl ScheduledEntry {
     fn is_ahead(&self, now_ms: u64) -> bool {
         self.last_ms > now_ms.saturating_add(AHEAD_MAX_MS)
     }
@@ -345,8 +351,8 @@ impl Entry {
         }
     }
 
-    fn mark(&self) -> Mark {
-        Mark {
+    fn mark(&self) -> LastSlot {
+        LastSlot {
             key: Arc::clone(&self.plan.key),
             last_ms: self.last_ms,
         }

@@ -1,7 +1,7 @@
 //! The slots of one schedule that are due at the same time. Usually there is one slot. After a stop of fnd, a suspend
 //! of the machine or a step of the clock there may be many slots, and one run stands for them.
 
-use super::plan::{Plan, Slots};
+use super::plan::{PlannedSlots, SchedulePlan};
 
 /// A slot that is late by at most this many milliseconds was not missed: a restart or an upgrade of fnd takes less.
 pub(super) const TOLERANCE_MS: u64 = 30_000;
@@ -11,7 +11,7 @@ pub(super) const COUNT_MAX: u64 = 1_000;
 
 /// Slots that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct SlotSpan {
     /// The first slot, Unix milliseconds.
     pub first_ms: u64,
     /// The last slot, Unix milliseconds.
@@ -23,14 +23,14 @@ pub struct Span {
 /// The slots of one schedule that are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
-    pub(super) run: Option<Span>,
-    pub(super) missed: Option<Span>,
+    pub(super) run: Option<SlotSpan>,
+    pub(super) missed: Option<SlotSpan>,
     /// The latest slot.
     pub(super) last_ms: u64,
 }
 
 /// Returns what is due after the mark `last_ms`.
-pub(super) fn due(plan: &Plan, last_ms: u64, now_ms: u64) -> Option<Due> {
+pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<Due> {
     let slots = plan.slots()?;
     let latest = latest(plan, &slots, last_ms, now_ms)?;
     let tolerated = plan.catch_up_ms.max(TOLERANCE_MS).saturating_add(plan.jitter_ms);
@@ -47,7 +47,7 @@ pub(super) fn due(plan: &Plan, last_ms: u64, now_ms: u64) -> Option<Due> {
 }
 
 /// Returns the latest slot whose jitter is over.
-fn latest(plan: &Plan, slots: &Slots<'_>, last_ms: u64, now_ms: u64) -> Option<u64> {
+fn latest(plan: &SchedulePlan, slots: &PlannedSlots<'_>, last_ms: u64, now_ms: u64) -> Option<u64> {
     let latest = slots.latest(last_ms, now_ms)?;
     if plan.due_at(latest) <= now_ms {
         return Some(latest);
@@ -69,10 +69,10 @@ fn latest(plan: &Plan, slots: &Slots<'_>, last_ms: u64, now_ms: u64) -> Option<u
 }
 
 /// Returns the slots after `after_ms` up to the slot `last_ms`.
-fn span(slots: &Slots<'_>, after_ms: u64, last_ms: u64) -> Span {
+fn span(slots: &PlannedSlots<'_>, after_ms: u64, last_ms: u64) -> SlotSpan {
     let first_ms = slots.next_after(after_ms).unwrap_or(last_ms);
     let mut count = 1;
-    if let Slots::Every(every) = slots {
+    if let PlannedSlots::Every(every) = slots {
         count = (last_ms.saturating_sub(first_ms) / every + 1).min(COUNT_MAX);
     } else {
         let mut slot = first_ms;
@@ -82,7 +82,7 @@ fn span(slots: &Slots<'_>, after_ms: u64, last_ms: u64) -> Span {
             count += 1;
         }
     }
-    Span {
+    SlotSpan {
         first_ms,
         last_ms,
         count,

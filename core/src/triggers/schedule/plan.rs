@@ -2,7 +2,7 @@
 
 use crate::data::Data;
 use fnd_manifest::cron::Cron;
-use fnd_manifest::function::{Overlap, Schedule};
+use fnd_manifest::function::{OverlapKey, Schedule};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A schedule of a function.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct SchedulePlan {
     /// The schedule within its function.
     pub key: Arc<str>,
     /// When its slots are.
@@ -21,7 +21,7 @@ pub struct Plan {
     /// A missed slot still runs if it is at most this old, in milliseconds.
     pub catch_up_ms: u64,
     /// What happens if all processes are busy.
-    pub overlap: Overlap,
+    pub overlap: OverlapKey,
     /// The payload, JSON.
     pub data: Option<Data>,
     /// Whether a run that failed becomes a dead letter.
@@ -45,12 +45,12 @@ pub enum Timing {
 }
 
 /// The slots of a plan, with the line of cron parsed.
-pub(super) enum Slots<'a> {
+pub(super) enum PlannedSlots<'a> {
     Cron(Box<Cron>, &'a TimeZone),
     Every(u64),
 }
 
-impl Plan {
+impl SchedulePlan {
     /// Returns the plans of a function. `zone` returns the time zone with a name, or without a name that of the
     /// machine.
     pub fn of(
@@ -93,10 +93,10 @@ impl Plan {
     }
 
     /// Returns the slots. Absent: the line cannot be parsed; the judge refuses such a line.
-    pub(super) fn slots(&self) -> Option<Slots<'_>> {
+    pub(super) fn slots(&self) -> Option<PlannedSlots<'_>> {
         match &self.timing {
-            Timing::Cron { line, zone } => Some(Slots::Cron(Box::new(Cron::parse(line, self.seed).ok()?), zone)),
-            Timing::Every(every) => Some(Slots::Every(*every)),
+            Timing::Cron { line, zone } => Some(PlannedSlots::Cron(Box::new(Cron::parse(line, self.seed).ok()?), zone)),
+            Timing::Every(every) => Some(PlannedSlots::Every(*every)),
         }
     }
 
@@ -124,7 +124,7 @@ impl Plan {
     }
 }
 
-impl Slots<'_> {
+impl PlannedSlots<'_> {
     /// Returns the first slot after an instant. For `every`, the instant must be a slot.
     pub(super) fn next_after(&self, unix_ms: u64) -> Option<u64> {
         match self {

@@ -25,15 +25,15 @@ fn schedule(cron: Option<&str>, every: Option<u64>) -> Schedule {
         timezone: None,
         jitter: Duration::ZERO,
         catch_up: Duration::ZERO,
-        overlap: Overlap::Skip,
+        overlap: OverlapKey::Skip,
         data: None,
         dead_letters: false,
     }
 }
 
-fn plans(schedules: &[Schedule]) -> Vec<Plan> {
+fn plans(schedules: &[Schedule]) -> Vec<SchedulePlan> {
     let utc = |name: Option<&str>| name.and_then(zone).unwrap_or(TimeZone::UTC);
-    Plan::of(schedules, (&name("f"), "host"), utc)
+    SchedulePlan::of(schedules, (&name("f"), "host"), utc)
 }
 
 /// Schedules of one function that began at `START`.
@@ -44,8 +44,8 @@ fn of(schedules: &[Schedule]) -> Schedules {
     table
 }
 
-fn span(first_ms: u64, last_ms: u64, count: u64) -> Option<Span> {
-    Some(Span {
+fn span(first_ms: u64, last_ms: u64, count: u64) -> Option<SlotSpan> {
+    Some(SlotSpan {
         first_ms,
         last_ms,
         count,
@@ -124,7 +124,7 @@ fn an_edit_keeps_the_place_of_a_schedule_whose_text_stays() {
     let mut table = of(&[hourly.clone(), hourly.clone()]);
     let later = START + HOUR / 2;
     let edited = Schedule {
-        overlap: Overlap::Queue,
+        overlap: OverlapKey::Queue,
         ..hourly.clone()
     };
     let marks = table
@@ -155,7 +155,7 @@ fn a_clock_that_was_wrong_by_more_than_a_day_begins_anew_and_by_less_waits() {
     // The same by a restart.
     let marks = vec![Marks {
         function: name("f"),
-        marks: vec![Mark {
+        marks: vec![LastSlot {
             key: "0 * * * * #0".into(),
             last_ms: ahead,
         }],
@@ -192,7 +192,7 @@ fn an_occurrence_that_could_not_be_stored_is_due_again() {
 fn a_mark_counts_again_if_the_clock_that_was_wrong_is_set_right() {
     let marks = vec![Marks {
         function: name("f"),
-        marks: vec![Mark {
+        marks: vec![LastSlot {
             key: "0 * * * * #0".into(),
             last_ms: START + 72 * HOUR,
         }],
@@ -233,7 +233,7 @@ fn many_at_once_are_due_in_parts() {
 fn functions_that_are_gone_are_forgotten() {
     let marks = |function| Marks {
         function: name(function),
-        marks: vec![Mark {
+        marks: vec![LastSlot {
             key: "x".into(),
             last_ms: 1,
         }],
@@ -260,7 +260,9 @@ fn jitter_is_the_same_for_the_same_slot_and_differs_between_hosts() {
         ..schedule(Some("0 3 * * *"), None)
     };
     let utc = |_: Option<&str>| TimeZone::UTC;
-    let due = |host: &str| Plan::of(std::slice::from_ref(&spread), (&name("f"), host), utc)[0].due_at(START + 3 * HOUR);
+    let due = |host: &str| {
+        SchedulePlan::of(std::slice::from_ref(&spread), (&name("f"), host), utc)[0].due_at(START + 3 * HOUR)
+    };
     assert_eq!(due("a"), due("a"));
     let delays: BTreeSet<u64> = (0..200).map(|host| due(&host.to_string()) - START - 3 * HOUR).collect();
     assert!(
@@ -339,7 +341,7 @@ fn any_schedule() -> impl Strategy<Value = Schedule> {
 
 /// Returns the slots after a mark and up to another, about a thousand at most. Usually there are few, and each one costs as
 /// much as all else in a step.
-fn slots_until(plan: &Plan, mark: u64, last: u64) -> Vec<u64> {
+fn slots_until(plan: &SchedulePlan, mark: u64, last: u64) -> Vec<u64> {
     let mut count = 4;
     loop {
         let slots = plan.upcoming(mark, count);

@@ -21,7 +21,7 @@ mod write;
 use super::Context;
 use super::secret::encrypt;
 use super::working::while_working;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::NodeStatus;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -77,7 +77,7 @@ struct BackupTaken {
 ///
 /// # Errors
 /// The daemon refuses the request or cannot be reached, or a file cannot be read or written.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.verify {
         return verify::verify(context, Path::new(&args.file));
     }
@@ -89,7 +89,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let to = PathBuf::from(&args.file);
     if to.exists() {
         let message = format!("`{}` exists already", to.display());
-        return Err(Failure::usage(message).help("name another file, or remove this one"));
+        return Err(CommandFailure::usage(message).help("name another file, or remove this one"));
     }
     // The file gets its name at the end, so that it is complete or absent.
     let mut part = to.clone().into_os_string();
@@ -118,13 +118,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, Failure> {
+async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, CommandFailure> {
     let reply = context.client.get("/v1/status").await?;
     let node: NodeStatus = serde_json::from_slice(&reply.body)
-        .map_err(|error| Failure::usage(format!("failed to read fnd's status: {error}")))?;
+        .map_err(|error| CommandFailure::usage(format!("failed to read fnd's status: {error}")))?;
     let places = node
         .places
-        .ok_or_else(|| Failure::usage("this fnd is too old: it does not report its directories; upgrade it"))?;
+        .ok_or_else(|| CommandFailure::usage("this fnd is too old: it does not report its directories; upgrade it"))?;
     let state = PathBuf::from(&places.state);
     let mut archive = Archive::new(to);
     let config = PathBuf::from(&places.config);
@@ -174,13 +174,13 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
 }
 
 /// Returns the failure of an operation on a file.
-pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let failure = Failure::new(
+pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
+    let failure = CommandFailure::new(
         Exit::FunctionFailed,
         format!("failed to {what} `{}`: {error}", path.display()),
     );
     match error.kind() {
-        std::io::ErrorKind::PermissionDenied => Failure {
+        std::io::ErrorKind::PermissionDenied => CommandFailure {
             exit: Exit::NotAllowed,
             ..failure.help("run it with sudo: each function's files belong to its own user")
         },

@@ -2,11 +2,11 @@
 
 use super::super::Context;
 use super::super::doctor::finding::{Finding, report};
-use super::super::examine::{Subject, examine};
+use super::super::examine::{ExaminedSubject, examine};
 use super::super::restore::entries::{self, Part, Roots};
 use super::super::verify::of_ledger;
 use super::failed;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -19,7 +19,7 @@ const END: usize = 1024;
 ///
 /// # Errors
 /// The archive cannot be opened, or standard output cannot be written.
-pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
+pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, CommandFailure> {
     let file = File::open(path).map_err(|error| failed("read", path, &error))?;
     let place = path.display().to_string();
     let findings = match inspect(path, &file) {
@@ -30,7 +30,7 @@ pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
     report(&context.out, findings)
 }
 
-fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
+fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
     // Nothing is restored: any number of functions directories is accepted.
     let roots = Roots {
         config: PathBuf::new(),
@@ -39,7 +39,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         state: PathBuf::new(),
     };
     let parts = entries::check(file, &roots)?;
-    let copy = Copy::beside(path)?;
+    let copy = DatabaseCopy::beside(path)?;
     let (mut count, mut bytes) = (0_u64, 0_u64);
     let mut uids = String::new();
     entries::each(file, |entry, place| {
@@ -49,7 +49,9 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         let read = match place.part {
             Part::Ledger => copy.take(&copy.database(), entry, uid)?,
             Part::State => copy.take(&copy.state(), entry, uid)?,
-            Part::Uids => io::copy(&mut entry.take(64 << 20), &mut Text(&mut uids)).map_err(|error| broken(&error))?,
+            Part::Uids => {
+                io::copy(&mut entry.take(64 << 20), &mut VerifyText(&mut uids)).map_err(|error| broken(&error))?
+            }
             Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
                 io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
             }
@@ -57,7 +59,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         bytes += read;
         if read < expected {
             let what = format!("it ends inside an entry: {read} of {expected} bytes are there");
-            return Err(Failure::new(Exit::FunctionFailed, what));
+            return Err(CommandFailure::new(Exit::FunctionFailed, what));
         }
         Ok(())
     })?;
@@ -84,7 +86,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
     // An archive of an fnd without a state has none.
     databases.extend(parts.contains(&Part::State).then(|| copy.state()));
     for database in databases {
-        let examined = examine(&Subject {
+        let examined = examine(&ExaminedSubject {
             path: &database,
             owner: &copy.directory,
             run: &copy.directory,
@@ -95,11 +97,11 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-fn broken(error: &io::Error) -> Failure {
-    Failure::new(Exit::FunctionFailed, format!("failed to read to its end: {error}"))
+fn broken(error: &io::Error) -> CommandFailure {
+    CommandFailure::new(Exit::FunctionFailed, format!("failed to read to its end: {error}"))
 }
 
-fn has_end(mut file: &File) -> Result<bool, Failure> {
+fn has_end(mut file: &File) -> Result<bool, CommandFailure> {
     let mut end = [1; END];
     let back = i64::try_from(END).unwrap_or(0);
     let read = file.seek(SeekFrom::End(-back)).and_then(|_| file.read_exact(&mut end));
@@ -108,9 +110,9 @@ fn has_end(mut file: &File) -> Result<bool, Failure> {
 }
 
 /// Collects text from any bytes.
-struct Text<'a>(&'a mut String);
+struct VerifyText<'a>(&'a mut String);
 
-impl io::Write for Text<'_> {
+impl io::Write for VerifyText<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.push_str(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())
@@ -122,13 +124,13 @@ impl io::Write for Text<'_> {
 }
 
 /// The databases, copied from the archive into a directory of its own; both are removed at the end.
-struct Copy {
+struct DatabaseCopy {
     directory: PathBuf,
 }
 
-impl Copy {
+impl DatabaseCopy {
     /// Makes the directory beside the archive, or in the directory of temporary files if that fails.
-    fn beside(archive: &Path) -> Result<Self, Failure> {
+    fn beside(archive: &Path) -> Result<Self, CommandFailure> {
         let name = format!(".fnd-verify-{}", std::process::id());
         let parent = archive
             .parent()
@@ -154,7 +156,7 @@ impl Copy {
     }
 
     /// Copies a database out of the archive, with its owner there: `fnd` examines it as that user.
-    fn take(&self, path: &Path, mut from: impl io::Read, uid: u64) -> Result<u64, Failure> {
+    fn take(&self, path: &Path, mut from: impl io::Read, uid: u64) -> Result<u64, CommandFailure> {
         let mut options = File::options();
         let to = options
             .write(true)
@@ -176,7 +178,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for DatabaseCopy {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory); // after an error the directory stays; its name says its purpose
     }

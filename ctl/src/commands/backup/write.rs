@@ -1,7 +1,7 @@
 //! Writes the archive.
 
 use super::failed;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,7 @@ const LEFT_OUT_MAX: usize = 1_000;
 const SPARSE_MIN: u64 = 64 << 20;
 
 /// A file that was found.
-struct Found<'a> {
+struct BackupFile<'a> {
     /// Its name in the archive.
     name: &'a str,
     path: &'a Path,
@@ -40,7 +40,7 @@ struct Found<'a> {
 }
 
 pub(super) struct Archive<W: Write> {
-    builder: Builder<Counted<W>>,
+    builder: Builder<CountedWriter<W>>,
     entries: u64,
     left_out: Vec<String>,
     /// How many files were left out.
@@ -54,7 +54,7 @@ pub(super) struct Archive<W: Write> {
 impl<W: Write> Archive<W> {
     pub(super) fn new(to: W) -> Self {
         Self {
-            builder: Builder::new(Counted { to, bytes: 0 }),
+            builder: Builder::new(CountedWriter { to, bytes: 0 }),
             entries: 0,
             left_out: Vec::new(),
             not_added: 0,
@@ -64,11 +64,11 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a file, or a directory with everything in it, if it is there.
-    pub(super) fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), Failure> {
+    pub(super) fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), CommandFailure> {
         self.add_below(
             CWD,
             path.as_os_str(),
-            &Found {
+            &BackupFile {
                 name,
                 path,
                 owner: None,
@@ -78,7 +78,7 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds the homes of functions, if they are there. A function may change everything in its home at any time.
-    pub(super) fn add_homes(&mut self, name: &str, homes: &Path) -> Result<(), Failure> {
+    pub(super) fn add_homes(&mut self, name: &str, homes: &Path) -> Result<(), CommandFailure> {
         match std::fs::symlink_metadata(homes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             about => self.header(
@@ -99,7 +99,7 @@ impl<W: Write> Archive<W> {
             self.add_below(
                 CWD,
                 path.as_os_str(),
-                &Found {
+                &BackupFile {
                     name: &name,
                     path: &path,
                     owner,
@@ -120,7 +120,7 @@ impl<W: Write> Archive<W> {
 
     /// Adds what a directory has by a name. Every step opens one name of an open directory, and follows no link: so whoever
     /// exchanges a directory of theirs for a link leads nowhere.
-    fn add_below(&mut self, directory: impl AsFd, name: &OsStr, found: &Found<'_>) -> Result<(), Failure> {
+    fn add_below(&mut self, directory: impl AsFd, name: &OsStr, found: &BackupFile<'_>) -> Result<(), CommandFailure> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(directory, name, flags, Mode::empty()) {
             // A file that a function removed meanwhile is skipped.
@@ -132,7 +132,7 @@ impl<W: Write> Archive<W> {
 
     /// A file that cannot be read is left out: its owner could keep everybody from having a backup. Only a user who lacks the
     /// right to read the files has to know that nothing is complete.
-    fn unread(&mut self, found: &Found<'_>, error: &io::Error) -> Result<(), Failure> {
+    fn unread(&mut self, found: &BackupFile<'_>, error: &io::Error) -> Result<(), CommandFailure> {
         if error.kind() == io::ErrorKind::PermissionDenied {
             return Err(failed("read", found.path, error));
         }
@@ -140,7 +140,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    fn add(&mut self, file: &File, found: &Found<'_>) -> Result<(), Failure> {
+    fn add(&mut self, file: &File, found: &BackupFile<'_>) -> Result<(), CommandFailure> {
         let about = match file.metadata() {
             Ok(about) => about,
             Err(error) => return self.unread(found, &error),
@@ -176,7 +176,12 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    fn add_directory(&mut self, directory: &File, about: &Metadata, found: &Found<'_>) -> Result<(), Failure> {
+    fn add_directory(
+        &mut self,
+        directory: &File,
+        about: &Metadata,
+        found: &BackupFile<'_>,
+    ) -> Result<(), CommandFailure> {
         let Some(depth) = found.depth.checked_sub(1) else {
             self.leave_out(found.path, &format!("lies more than {DEPTH_MAX} levels deep"));
             return Ok(());
@@ -198,7 +203,7 @@ impl<W: Write> Archive<W> {
             self.add_below(
                 directory,
                 &below,
-                &Found {
+                &BackupFile {
                     name: &name,
                     path: &path,
                     depth,
@@ -209,7 +214,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    fn add_file(&mut self, mut file: File, about: &Metadata, found: &Found<'_>) -> Result<(), Failure> {
+    fn add_file(&mut self, mut file: File, about: &Metadata, found: &BackupFile<'_>) -> Result<(), CommandFailure> {
         self.header(found.name, EntryType::Regular, about.len(), about)?;
         (self.missing, self.padding) = (about.len(), padding(about.len()));
         let mut bytes = vec![0; PIECE];
@@ -239,7 +244,7 @@ impl<W: Write> Archive<W> {
         self.end_file()
     }
 
-    fn header(&mut self, name: &str, kind: EntryType, size: u64, about: &Metadata) -> Result<(), Failure> {
+    fn header(&mut self, name: &str, kind: EntryType, size: u64, about: &Metadata) -> Result<(), CommandFailure> {
         let mut header = header(kind, size, about);
         self.entries += 1;
         self.builder
@@ -248,7 +253,7 @@ impl<W: Write> Archive<W> {
     }
 
     /// Begins a file of a known size, with the owner of a directory; its bytes follow in pieces.
-    pub(super) fn begin_file(&mut self, name: &str, size: u64, owner: &Path) -> Result<(), Failure> {
+    pub(super) fn begin_file(&mut self, name: &str, size: u64, owner: &Path) -> Result<(), CommandFailure> {
         let about = std::fs::metadata(owner).map_err(|error| failed("read", owner, &error))?;
         let mut header = header(EntryType::Regular, size, &about);
         header.set_mode(0o600);
@@ -259,19 +264,20 @@ impl<W: Write> Archive<W> {
             .map_err(|error| unwritten(&error))
     }
 
-    pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let missing = self.missing.checked_sub(bytes.len() as u64);
-        self.missing = missing
-            .ok_or_else(|| Failure::new(Exit::FunctionFailed, "fnd sent more of a database than it announced"))?;
+        self.missing = missing.ok_or_else(|| {
+            CommandFailure::new(Exit::FunctionFailed, "fnd sent more of a database than it announced")
+        })?;
         self.builder
             .get_mut()
             .write_all(bytes)
             .map_err(|error| unwritten(&error))
     }
 
-    pub(super) fn end_file(&mut self) -> Result<(), Failure> {
+    pub(super) fn end_file(&mut self) -> Result<(), CommandFailure> {
         if self.missing > 0 {
-            return Err(Failure::new(
+            return Err(CommandFailure::new(
                 Exit::FunctionFailed,
                 "fnd sent less of a database than it announced",
             ));
@@ -284,7 +290,7 @@ impl<W: Write> Archive<W> {
     }
 
     /// Ends the archive. Returns the number of entries, the bytes, and what was left out.
-    pub(super) fn finish(mut self) -> Result<(u64, u64, Vec<String>), Failure> {
+    pub(super) fn finish(mut self) -> Result<(u64, u64, Vec<String>), CommandFailure> {
         if let Some(more) = self.not_added.checked_sub(LEFT_OUT_MAX).filter(|more| *more > 0) {
             self.left_out.push(format!("left out: {more} more"));
         }
@@ -338,7 +344,7 @@ fn names(directory: &OwnedFd) -> Result<Vec<OsString>, Errno> {
 }
 
 /// Returns the names in a directory, sorted; none if it is not there.
-fn sorted(path: &Path) -> Result<Vec<OsString>, Failure> {
+fn sorted(path: &Path) -> Result<Vec<OsString>, CommandFailure> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()).and_then(|opened| names(&opened)) {
         Err(Errno::NOENT) => Ok(Vec::new()),
@@ -361,17 +367,17 @@ fn padding(size: u64) -> u64 {
     size.next_multiple_of(BLOCK) - size
 }
 
-fn unwritten(error: &io::Error) -> Failure {
-    Failure::new(Exit::FunctionFailed, format!("failed to write the backup: {error}"))
+fn unwritten(error: &io::Error) -> CommandFailure {
+    CommandFailure::new(Exit::FunctionFailed, format!("failed to write the backup: {error}"))
 }
 
 /// Counts what is written.
-struct Counted<W> {
+struct CountedWriter<W> {
     to: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.to.write(bytes)?;
         self.bytes += count as u64;

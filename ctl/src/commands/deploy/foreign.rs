@@ -5,8 +5,8 @@
 use super::{Args, Packed, is_only_for_root, say_done, say_valid, upload};
 use crate::client::Reply;
 use crate::commands::{Context, import};
-use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::{Row, Verdict};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::foreign::{FieldVerdict, Row};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -22,10 +22,12 @@ pub(super) fn is_foreign(path: &Path) -> bool {
 ///
 /// # Errors
 /// An option contradicts the files, a file cannot be read, or fnd refuses a function.
-pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     if let Some(option) = args.options.of_the_code() {
         let message = format!("`{option}` contradicts a YAML file, which says this itself");
-        return Err(Failure::usage(message).help("change the file, or make fnd's own form of it with `fndctl import`"));
+        return Err(
+            CommandFailure::usage(message).help("change the file, or make fnd's own form of it with `fndctl import`")
+        );
     }
     let imported = import::foreign(&args.paths)?;
     check_count(args, imported.functions.len())?;
@@ -33,16 +35,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure>
     let secrets: Vec<&str> = imported.secrets().map(|(name, _)| name.as_str()).collect();
     report(context, rows, &secrets);
     if imported.report.is_refused() {
-        let mut failure = Failure::new(Exit::InvalidManifest, "a field is refused, so nothing was uploaded");
+        let mut failure = CommandFailure::new(Exit::InvalidManifest, "a field is refused, so nothing was uploaded");
         if context.out.is_quiet() {
-            let refused = rows.iter().filter(|row| row.verdict == Verdict::Refused);
+            let refused = rows.iter().filter(|row| row.verdict == FieldVerdict::Refused);
             failure.diagnostics = refused.filter_map(Row::diagnostic).collect();
         }
         return Err(failure);
     }
     if imported.functions.is_empty() {
         return Err(
-            Failure::usage("there is no function in the files, only what functions name")
+            CommandFailure::usage("there is no function in the files, only what functions name")
                 .help("name the file with the function, too"),
         );
     }
@@ -82,7 +84,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure>
 }
 
 /// Refuses options that belong to one function where there are several.
-fn check_count(args: &Args, count: usize) -> Result<(), Failure> {
+fn check_count(args: &Args, count: usize) -> Result<(), CommandFailure> {
     let given = [
         ("--name", args.name.is_some()),
         ("--if-version", args.if_version.is_some()),
@@ -90,7 +92,7 @@ fn check_count(args: &Args, count: usize) -> Result<(), Failure> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) if count > 1 => {
             let message = format!("`{option}` is for one function, and the files have {count}");
-            Err(Failure::usage(message).help("leave it out, or deploy a file with one function"))
+            Err(CommandFailure::usage(message).help("leave it out, or deploy a file with one function"))
         }
         _ => Ok(()),
     }
@@ -98,7 +100,7 @@ fn check_count(args: &Args, count: usize) -> Result<(), Failure> {
 
 /// Says on standard error which fields do not simply work, and which secrets are missing.
 fn report(context: &Context, rows: &[Row], secrets: &[&str]) {
-    let mut notable = rows.iter().filter(|row| row.verdict != Verdict::Works).peekable();
+    let mut notable = rows.iter().filter(|row| row.verdict != FieldVerdict::Works).peekable();
     if notable.peek().is_some() && !context.out.is_quiet() {
         context.out.table_aside(&import::table(notable));
     }
@@ -113,7 +115,7 @@ fn report(context: &Context, rows: &[Row], secrets: &[&str]) {
 }
 
 /// Uploads one function, or only lets fnd judge it.
-async fn sent(context: &Context, args: &Args, one: &Packed, dry_run: bool) -> Result<Reply, Failure> {
+async fn sent(context: &Context, args: &Args, one: &Packed, dry_run: bool) -> Result<Reply, CommandFailure> {
     let sent = upload(context, args, one, dry_run).await;
     sent.map_err(|failure| {
         if is_only_for_root(&failure) {

@@ -1,11 +1,11 @@
 //! Puts the options of the command line into a manifest. An option wins over the same key.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use toml::{Table, Value};
 
 /// The options that become keys of the manifest.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Options {
+pub(super) struct ManifestOptions {
     /// Runtime, such as `python` or `python3.11`.
     #[arg(long, value_name = "RUNTIME")]
     runtime: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Options {
     set: Vec<String>,
 }
 
-impl Options {
+impl ManifestOptions {
     /// Returns whether no option is given.
     pub(super) fn is_empty(&self) -> bool {
         self.values().is_ok_and(|values| values.is_empty())
@@ -47,7 +47,7 @@ impl Options {
     }
 
     /// Returns the keys, each with the parts of its path, and their values.
-    fn values(&self) -> Result<Vec<(Vec<String>, Value)>, Failure> {
+    fn values(&self) -> Result<Vec<(Vec<String>, Value)>, CommandFailure> {
         let mut values = Vec::new();
         let texts = [
             ("runtime", &self.runtime),
@@ -61,7 +61,7 @@ impl Options {
             let (name, value) = pair
                 .split_once('=')
                 .filter(|(name, _)| !name.is_empty())
-                .ok_or_else(|| Failure::usage(format!("`--env {pair}`: expected NAME=VALUE")))?;
+                .ok_or_else(|| CommandFailure::usage(format!("`--env {pair}`: expected NAME=VALUE")))?;
             values.push((vec!["env".to_owned(), name.to_owned()], Value::String(value.to_owned())));
         }
         if !self.schedule.is_empty() {
@@ -77,7 +77,7 @@ impl Options {
                 .split_once('=')
                 .filter(|(key, _)| key.split('.').all(|part| !part.is_empty()))
                 .ok_or_else(|| {
-                    Failure::usage(format!(
+                    CommandFailure::usage(format!(
                         "`--set {pair}`: expected KEY=VALUE, such as `limits.timeout=30s`"
                     ))
                 })?;
@@ -94,28 +94,28 @@ impl Options {
 
     /// Returns a manifest with the options in it, and a remark for each key that an option has replaced. `shown` is the
     /// manifest for people.
-    pub(super) fn merged(&self, text: &str, shown: &str) -> Result<(String, Vec<String>), Failure> {
+    pub(super) fn merged(&self, text: &str, shown: &str) -> Result<(String, Vec<String>), CommandFailure> {
         let mut manifest: Table = text.parse().map_err(|error: toml::de::Error| {
             let message = format!("`{shown}` is no TOML: {}", error.message());
-            Failure::new(Exit::InvalidManifest, message).help(format!("fndctl validate {shown}"))
+            CommandFailure::new(Exit::InvalidManifest, message).help(format!("fndctl validate {shown}"))
         })?;
         let mut remarks = Vec::new();
         for (path, value) in self.values()? {
             let key = path.join(".");
             if let Some(before) = put(&mut manifest, &path, value.clone())
-                .map_err(|above| Failure::usage(format!("`{key}`: `{above}` of `{shown}` is no table")))?
+                .map_err(|above| CommandFailure::usage(format!("`{key}`: `{above}` of `{shown}` is no table")))?
                 && before != value
             {
                 remarks.push(format!("the option wins over `{key}` of {shown}"));
             }
         }
         let text = toml::to_string(&manifest)
-            .map_err(|error| Failure::usage(format!("the manifest cannot be written: {error}")))?;
+            .map_err(|error| CommandFailure::usage(format!("the manifest cannot be written: {error}")))?;
         Ok((text, remarks))
     }
 
     /// Returns code with the options in the block `/// fnd` in it; nothing if the code has no block.
-    pub(super) fn inside(&self, code: &str, shown: &str) -> Result<Option<(String, Vec<String>)>, Failure> {
+    pub(super) fn inside(&self, code: &str, shown: &str) -> Result<Option<(String, Vec<String>)>, CommandFailure> {
         let lines: Vec<&str> = code.split_inclusive('\n').collect();
         let is =
             |line: &str, prefix: &str, end: &str| line.trim_end().strip_prefix(prefix).is_some_and(|rest| rest == end);
@@ -161,9 +161,9 @@ fn put(table: &mut Table, path: &[String], value: Value) -> Result<Option<Value>
 mod tests {
     use super::*;
 
-    fn options() -> Options {
+    fn options() -> ManifestOptions {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-        Options {
+        ManifestOptions {
             runtime: Some("python".to_owned()),
             handler: None,
             env: texts(&["A=1", "B=x=y"]),
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn a_block_in_the_code_gets_the_options() {
-        let options = Options {
+        let options = ManifestOptions {
             size: Some("L".to_owned()),
-            ..Options::default()
+            ..ManifestOptions::default()
         };
         let code = "#!/bin/sh\n# /// fnd\n# on_load = false\n#\n# ///\necho\n";
         let (merged, remarks) = options.inside(code, "f.sh").unwrap().unwrap();
@@ -224,10 +224,10 @@ mod tests {
             (vec![], vec!["a"]),
             (vec![], vec!["a..b=1"]),
         ] {
-            let options = Options {
+            let options = ManifestOptions {
                 env: env.into_iter().map(str::to_owned).collect(),
                 set: set.into_iter().map(str::to_owned).collect(),
-                ..Options::default()
+                ..ManifestOptions::default()
             };
             assert_eq!(options.merged("", "f.toml").unwrap_err().exit, Exit::Usage);
             assert!(!options.is_empty());

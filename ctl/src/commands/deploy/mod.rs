@@ -12,14 +12,14 @@ mod pack;
 
 use super::{Context, function_path, releases};
 use crate::client::{Reply, request};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use fnd_core::api::{FunctionDetail, ValidateReport};
 use fnd_core::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use hyper::Method;
 use hyper::body::Bytes;
-use manifest::Options;
+use manifest::ManifestOptions;
 pub(super) use pack::{Packed, TreeFile};
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     name: Option<String>,
 
     #[command(flatten)]
-    options: Options,
+    options: ManifestOptions,
 
     /// Replace only this version, as `fndctl show F` prints it; its beginning is enough.
     #[arg(long, value_name = "VERSION")]
@@ -70,7 +70,7 @@ const LARGE: usize = 4 << 20;
 ///
 /// # Errors
 /// PATH cannot be read, or fnd refuses it.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut code = args.paths.iter().filter(|path| !foreign::is_foreign(path));
     let path = match (code.next(), args.paths.len()) {
         (None, _) => return foreign::run(context, &args).await,
@@ -80,7 +80,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 "`{}` is no YAML file, and only these are deployed together",
                 path.display()
             );
-            return Err(Failure::usage(message).help("deploy every file of code with a `fndctl deploy` of its own"));
+            return Err(
+                CommandFailure::usage(message).help("deploy every file of code with a `fndctl deploy` of its own")
+            );
         }
     };
     let packed = Packed::of(path, args.name.as_deref(), &args.options)?;
@@ -102,7 +104,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Uploads a function under the conditions of the command line.
-async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) -> Result<Reply, Failure> {
+async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) -> Result<Reply, CommandFailure> {
     let path = function_path(&packed.name)?;
     let mut headers = Vec::new();
     if let Some(version) = &args.if_version {
@@ -118,7 +120,7 @@ async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) 
 }
 
 /// Says that a function is valid, with fnd's warnings.
-fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(), Failure> {
+fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(), CommandFailure> {
     report
         .diagnostics
         .iter()
@@ -127,7 +129,7 @@ fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(
 }
 
 /// Says what becomes of a new release beside which another one serves.
-async fn say_beside(context: &Context, name: &str) -> Result<(), Failure> {
+async fn say_beside(context: &Context, name: &str) -> Result<(), CommandFailure> {
     let list = releases::of(context, name).await?;
     if let Some(canary) = list.canary {
         let (release, percent) = (short(canary.version), canary.percent);
@@ -144,7 +146,7 @@ async fn say_beside(context: &Context, name: &str) -> Result<(), Failure> {
 }
 
 /// Says what an upload has done, with fnd's warnings. `status` is the one of fnd's answer.
-fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail) -> Result<(), Failure> {
+fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail) -> Result<(), CommandFailure> {
     let name = &packed.name;
     let done = if status == CREATED { "created" } else { "replaced" };
     let problems = detail.more.diagnostics.iter();
@@ -185,7 +187,7 @@ pub(super) async fn send(
     packed: &Packed,
     mut headers: Vec<(String, String)>,
     dry_run: bool,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, CommandFailure> {
     let path = function_path(&packed.name)?;
     let (boundary, body) = packed.form();
     headers.push((
@@ -209,7 +211,7 @@ pub(super) async fn send(
 }
 
 /// Says whether fnd refuses something that only functions of root may have.
-pub(super) fn is_only_for_root(failure: &Failure) -> bool {
+pub(super) fn is_only_for_root(failure: &CommandFailure) -> bool {
     let codes = ["not-allowed", "not-trusted"];
     failure
         .diagnostics
@@ -218,7 +220,7 @@ pub(super) fn is_only_for_root(failure: &Failure) -> bool {
 }
 
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.
-async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, Failure> {
+async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, CommandFailure> {
     let reply = context.client.get(path).await?;
     let detail: FunctionDetail = crate::output::parse(&reply.body)?;
     let serves = detail
@@ -233,5 +235,5 @@ async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, Fai
     }
     let function = &detail.status.function;
     let message = format!("version {typed} of `{function}` does not serve, but `{serves}`: nothing was changed");
-    Err(Failure::new(Exit::Busy, message).help(format!("look at it: fndctl cat {function}")))
+    Err(CommandFailure::new(Exit::Busy, message).help(format!("look at it: fndctl cat {function}")))
 }

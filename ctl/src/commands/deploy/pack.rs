@@ -1,13 +1,13 @@
 //! Reads PATH: the code to send, and the manifest that belongs to it. A directory becomes an archive.
 
-use super::manifest::Options;
-use crate::exit::{Exit, Failure};
+use super::manifest::ManifestOptions;
+use crate::exit::{CommandFailure, Exit};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use fnd_manifest::check::{Disk, Files as _};
+use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::placed::Origins;
-use fnd_manifest::foreign::{Made, MadeFile};
+use fnd_manifest::foreign::{MadeFile, MadeManifest};
 use fnd_manifest::regular_file;
 use fnd_wire::archive::{Format, SUFFIXES};
 use fnd_wire::ids::FunctionName;
@@ -57,7 +57,7 @@ impl Packed {
     ///
     /// # Errors
     /// PATH cannot be read, is no code, or has no usable name.
-    pub(super) fn of(path: &Path, name: Option<&str>, options: &Options) -> Result<Self, Failure> {
+    pub(super) fn of(path: &Path, name: Option<&str>, options: &ManifestOptions) -> Result<Self, CommandFailure> {
         let about = fs::metadata(path).map_err(|error| failed("read", path, &error))?;
         let real = fs::canonicalize(path).map_err(|error| failed("read", path, &error))?;
         let file = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Packed {
         };
         let name = name.unwrap_or(stem);
         FunctionName::new(name)
-            .map_err(|error| Failure::usage(error.to_string()).help("name the function with --name"))?;
+            .map_err(|error| CommandFailure::usage(error.to_string()).help("name the function with --name"))?;
         let mut packed = Self {
             name: name.to_owned(),
             suffix: archive.map_or_else(
@@ -101,7 +101,7 @@ impl Packed {
     ///
     /// # Errors
     /// The files are too large.
-    pub(in crate::commands) fn of_files(name: &str, files: &[TreeFile]) -> Result<Self, Failure> {
+    pub(in crate::commands) fn of_files(name: &str, files: &[TreeFile]) -> Result<Self, CommandFailure> {
         let mut pack = Pack::new(None);
         for file in files {
             let mode = if file.executable { 0o755 } else { 0o644 };
@@ -127,9 +127,14 @@ impl Packed {
     ///
     /// # Errors
     /// The name or an option is wrong, or the files are too large.
-    pub(super) fn of_made(made: Made, name: Option<&str>, options: &Options, head: &str) -> Result<Self, Failure> {
+    pub(super) fn of_made(
+        made: MadeManifest,
+        name: Option<&str>,
+        options: &ManifestOptions,
+        head: &str,
+    ) -> Result<Self, CommandFailure> {
         let name = name.unwrap_or(&made.name).to_owned();
-        FunctionName::new(&name).map_err(|error| Failure::usage(error.to_string()))?;
+        FunctionName::new(&name).map_err(|error| CommandFailure::usage(error.to_string()))?;
         let (files, origins) = Origins::of(made, head);
         let mut remarks = Vec::new();
         let mut packed = Vec::new();
@@ -158,7 +163,7 @@ impl Packed {
     }
 
     /// Packs a directory; its manifest lies in it.
-    fn directory(&mut self, options: &Options) -> Result<(), Failure> {
+    fn directory(&mut self, options: &ManifestOptions) -> Result<(), CommandFailure> {
         let manifest = if options.is_empty() {
             None
         } else {
@@ -180,7 +185,7 @@ impl Packed {
     }
 
     /// Takes the manifest beside a file along, or in it.
-    fn file(&mut self, archive: Option<Format>, options: &Options) -> Result<(), Failure> {
+    fn file(&mut self, archive: Option<Format>, options: &ManifestOptions) -> Result<(), CommandFailure> {
         self.manifest = read_if_there(&self.sidecar)?;
         if options.is_empty() {
             return Ok(());
@@ -189,13 +194,12 @@ impl Packed {
         if let (Some(format), None) = (archive, &self.manifest) {
             let files = Disk.unpack(&shown, format).map_err(|refusal| {
                 let (message, help) = refusal.words();
-                Failure::new(Exit::InvalidManifest, format!("`{shown}`: {message}")).help(help)
+                CommandFailure::new(Exit::InvalidManifest, format!("`{shown}`: {message}")).help(help)
             })?;
             if files.iter().any(|file| file.path == "function.toml") {
                 let message = format!("`{shown}` has a `function.toml`, so options cannot be added to it");
-                return Err(
-                    Failure::usage(message).help("change that file, or unpack the archive and deploy the directory")
-                );
+                return Err(CommandFailure::usage(message)
+                    .help("change that file, or unpack the archive and deploy the directory"));
             }
         } else if self.manifest.is_none()
             && let Ok(code) = std::str::from_utf8(&self.code)
@@ -210,10 +214,10 @@ impl Packed {
         Ok(())
     }
 
-    fn with_options(&mut self, manifest: &[u8], options: &Options) -> Result<Vec<u8>, Failure> {
+    fn with_options(&mut self, manifest: &[u8], options: &ManifestOptions) -> Result<Vec<u8>, CommandFailure> {
         let shown = self.sidecar.display().to_string();
         let text = std::str::from_utf8(manifest)
-            .map_err(|_| Failure::new(Exit::InvalidManifest, format!("`{shown}` is not UTF-8 text")))?;
+            .map_err(|_| CommandFailure::new(Exit::InvalidManifest, format!("`{shown}` is not UTF-8 text")))?;
         let (text, remarks) = options.merged(text, &shown)?;
         self.remarks.extend(remarks);
         Ok(text.into_bytes())
@@ -289,20 +293,20 @@ impl Pack {
     }
 
     /// Counts the bytes of a file.
-    fn count(&mut self, bytes: u64) -> Result<(), Failure> {
+    fn count(&mut self, bytes: u64) -> Result<(), CommandFailure> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > BYTES_MAX {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "the directory has more than 512 MiB of files, the most that a function can have",
             ));
         }
         Ok(())
     }
 
-    fn tree(&mut self, directory: &Path, inside: &str, depth: usize) -> Result<(), Failure> {
+    fn tree(&mut self, directory: &Path, inside: &str, depth: usize) -> Result<(), CommandFailure> {
         if depth > DEPTH_MAX {
             let message = format!("`{}` is more than {DEPTH_MAX} levels deep", directory.display());
-            return Err(Failure::usage(message));
+            return Err(CommandFailure::usage(message));
         }
         let unreadable = |error: &io::Error| failed("read", directory, error);
         let entries = fs::read_dir(directory).map_err(|error| unreadable(&error))?;
@@ -315,7 +319,10 @@ impl Pack {
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str());
             let Some(name) = name else {
-                return Err(Failure::usage(format!("the name `{}` is not UTF-8", path.display())));
+                return Err(CommandFailure::usage(format!(
+                    "the name `{}` is not UTF-8",
+                    path.display()
+                )));
             };
             if Some(&path) == self.skip.as_ref() {
                 continue;
@@ -335,13 +342,13 @@ impl Pack {
                     "`{}` is neither a file nor a directory, so it cannot be sent",
                     path.display()
                 );
-                return Err(Failure::usage(message).help("put a copy of the file there, not a link"));
+                return Err(CommandFailure::usage(message).help("put a copy of the file there, not a link"));
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, inside: &str, about: &fs::Metadata) -> Result<(), Failure> {
+    fn file(&mut self, path: &Path, inside: &str, about: &fs::Metadata) -> Result<(), CommandFailure> {
         self.count(about.len())?;
         let bytes = regular_file::read(path).map_err(|error| failed("read", path, &error))?;
         let mode = if about.permissions().mode() & 0o111 == 0 {
@@ -362,13 +369,13 @@ impl Pack {
     }
 }
 
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         read => read.map(Some).map_err(|error| failed("read", path, &error)),
     }
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("failed to {what} `{}`: {error}", path.display()))
+fn failed(what: &str, path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::usage(format!("failed to {what} `{}`: {error}", path.display()))
 }

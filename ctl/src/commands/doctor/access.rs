@@ -9,7 +9,7 @@ const GROUP: &str = "fnd";
 
 /// The user who runs this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct AccessFacts {
     root: bool,
     name: String,
     /// Whether the group exists.
@@ -21,14 +21,14 @@ pub(super) struct Facts {
 }
 
 /// Returns the user who runs this.
-pub(super) fn inspect() -> Facts {
+pub(super) fn inspect() -> AccessFacts {
     let uid = nix::unistd::geteuid();
     let user = User::from_uid(uid).ok().flatten();
     let name = user.as_ref().map_or_else(|| uid.to_string(), |user| user.name.clone());
     let group = Group::from_name(GROUP).ok().flatten();
     let gid = group.as_ref().map(|group| group.gid);
     let own = nix::unistd::getgroups().unwrap_or_default();
-    Facts {
+    AccessFacts {
         root: uid.is_root(),
         exists: group.is_some(),
         in_force: gid.is_some_and(|gid| gid == nix::unistd::getegid() || own.contains(&gid)),
@@ -37,7 +37,7 @@ pub(super) fn inspect() -> Facts {
     }
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &AccessFacts) -> Vec<Finding> {
     let name = &facts.name;
     vec![if !facts.exists {
         Finding::error(CHECK, format!("there is no group `{GROUP}`")).fix("sudo systemd-sysusers fnd.conf")
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn root_and_members_of_the_group_have_access() {
-        let facts = |root, exists, in_force, entered| Facts {
+        let facts = |root, exists, in_force, entered| AccessFacts {
             root,
             name: "ada".into(),
             exists,

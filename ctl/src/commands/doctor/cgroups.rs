@@ -16,7 +16,7 @@ const NEEDED: [&str; 4] = ["memory", "pids", "cpu", "io"];
 
 /// The mounted hierarchies, and the controllers that may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct CgroupFacts {
     /// The mount table cannot be read.
     unreadable: bool,
     /// Controllers of the cgroup2 tree; absent where none is mounted.
@@ -28,14 +28,14 @@ pub(super) struct Facts {
 }
 
 /// Returns the mounted hierarchies, and the controllers that the spawner's unit got.
-pub(super) fn inspect(unit: Option<&Unit>) -> Facts {
+pub(super) fn inspect(unit: Option<&Unit>) -> CgroupFacts {
     let Ok(mounts) = Process::myself().and_then(|process| process.mountinfo()) else {
-        return Facts {
+        return CgroupFacts {
             unreadable: true,
-            ..Facts::default()
+            ..CgroupFacts::default()
         };
     };
-    let mut facts = Facts::default();
+    let mut facts = CgroupFacts::default();
     let mut tree: Option<PathBuf> = None;
     for mount in mounts {
         match mount.fs_type.as_str() {
@@ -61,7 +61,7 @@ fn controllers(directory: &Path) -> Option<BTreeSet<String>> {
 }
 
 /// Judges the facts. The daemon's answer takes precedence, since the daemon has tried to set limits.
-pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -> Vec<Finding> {
+pub(super) fn judge(facts: &CgroupFacts, node: Option<&NodeStatus>, installed: bool) -> Vec<Finding> {
     let mut findings = match node {
         Some(node) => reported(node, installed),
         None => mounted(facts),
@@ -114,7 +114,7 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
 }
 
 /// Judges the mounted hierarchies.
-fn mounted(facts: &Facts) -> Vec<Finding> {
+fn mounted(facts: &CgroupFacts) -> Vec<Finding> {
     if facts.unreadable {
         return vec![Finding::unknown(CHECK, "/proc/self/mountinfo cannot be read").fix("mount /proc")];
     }
@@ -162,8 +162,8 @@ mod tests {
         words.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn facts(v2: Option<&str>, v1: &str, delegated: Option<&str>) -> Facts {
-        Facts {
+    fn facts(v2: Option<&str>, v1: &str, delegated: Option<&str>) -> CgroupFacts {
+        CgroupFacts {
             unreadable: false,
             v2: v2.map(set),
             v1: set(v1),
@@ -209,9 +209,9 @@ mod tests {
                 vec!["error no cgroups are mounted: nothing can be contained or limited"],
             ),
             (
-                Facts {
+                CgroupFacts {
                     unreadable: true,
-                    ..Facts::default()
+                    ..CgroupFacts::default()
                 },
                 vec!["unknown /proc/self/mountinfo cannot be read"],
             ),

@@ -2,22 +2,22 @@
 
 use super::finding::Finding;
 use crate::client::Client;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{NodeState, NodeStatus};
 
 const CHECK: &str = "daemon";
 
 /// Returns the daemon's status of its node, or why there is none.
-pub(super) async fn inspect(client: &Client) -> Result<Box<NodeStatus>, Failure> {
+pub(super) async fn inspect(client: &Client) -> Result<Box<NodeStatus>, CommandFailure> {
     let reply = client.get("/v1/status").await?;
     serde_json::from_slice(&reply.body).map_err(|error| {
-        Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
+        CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
             .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
     })
 }
 
 /// Judges the answer. `own` is the version of this program.
-pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec<Finding> {
+pub(super) fn judge(answer: &Result<Box<NodeStatus>, CommandFailure>, own: &str) -> Vec<Finding> {
     let node = match answer {
         Ok(node) => node,
         Err(failure) => {
@@ -70,7 +70,7 @@ mod tests {
     use super::super::{brief, node};
     use super::*;
 
-    fn says(version: &str, spawner: &str, state: &str) -> Result<Box<NodeStatus>, Failure> {
+    fn says(version: &str, spawner: &str, state: &str) -> Result<Box<NodeStatus>, CommandFailure> {
         let json = serde_json::json!({"version": version, "spawner_version": spawner, "state": state});
         Ok(Box::new(node(&json)))
     }
@@ -95,8 +95,14 @@ mod tests {
                     "warning fnd has version 2, fndctl has version 1",
                 ],
             ),
-            (Err(Failure::new(Exit::NotReachable, "nobody")), vec!["error nobody"]),
-            (Err(Failure::new(Exit::NotAllowed, "not you")), vec!["unknown not you"]),
+            (
+                Err(CommandFailure::new(Exit::NotReachable, "nobody")),
+                vec!["error nobody"],
+            ),
+            (
+                Err(CommandFailure::new(Exit::NotAllowed, "not you")),
+                vec!["unknown not you"],
+            ),
         ] {
             assert_eq!(brief(&judge(&answer, "1")), expected);
         }
@@ -104,7 +110,7 @@ mod tests {
 
     #[test]
     fn advice_is_kept() {
-        let answer = Err(Failure::new(Exit::NotReachable, "nobody").help("start it"));
+        let answer = Err(CommandFailure::new(Exit::NotReachable, "nobody").help("start it"));
         assert_eq!(judge(&answer, "1")[0].fix.as_deref(), Some("start it"));
     }
 }

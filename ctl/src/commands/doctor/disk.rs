@@ -17,7 +17,7 @@ const FILES_WARNING: u64 = 20_000;
 
 /// The file system of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct DiskFacts {
     place: String,
     room: Result<Room, String>,
 }
@@ -32,14 +32,14 @@ struct Room {
 }
 
 /// Returns the room on the disk of the state directory, or of the nearest directory above if it does not exist.
-pub(super) fn inspect(state: &Path) -> Facts {
+pub(super) fn inspect(state: &Path) -> DiskFacts {
     let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
     let room = statvfs(there).map(|stat| Room {
         bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         files: (stat.f_files > 0).then_some(stat.f_favail),
         read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY) || has_failed(there),
     });
-    Facts {
+    DiskFacts {
         place: state.display().to_string(),
         room: room.map_err(|error| error.to_string()),
     }
@@ -59,7 +59,7 @@ fn has_failed(path: &Path) -> bool {
     })
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &DiskFacts) -> Vec<Finding> {
     let place = &facts.place;
     let room = match &facts.room {
         Ok(room) => room,
@@ -136,7 +136,7 @@ mod tests {
             ),
             (Err("why".into()), vec!["unknown it cannot be checked: why"]),
         ] {
-            let facts = Facts {
+            let facts = DiskFacts {
                 place: "/s".into(),
                 room,
             };

@@ -1,15 +1,15 @@
 //! The findings, and how they are printed.
 
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone, escape};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone, escape};
 use fnd_wire::units::counted;
 use serde::Serialize;
 
 /// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::commands) enum Level {
+pub(in crate::commands) enum FindingLevel {
     /// Nothing is wrong.
     Ok,
     /// It could not be checked.
@@ -20,7 +20,7 @@ pub(in crate::commands) enum Level {
     Error,
 }
 
-impl Level {
+impl FindingLevel {
     pub(in crate::commands) const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -34,7 +34,7 @@ impl Level {
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Finding {
-    pub(in crate::commands) level: Level,
+    pub(in crate::commands) level: FindingLevel,
     /// The area, a stable word.
     pub(in crate::commands) check: &'static str,
     /// The result: lower case, no final period.
@@ -47,7 +47,7 @@ pub(in crate::commands) struct Finding {
 }
 
 impl Finding {
-    fn new(level: Level, check: &'static str, what: impl Into<String>) -> Self {
+    fn new(level: FindingLevel, check: &'static str, what: impl Into<String>) -> Self {
         Self {
             level,
             check,
@@ -58,19 +58,19 @@ impl Finding {
     }
 
     pub(in crate::commands) fn ok(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Ok, check, what)
+        Self::new(FindingLevel::Ok, check, what)
     }
 
     pub(in crate::commands) fn unknown(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Unknown, check, what)
+        Self::new(FindingLevel::Unknown, check, what)
     }
 
     pub(in crate::commands) fn warning(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Warning, check, what)
+        Self::new(FindingLevel::Warning, check, what)
     }
 
     pub(in crate::commands) fn error(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Error, check, what)
+        Self::new(FindingLevel::Error, check, what)
     }
 
     /// Returns the finding with its place.
@@ -94,7 +94,7 @@ impl Finding {
 
 /// All findings.
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     findings: Vec<Finding>,
     errors: usize,
     warnings: usize,
@@ -105,12 +105,12 @@ struct Report {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failure> {
+pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, CommandFailure> {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let report = Report {
-        errors: count(Level::Error),
-        warnings: count(Level::Warning),
-        unknown: count(Level::Unknown),
+    let report = DoctorReport {
+        errors: count(FindingLevel::Error),
+        warnings: count(FindingLevel::Warning),
+        unknown: count(FindingLevel::Unknown),
         findings,
     };
     let verdict = if report.errors == 0 {
@@ -121,7 +121,7 @@ pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Resul
     verdict.after(print(out, &report))
 }
 
-fn print(out: &Output, report: &Report) -> Result<(), Failure> {
+fn print(out: &Output, report: &DoctorReport) -> Result<(), CommandFailure> {
     match out.format {
         Format::Json | Format::Yaml => {
             let body = serde_json::to_vec(report).unwrap_or_default(); // texts and numbers: JSON can say it
@@ -143,10 +143,10 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
     }
 }
 
-fn table(findings: &[Finding]) -> Table {
-    let mut table = Table::new(&["LEVEL", "CHECK", "WHERE", "WHAT", "FIX"]);
+fn table(findings: &[Finding]) -> TextTable {
+    let mut table = TextTable::new(&["LEVEL", "CHECK", "WHERE", "WHAT", "FIX"]);
     for finding in findings {
-        let tone = if finding.level == Level::Error {
+        let tone = if finding.level == FindingLevel::Error {
             Tone::Bad
         } else {
             Tone::Plain

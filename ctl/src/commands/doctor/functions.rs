@@ -13,7 +13,7 @@ const CHECK: &str = "functions";
 const CONFIGURATION: &str = "configuration";
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts<'a> {
+pub(super) struct FunctionFacts<'a> {
     /// The daemon's status, if it answers.
     pub(super) node: Option<&'a NodeStatus>,
     /// Problems of the configuration and the runtimes, judged here.
@@ -24,7 +24,7 @@ pub(super) struct Facts<'a> {
     pub(super) root: bool,
 }
 
-pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
+pub(super) fn judge(facts: &FunctionFacts<'_>) -> Vec<Finding> {
     let mut findings = match facts.node {
         Some(node) => reported(node),
         None => seen(facts),
@@ -81,7 +81,7 @@ fn all_valid(count: usize) -> Finding {
 }
 
 /// Judges the functions that were checked here.
-fn seen(facts: &Facts<'_>) -> Vec<Finding> {
+fn seen(facts: &FunctionFacts<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = facts
         .configuration
         .iter()
@@ -97,7 +97,7 @@ fn seen(facts: &Facts<'_>) -> Vec<Finding> {
     findings
 }
 
-fn finding(problem: &Diagnostic, check: &'static str, facts: &Facts<'_>) -> Finding {
+fn finding(problem: &Diagnostic, check: &'static str, facts: &FunctionFacts<'_>) -> Finding {
     let mut found = if problem.code == "unreadable" && !facts.root {
         return Finding::unknown(check, &problem.message)
             .at(problem.file.clone().unwrap_or_default())
@@ -161,7 +161,7 @@ mod tests {
                 vec!["warning odd", "error bad", "error the history cannot be written"],
             ),
         ] {
-            let facts = Facts {
+            let facts = FunctionFacts {
                 node: Some(&node(&answer)),
                 configuration: &[Diagnostic::error("x", "not asked for")],
                 checked: None,
@@ -182,7 +182,7 @@ mod tests {
             ..Checked::default()
         };
         for (root, first) in [(true, "error"), (false, "unknown")] {
-            let facts = Facts {
+            let facts = FunctionFacts {
                 node: None,
                 configuration: &[],
                 checked: Some(&checked),
@@ -197,7 +197,7 @@ mod tests {
                 ]
             );
         }
-        let facts = Facts {
+        let facts = FunctionFacts {
             node: None,
             configuration: &[Diagnostic::error("x", "refused")],
             checked: None,

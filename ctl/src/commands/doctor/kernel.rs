@@ -11,14 +11,14 @@ const CHECK: &str = "kernel";
 const FLOOR: (u32, u32) = (5, 14);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct KernelFacts {
     /// `uname -r`.
     release: String,
     /// System calls that are missing.
     missing: Vec<&'static str>,
 }
 
-pub(super) fn inspect() -> Facts {
+pub(super) fn inspect() -> KernelFacts {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     // EPERM comes from a seccomp filter around this program, not from the kernel's lack of the call.
     let lacks = |result: Result<(), Errno>| result == Err(Errno::NOSYS);
@@ -34,13 +34,13 @@ pub(super) fn inspect() -> Facts {
         ("openat2", lacks(opened.map(drop))),
     ];
     let missing = probes.into_iter().filter(|(_, lacks)| *lacks).map(|(name, _)| name);
-    Facts {
+    KernelFacts {
         release,
         missing: missing.collect(),
     }
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &KernelFacts) -> Vec<Finding> {
     let release = &facts.release;
     let newer = "run Debian 12 or newer, or another system with Linux 5.14 or newer";
     vec![if !facts.missing.is_empty() {
@@ -81,7 +81,7 @@ mod tests {
                 "error Linux 4.19 has no pidfd_open, openat2",
             ),
         ] {
-            let facts = Facts {
+            let facts = KernelFacts {
                 release: release.into(),
                 missing,
             };

@@ -35,8 +35,8 @@ mod sandbox;
 mod units;
 
 use super::Context;
-use crate::exit::{Exit, Failure};
-use crate::local::{self, Places};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::{self, LocalPlaces};
 use finding::Finding;
 use fnd_core::api::NodeStatus;
 use fnd_manifest::check::Checked;
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// Standard output cannot be written, or the user has no home.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     finding::report(&context.out, findings(context, args).await?)
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 ///
 /// # Errors
 /// The user has no home.
-pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, CommandFailure> {
     let answer = daemon::inspect(&context.client).await;
     let node = answer.as_deref().ok();
     let places = places(context.user, args, node)?;
@@ -101,7 +101,7 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
 
     let (judge, configuration) = local::judge(&places.config, &places.runtimes);
     let checked = judge.as_ref().map(|judge| check(judge, &places.functions));
-    findings.extend(functions::judge(&functions::Facts {
+    findings.extend(functions::judge(&functions::FunctionFacts {
         node,
         configuration: &configuration,
         checked: checked.as_ref(),
@@ -131,17 +131,17 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
 }
 
 /// Returns the places to check: those of the options, else those of the daemon, else those of an installation.
-fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, Failure> {
+fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<LocalPlaces, CommandFailure> {
     let reported = node.and_then(|node| node.places.as_ref());
     let paths = |texts: &[String]| texts.iter().map(PathBuf::from).collect();
     let mut places = match reported {
-        Some(reported) => Places {
+        Some(reported) => LocalPlaces {
             config: PathBuf::from(&reported.config),
             functions: paths(&reported.functions),
             runtimes: paths(&reported.runtimes),
             state: PathBuf::from(&reported.state),
         },
-        None => Places::of(user)?,
+        None => LocalPlaces::of(user)?,
     };
     if !args.functions.is_empty() {
         places.functions = args.functions;

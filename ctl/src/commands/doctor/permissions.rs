@@ -2,7 +2,7 @@
 //! and of the configuration. The rule is the spawner's, which refuses files that break it (`INSECURE MODE`).
 
 use super::finding::Finding;
-use crate::local::Places;
+use crate::local::LocalPlaces;
 use fnd_wire::trust::secure;
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,29 +14,29 @@ const CHECK: &str = "permissions";
 
 /// Mode and owner of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct SeenFileMode {
     mode: u32,
     owner: u32,
     directory: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct PermissionFacts {
     /// Functions directories that are not there.
     absent: Vec<PathBuf>,
     /// Paths that cannot be read, with reasons.
     hidden: BTreeMap<PathBuf, String>,
     /// Files that fnd reads, by real path.
-    files: BTreeMap<PathBuf, Seen>,
+    files: BTreeMap<PathBuf, SeenFileMode>,
     /// The directory of uploads, if another user owns it than the state of fnd; with that user.
     foreign: Option<(PathBuf, u32)>,
     /// Directories above them, up to the root.
-    above: BTreeMap<PathBuf, Seen>,
+    above: BTreeMap<PathBuf, SeenFileMode>,
 }
 
 /// Returns modes and owners of the files of functions, of the configuration, and of all directories above.
-pub(super) fn inspect(places: &Places, files: &[String]) -> Facts {
-    let mut facts = Facts::default();
+pub(super) fn inspect(places: &LocalPlaces, files: &[String]) -> PermissionFacts {
+    let mut facts = PermissionFacts::default();
     for directory in &places.functions {
         match fs::canonicalize(directory) {
             Ok(real) => facts.add_above(&real),
@@ -70,7 +70,7 @@ pub(super) fn inspect(places: &Places, files: &[String]) -> Facts {
     facts
 }
 
-impl Facts {
+impl PermissionFacts {
     fn add_above(&mut self, directory: &Path) {
         for above in directory.ancestors() {
             if !self.above.contains_key(above)
@@ -82,9 +82,9 @@ impl Facts {
     }
 }
 
-fn seen(path: &Path) -> std::io::Result<Seen> {
+fn seen(path: &Path) -> std::io::Result<SeenFileMode> {
     let meta = fs::metadata(path)?;
-    Ok(Seen {
+    Ok(SeenFileMode {
         mode: meta.mode() & 0o7777,
         owner: meta.uid(),
         directory: meta.is_dir(),
@@ -93,14 +93,14 @@ fn seen(path: &Path) -> std::io::Result<Seen> {
 
 /// Returns the first of a real path and the directories above it that a user other than these owners can write to.
 pub(in crate::commands) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
-    let fine = |seen: Seen| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
+    let fine = |seen: SeenFileMode| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
     path.ancestors()
         .find(|above| !seen(above).is_ok_and(fine))
         .map(Path::to_owned)
 }
 
 /// Judges the facts. `spawner` is the uid that installs functions.
-pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
+pub(super) fn judge(facts: &PermissionFacts, spawner: u32) -> Vec<Finding> {
     let mut findings = Vec::new();
     for directory in &facts.absent {
         let shown = directory.display();
@@ -128,7 +128,7 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
             findings.push(insecure(path, *seen));
             continue;
         }
-        let others = |file: &(&PathBuf, &Seen)| file.0.starts_with(path) && file.1.owner != seen.owner;
+        let others = |file: &(&PathBuf, &SeenFileMode)| file.0.starts_with(path) && file.1.owner != seen.owner;
         if ![0, spawner].contains(&seen.owner) && facts.files.iter().any(|file| others(&file)) {
             let what = format!(
                 "the user {} owns it, and can replace other users' files below it",
@@ -148,7 +148,7 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
     findings
 }
 
-fn insecure(path: &Path, seen: Seen) -> Finding {
+fn insecure(path: &Path, seen: SeenFileMode) -> Finding {
     let shown = path.display().to_string();
     let what = format!(
         "INSECURE MODE {:04o}: users other than root and the owner can write to it, so fnd does not read it",
@@ -163,26 +163,26 @@ mod tests {
     use super::super::brief;
     use super::*;
 
-    fn facts(files: &[(&str, u32, u32)], above: &[(&str, u32, u32)]) -> Facts {
+    fn facts(files: &[(&str, u32, u32)], above: &[(&str, u32, u32)]) -> PermissionFacts {
         let all = |all: &[(&str, u32, u32)], directory| {
             let one = |(path, mode, owner): &(&str, u32, u32)| {
                 let (mode, owner) = (*mode, *owner);
-                (PathBuf::from(path), Seen { mode, owner, directory })
+                (PathBuf::from(path), SeenFileMode { mode, owner, directory })
             };
             all.iter().map(one).collect()
         };
-        Facts {
+        PermissionFacts {
             files: all(files, false),
             above: all(above, true),
-            ..Facts::default()
+            ..PermissionFacts::default()
         }
     }
 
     #[test]
     fn uploads_belong_to_fnd() {
-        let facts = Facts {
+        let facts = PermissionFacts {
             foreign: Some(("/s/functions".into(), 990)),
-            ..Facts::default()
+            ..PermissionFacts::default()
         };
         let expected = "error fnd, as the user 990, does not own the directory of uploads, so `fndctl deploy` fails";
         assert_eq!(brief(&judge(&facts, 0)), [expected]);

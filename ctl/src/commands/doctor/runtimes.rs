@@ -16,25 +16,25 @@ const CHECK: &str = "runtimes";
 
 /// A runtime and the interpreters it may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct RuntimeFacts {
     id: String,
     enabled: bool,
     /// The paths that are tried, in order.
-    candidates: Vec<Candidate>,
+    candidates: Vec<InterpreterCandidate>,
     /// The program that `#!/usr/bin/env NAME` starts, for each of its names.
-    on_path: Vec<Candidate>,
+    on_path: Vec<InterpreterCandidate>,
 }
 
 /// A path where an interpreter may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Candidate {
+struct InterpreterCandidate {
     path: String,
     /// `[runtimes]` of fnd.toml names it.
     configured: bool,
     is: Is,
 }
 
-impl Candidate {
+impl InterpreterCandidate {
     /// Returns whether nothing is there, and nobody said that something is.
     fn is_simply_absent(&self) -> bool {
         self.is == Is::Absent && !self.configured
@@ -58,11 +58,11 @@ enum Is {
 
 /// Returns the facts of a runtime. `owner` is the uid of the spawner: a program is run for its version only if the
 /// spawner would run it.
-pub(super) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> Facts {
+pub(super) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> RuntimeFacts {
     let mut candidates = Vec::new();
     for path in runtime.candidates(None) {
         let configured = settings.is_some_and(|settings| settings.interpreters.values().any(|named| *named == path));
-        candidates.push(Candidate {
+        candidates.push(InterpreterCandidate {
             is: examine(&path, &runtime.probe, owner).await,
             path,
             configured,
@@ -76,14 +76,14 @@ pub(super) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings
     for path in runtime.names.iter().filter_map(found) {
         if candidates.iter().all(|known| known.path != path) {
             let is = examine(&path, &[], owner).await;
-            on_path.push(Candidate {
+            on_path.push(InterpreterCandidate {
                 path,
                 configured: false,
                 is,
             });
         }
     }
-    Facts {
+    RuntimeFacts {
         id: runtime.summary.id.clone(),
         enabled: runtime.summary.enabled,
         candidates,
@@ -134,7 +134,7 @@ fn is_script(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
     if !facts.enabled || facts.candidates.is_empty() {
         return Vec::new();
     }
@@ -180,7 +180,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Returns the problem of a candidate, whether it is used or not.
-fn wrong(candidate: &Candidate, id: &str) -> Option<Finding> {
+fn wrong(candidate: &InterpreterCandidate, id: &str) -> Option<Finding> {
     match &candidate.is {
         Is::Absent if candidate.configured => {
             let what = format!("{id}: fnd.toml names this interpreter, but it does not exist");
@@ -207,8 +207,8 @@ mod tests {
     use super::super::brief;
     use super::*;
 
-    fn at(path: &str, is: Is) -> Candidate {
-        Candidate {
+    fn at(path: &str, is: Is) -> InterpreterCandidate {
+        InterpreterCandidate {
             path: path.into(),
             configured: false,
             is,
@@ -259,7 +259,7 @@ mod tests {
                 ],
             ),
         ] {
-            let facts = Facts {
+            let facts = RuntimeFacts {
                 id: "x".into(),
                 enabled: true,
                 candidates,
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_disabled_runtime_needs_no_interpreter() {
-        let mut facts = Facts {
+        let mut facts = RuntimeFacts {
             id: "x".into(),
             enabled: false,
             candidates: vec![at("/usr/bin/x", Is::Absent)],

@@ -1,7 +1,7 @@
 //! The person's editor, and the question after it.
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use std::ffi::OsString;
 use std::io::{self, BufRead as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// What to do with a file that has problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum EditorAnswer {
     Again,
     Save,
     Drop,
@@ -19,7 +19,7 @@ pub(super) enum Answer {
 ///
 /// # Errors
 /// There is no editor, it cannot be started, or it fails.
-pub(super) fn edit(file: &Path) -> Result<(), Failure> {
+pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
     let editor = editor()?;
     // By the shell, as other programs do it: the variable may have arguments.
     let mut script = editor.clone();
@@ -33,18 +33,19 @@ pub(super) fn edit(file: &Path) -> Result<(), Failure> {
     let editor = editor.to_string_lossy();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(
-            Failure::new(Exit::FunctionFailed, format!("the editor `{editor}` failed ({status})"))
-                .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`"),
-        ),
-        Err(error) => Err(Failure::new(
+        Ok(status) => Err(CommandFailure::new(
+            Exit::FunctionFailed,
+            format!("the editor `{editor}` failed ({status})"),
+        )
+        .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`")),
+        Err(error) => Err(CommandFailure::new(
             Exit::FunctionFailed,
             format!("failed to start the editor `{editor}`: {error}"),
         )),
     }
 }
 
-fn editor() -> Result<OsString, Failure> {
+fn editor() -> Result<OsString, CommandFailure> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
     if let Some(editor) = named.into_iter().find(|editor| !editor.is_empty()) {
         return Ok(editor);
@@ -56,8 +57,10 @@ fn editor() -> Result<OsString, Failure> {
         .find(is_there)
         .map(OsString::from)
         .ok_or_else(|| {
-            Failure::usage("there is no editor: neither $VISUAL nor $EDITOR is set, and nano and vi are not installed")
-                .help("EDITOR=/usr/bin/emacs fndctl edit ...")
+            CommandFailure::usage(
+                "there is no editor: neither $VISUAL nor $EDITOR is set, and nano and vi are not installed",
+            )
+            .help("EDITOR=/usr/bin/emacs fndctl edit ...")
         })
 }
 
@@ -65,19 +68,19 @@ fn editor() -> Result<OsString, Failure> {
 ///
 /// # Errors
 /// The terminal cannot be read or written.
-pub(super) fn ask(context: &Context) -> Result<Answer, Failure> {
+pub(super) fn ask(context: &Context) -> Result<EditorAnswer, CommandFailure> {
     loop {
         context
             .out
             .raw(b"edit again, save all the same, or drop the changes? [e/s/d] ")?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);
-        let read = read.map_err(|error| Failure::usage(format!("failed to read the answer: {error}")))?;
+        let read = read.map_err(|error| CommandFailure::usage(format!("failed to read the answer: {error}")))?;
         match line.trim() {
-            _ if read == 0 => return Ok(Answer::Drop),
-            "e" | "edit" | "" => return Ok(Answer::Again),
-            "s" | "save" => return Ok(Answer::Save),
-            "d" | "drop" => return Ok(Answer::Drop),
+            _ if read == 0 => return Ok(EditorAnswer::Drop),
+            "e" | "edit" | "" => return Ok(EditorAnswer::Again),
+            "s" | "save" => return Ok(EditorAnswer::Save),
+            "d" | "drop" => return Ok(EditorAnswer::Drop),
             _ => {}
         }
     }

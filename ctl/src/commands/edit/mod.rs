@@ -9,13 +9,13 @@ mod save;
 
 use super::Context;
 use super::run::copy;
-use super::source::{Source, refused};
+use super::source::{FunctionSource, refused};
 use super::validate::installed::Ground;
 use super::validate::syntax;
 use crate::candidates;
-use crate::exit::{Exit, Failure};
-use crate::local::{self, Places};
-use editor::Answer;
+use crate::exit::{CommandFailure, Exit};
+use crate::local::{self, LocalPlaces};
+use editor::EditorAnswer;
 use fnd_manifest::check::{Disk, check};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::regular_file;
@@ -46,12 +46,12 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// There is no terminal or no editor, the file cannot be read or replaced, or fnd refuses it.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let help = "write the file yourself: `fndctl cat F -o name` prints its path, `fndctl validate FILE` checks it";
-        return Err(Failure::usage("`edit` needs a terminal").help(help));
+        return Err(CommandFailure::usage("`edit` needs a terminal").help(help));
     }
-    let source = Source::of(context, &args.function, "edit").await?;
+    let source = FunctionSource::of(context, &args.function, "edit").await?;
     if source.detail.more.uploaded {
         return Err(uploaded(&source, &args.function));
     }
@@ -62,7 +62,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some(read.map_err(|error| refused("read", &file, &error, asked))?),
     };
-    let place = Copy::of(&source, &file, before.as_deref()).map_err(|error| refused("copy", &file, &error, asked))?;
+    let place =
+        EditCopy::of(&source, &file, before.as_deref()).map_err(|error| refused("copy", &file, &error, asked))?;
     loop {
         editor::edit(&place.file)?;
         let after = fs::read(&place.file).map_err(|error| refused("read", &place.file, &error, asked))?;
@@ -73,21 +74,21 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         let problems = place.judged(context, &source).await?;
         context.out.diagnostics(&problems)?;
         match if problems.is_empty() {
-            Answer::Save
+            EditorAnswer::Save
         } else {
             editor::ask(context)?
         } {
-            Answer::Again => {}
-            Answer::Drop => {
+            EditorAnswer::Again => {}
+            EditorAnswer::Drop => {
                 context.out.line("the changes are dropped")?;
                 return Ok(Exit::Fine);
             }
-            Answer::Save => {
+            EditorAnswer::Save => {
                 if regular_file::read(&file).ok() != before {
                     let kept = place.keep();
                     let message = format!("`{}` was changed by somebody else meanwhile", file.display());
                     let help = format!("your version is kept: `diff {} {}`", file.display(), kept.display());
-                    return Err(Failure::new(Exit::Busy, message).help(help));
+                    return Err(CommandFailure::new(Exit::Busy, message).help(help));
                 }
                 return save::save(context, &args.function, &file, &after).await;
             }
@@ -96,10 +97,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns why an upload is not edited in its place: only fnd writes there, since it exchanges code and manifest at once.
-fn uploaded(source: &Source, function: &str) -> Failure {
+fn uploaded(source: &FunctionSource, function: &str) -> CommandFailure {
     let name = source.path.file_name().unwrap_or_default().display();
     let message = format!("`{function}` was uploaded, and only fnd writes uploads");
-    Failure::usage(message).help(format!(
+    CommandFailure::usage(message).help(format!(
         "get its code, edit it, and upload it again: `fndctl cat {function} -o raw >{name}`, `fndctl deploy {name} --name {function}`"
     ))
 }
@@ -108,7 +109,7 @@ fn uploaded(source: &Source, function: &str) -> Failure {
 const NEW: &[u8] = b"#:schema file:///usr/share/fnd/schema/manifest.json\n";
 
 /// Returns the file to edit.
-fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
+fn file(source: &FunctionSource, manifest: bool) -> Result<PathBuf, CommandFailure> {
     if manifest {
         return Ok(source.manifest.clone());
     }
@@ -122,7 +123,7 @@ fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
              the manifest beside it",
             source.detail.status.function
         );
-        return Err(Failure::usage(message).help(help));
+        return Err(CommandFailure::usage(message).help(help));
     }
     if !source.is_directory {
         return Ok(source.path.clone());
@@ -136,14 +137,14 @@ fn file(source: &Source, manifest: bool) -> Result<PathBuf, Failure> {
     match entry.filter(|entry| !entry.is_empty()) {
         Some(entry) => Ok(source.path.join(entry)),
         None => Err(
-            Failure::usage("its code is a directory, and fnd does not know which file runs")
+            CommandFailure::usage("its code is a directory, and fnd does not know which file runs")
                 .help(format!("fndctl edit {} --manifest", source.detail.status.function)),
         ),
     }
 }
 
 /// A copy of the function, in which one file is edited.
-struct Copy {
+struct EditCopy {
     directory: tempfile::TempDir,
     /// The copy of that file.
     file: PathBuf,
@@ -151,8 +152,8 @@ struct Copy {
     function: PathBuf,
 }
 
-impl Copy {
-    fn of(source: &Source, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
+impl EditCopy {
+    fn of(source: &FunctionSource, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
         let name = source.path.file_name().unwrap_or_default();
         let function = directory.path().join(name);
@@ -180,8 +181,8 @@ impl Copy {
     }
 
     /// Returns the problems of the edited function, with the paths of its own files.
-    async fn judged(&self, context: &Context, source: &Source) -> Result<Vec<Diagnostic>, Failure> {
-        let places = Places::of(context.user)?;
+    async fn judged(&self, context: &Context, source: &FunctionSource) -> Result<Vec<Diagnostic>, CommandFailure> {
+        let places = LocalPlaces::of(context.user)?;
         let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
         if let Some(judge) = judge {
             let checked = check(&judge, &Disk, &self.function.display().to_string());

@@ -2,7 +2,7 @@
 
 use super::super::{Context, Parameters};
 use super::refused;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::stream::{Kind, StreamEvent};
 use rustix::fs::{Access, Gid, Mode, Uid, access, fchmod, fchown, fsync};
 use std::fs::{self, OpenOptions};
@@ -29,7 +29,7 @@ pub(super) fn may_replace(file: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The file cannot be replaced, fnd refuses it, or does not take it in time.
-pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: &[u8]) -> Result<Exit, Failure> {
+pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: &[u8]) -> Result<Exit, CommandFailure> {
     let mut parameters = Parameters::default();
     parameters.add("function", Some(function));
     parameters.add("kind", Some("loaded,refused"));
@@ -41,7 +41,7 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
     let taken = timeout(TAKEN_MAX, async {
         while let Some(line) = events.line().await? {
             if let Ok(event) = serde_json::from_slice::<StreamEvent>(&line) {
-                return Ok::<_, Failure>(Some(event));
+                return Ok::<_, CommandFailure>(Some(event));
             }
         }
         Ok(None)
@@ -51,7 +51,7 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
             "fnd has not taken the new version of `{function}` after {} s",
             TAKEN_MAX.as_secs()
         );
-        Failure::new(Exit::Timeout, message).help(format!("fndctl show {function}"))
+        CommandFailure::new(Exit::Timeout, message).help(format!("fndctl show {function}"))
     };
     let event: StreamEvent = taken.await.map_err(|_| late())??.ok_or_else(late)?;
     if event.kind == Kind::Loaded {
@@ -73,7 +73,7 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
     } else {
         format!("{message}: {why}")
     };
-    Err(Failure::new(Exit::InvalidManifest, message).help(format!("fndctl edit {function}")))
+    Err(CommandFailure::new(Exit::InvalidManifest, message).help(format!("fndctl edit {function}")))
 }
 
 /// Replaces a file by rename, so that no reader sees half of it. A new file gets the owner of the directory.

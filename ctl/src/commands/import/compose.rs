@@ -1,15 +1,15 @@
 //! `fndctl import compose`: a service for each service of a compose file that runs a program of the machine. An image is not run.
 
 use super::Imported;
-use super::names::Names;
+use super::names::ImportedNames;
 use super::places;
-use super::script::{Code, split};
+use super::script::{ScriptCode, split};
 use super::systemd;
-use super::tree::{self, Item};
-use crate::exit::Failure;
-use crate::habits::quoted;
+use super::tree::{self, NamedValue};
+use crate::exit::CommandFailure;
+use crate::suggestions::quoted;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{Field, Made, Report};
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::{parse_cpu, parse_size, print_cpu, print_duration, print_size};
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure> {
     let full = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let base = full.parent().unwrap_or(Path::new("/")).to_owned();
     let file = args.file.display().to_string();
@@ -40,9 +40,9 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
         head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
         ..Imported::default()
     };
-    let mut names = Names::default();
+    let mut names = ImportedNames::default();
     let mut any = false;
-    for root in documents.iter().map(Item::root) {
+    for root in documents.iter().map(NamedValue::root) {
         let services = root.get("services");
         if let Some(wrong) = [Some(root), services].into_iter().flatten().find(|item| !item.is_map()) {
             any = true;
@@ -70,16 +70,16 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
                 _ => imported.report.unknown(&item.field(), "compose has no such key"),
             }
         }
-        for item in services.iter().flat_map(Item::items) {
+        for item in services.iter().flat_map(NamedValue::items) {
             any = true;
             if !item.is_map() {
                 imported.report.refused(&item.field(), "expected a map with `command`");
                 continue;
             }
-            let mut maker = Maker {
-                made: Made::new(&names.unique(item.key)),
-                report: Report::default(),
-                code: Code::new("/bin/bash"),
+            let mut maker = ComposeImport {
+                made: MadeManifest::new(&names.unique(item.key)),
+                report: ConversionReport::default(),
+                code: ScriptCode::new("/bin/bash"),
                 directory: base.to_owned(),
                 own,
                 service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
@@ -120,18 +120,18 @@ const SCALARS: [&str; 11] = [
 ];
 
 /// A function on its way.
-struct Maker {
-    made: Made,
-    report: Report,
-    code: Code,
+struct ComposeImport {
+    made: MadeManifest,
+    report: ConversionReport,
+    code: ScriptCode,
     directory: PathBuf,
     own: bool,
     /// Whether it is kept running.
     service: bool,
 }
 
-impl Maker {
-    fn read(&mut self, service: &Item<'_>) {
+impl ComposeImport {
+    fn read(&mut self, service: &NamedValue<'_>) {
         if let Some(image) = service.get("image").or_else(|| service.get("build")) {
             let why = "fnd runs no images: install the program, name it in `command`, and remove this line";
             return self
@@ -153,7 +153,7 @@ impl Maker {
         self.script(service);
     }
 
-    fn item(&mut self, name: &str, item: &Item<'_>) {
+    fn item(&mut self, name: &str, item: &NamedValue<'_>) {
         let field = item.named(&format!("{name}.{}", item.key));
         let (report, made) = (&mut self.report, &mut self.made);
         let text = item.text().unwrap_or_default();
@@ -228,7 +228,7 @@ impl Maker {
         }
     }
 
-    fn deploy(&mut self, name: &str, deploy: &Item<'_>) {
+    fn deploy(&mut self, name: &str, deploy: &NamedValue<'_>) {
         for item in deploy.items() {
             let field = item.named(&format!("{name}.deploy.{}", item.key));
             match item.key {
@@ -244,7 +244,7 @@ impl Maker {
                         self.report
                             .not_here(&field, "fnd reserves nothing for a function; `[limits]` bounds it");
                     }
-                    for limit in item.get("limits").iter().flat_map(Item::items) {
+                    for limit in item.get("limits").iter().flat_map(NamedValue::items) {
                         let field = limit.named(&format!("{name}.deploy.resources.limits.{}", limit.key));
                         let key = match limit.key {
                             "memory" => "mem_limit",
@@ -290,7 +290,7 @@ impl Maker {
         }
     }
 
-    fn variables(&mut self, name: &str, item: &Item<'_>) {
+    fn variables(&mut self, name: &str, item: &NamedValue<'_>) {
         if !item.is_list() && !item.is_map() {
             let field = item.named(&format!("{name}.environment"));
             return self.report.refused(&field, "expected a map, or a list of `NAME=VALUE`");
@@ -331,7 +331,7 @@ impl Maker {
     }
 
     /// Returns the words of a command: a list, or a text that is split.
-    fn words(&mut self, service: &Item<'_>, key: &str) -> Vec<String> {
+    fn words(&mut self, service: &NamedValue<'_>, key: &str) -> Vec<String> {
         let Some(item) = service.get(key) else {
             return Vec::new();
         };
@@ -364,7 +364,7 @@ impl Maker {
         }
     }
 
-    fn script(&mut self, service: &Item<'_>) {
+    fn script(&mut self, service: &NamedValue<'_>) {
         let mut words = self.words(service, "entrypoint");
         words.extend(self.words(service, "command"));
         if words.is_empty() && !self.report.is_refused() {
@@ -373,7 +373,7 @@ impl Maker {
                 "the service has neither `command` nor `entrypoint`",
             );
         }
-        let mut code = std::mem::replace(&mut self.code, Code::new("/bin/bash"));
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         let directory = self.directory.display().to_string();
         code.places.add(&directory, false);
         code.places.of_command(&words.join(" "));

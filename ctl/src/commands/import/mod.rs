@@ -44,11 +44,11 @@ pub(super) use report::table;
 pub(super) use yaml::import as foreign;
 
 use super::Context;
-use crate::exit::{Exit, Failure};
-use crate::local::{self, Places};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::{self, LocalPlaces};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::placed::judged;
-use fnd_manifest::foreign::{Made, Report};
+use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 use std::path::PathBuf;
 
 /// Options.
@@ -60,19 +60,19 @@ use std::path::PathBuf;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    kind: Option<Kind>,
+    kind: Option<ImportKind>,
 
     /// YAML files of Keptn, Kubeless, Kyma or Rafay; `-` is standard input. Objects in them may name each other.
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    target: Target,
+    target: ImportTarget,
 }
 
 /// What is moved in.
 #[derive(Debug, clap::Subcommand)]
-enum Kind {
+enum ImportKind {
     /// The lines of a crontab: a function for each.
     Crontab(crontab::Args),
     /// Services and timers of systemd.
@@ -91,7 +91,7 @@ enum Kind {
 
 /// Where to write.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Target {
+pub(crate) struct ImportTarget {
     /// Directory to write functions to, each in a directory of its own [default: the current one].
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -109,9 +109,9 @@ pub(crate) struct Target {
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
     /// The functions; one with a mistake is not among them.
-    pub(crate) functions: Vec<Made>,
+    pub(crate) functions: Vec<MadeManifest>,
     /// What became of each field.
-    pub(crate) report: Report,
+    pub(crate) report: ConversionReport,
     /// Secrets that belong to no single function: name and value.
     pub(crate) secrets: Vec<(String, Vec<u8>)>,
     /// The first comment of each manifest.
@@ -132,17 +132,19 @@ impl Imported {
 ///
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let imported = match &args.kind {
-        Some(Kind::Crontab(args)) => crontab::import(args, context.user)?,
-        Some(Kind::Systemd(args)) => systemd::import(args, context.user)?,
-        Some(Kind::Pm2(args)) => pm2::import(args, context.user)?,
-        Some(Kind::Supervisord(args)) => supervisord::import(args, context.user)?,
-        Some(Kind::Dagu(args)) => dagu::import(args)?,
-        Some(Kind::Compose(args)) => compose::import(args, context.user)?,
-        Some(Kind::Webhook(args)) => webhook::import(args)?,
+        Some(ImportKind::Crontab(args)) => crontab::import(args, context.user)?,
+        Some(ImportKind::Systemd(args)) => systemd::import(args, context.user)?,
+        Some(ImportKind::Pm2(args)) => pm2::import(args, context.user)?,
+        Some(ImportKind::Supervisord(args)) => supervisord::import(args, context.user)?,
+        Some(ImportKind::Dagu(args)) => dagu::import(args)?,
+        Some(ImportKind::Compose(args)) => compose::import(args, context.user)?,
+        Some(ImportKind::Webhook(args)) => webhook::import(args)?,
         None if args.files.is_empty() => {
-            return Err(Failure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`"));
+            return Err(
+                CommandFailure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`")
+            );
         }
         None => yaml::import(&args.files)?,
     };
@@ -150,7 +152,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
 }
 
 /// Writes the functions and prints the report.
-fn finish(context: &Context, target: &Target, mut imported: Imported) -> Result<Exit, Failure> {
+fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
     imported.report.sort();
     let problems = judge(context, &mut imported)?;
     let written = write::functions(target, &imported)?;
@@ -160,8 +162,8 @@ fn finish(context: &Context, target: &Target, mut imported: Imported) -> Result<
 }
 
 /// Judges the functions as fnd will, and takes those away that it would refuse. Returns the problems.
-fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, Failure> {
-    let places = Places::of(context.user)?;
+fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, CommandFailure> {
+    let places = LocalPlaces::of(context.user)?;
     let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
     let Some(judge) = judge else { return Ok(problems) };
     imported.functions.retain(|made| {

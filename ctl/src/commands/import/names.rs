@@ -7,9 +7,9 @@ const NAME_MAX: usize = 56;
 
 /// The names that were given.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeSet<String>);
+pub(crate) struct ImportedNames(BTreeSet<String>);
 
-impl Names {
+impl ImportedNames {
     /// Returns a name of a function that is like this text, and that was not given before.
     pub(crate) fn unique(&mut self, text: &str) -> String {
         let name = valid(text);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn names_are_valid_and_each_is_given_once() {
-        let mut names = Names::default();
+        let mut names = ImportedNames::default();
         let given: Vec<_> = ["dump", "Dump", "dump", "My App!", "--", "ä_", "über", ""]
             .iter()
             .map(|text| names.unique(text))

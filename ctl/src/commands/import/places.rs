@@ -1,6 +1,6 @@
 //! The places that a command line names and that the sandbox hides.
 
-use fnd_manifest::foreign::{Field, Made, Report};
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_manifest::function::sandbox::Profile;
 use std::collections::BTreeSet;
 use toml::Value;
@@ -12,12 +12,12 @@ const NEVER: [&str; 3] = ["/dev", "/etc/fnd", "/var/lib/fnd"];
 const OWN: [&str; 2] = ["/tmp", "/var/tmp"];
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct ShownPlaces {
     pub(crate) read_only: BTreeSet<String>,
     pub(crate) read_write: BTreeSet<String>,
 }
 
-impl Places {
+impl ShownPlaces {
     /// Adds the hidden places that a command line of a shell names: for writing, if output goes there.
     pub(crate) fn of_command(&mut self, command: &str) {
         let mut before = ' ';
@@ -74,7 +74,7 @@ impl Places {
     }
 
     /// Writes the places to `[sandbox]`; returns what a note says about them, or an empty text.
-    pub(crate) fn put(self, made: &mut Made) -> String {
+    pub(crate) fn put(self, made: &mut MadeManifest) -> String {
         let list = |paths: &BTreeSet<String>| Value::Array(paths.iter().cloned().map(Value::String).collect());
         let names = |paths: &BTreeSet<String>| paths.iter().cloned().collect::<Vec<_>>().join(", ");
         let mut notes = String::new();
@@ -96,7 +96,7 @@ impl Places {
 }
 
 /// Sets the user that a function runs as.
-pub(crate) fn user(made: &mut Made, report: &mut Report, user: &str, field: &Field) {
+pub(crate) fn user(made: &mut MadeManifest, report: &mut ConversionReport, user: &str, field: &Field) {
     if user == "root" || user == "0" {
         let note = "it runs as a user of its own, not as root; if it must be root, set `sandbox.user = \"root\"`, and \
                     `allow_root = true` in `[users]` of fnd.toml";
@@ -115,10 +115,10 @@ mod tests {
 
     #[track_caller]
     fn check(command: &str, read_only: &[&str], read_write: &[&str]) {
-        let mut places = Places::default();
+        let mut places = ShownPlaces::default();
         places.of_command(command);
         let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let expected = Places {
+        let expected = ShownPlaces {
             read_only: set(read_only),
             read_write: set(read_write),
         };

@@ -1,12 +1,12 @@
 //! Prints what became of each field of imported files, and which functions were written.
 
-use super::{Imported, Target, write};
+use super::{ImportTarget, Imported, write};
 use crate::cli::Format;
 use crate::commands::Context;
-use crate::exit::Failure;
-use crate::output::{Table, Tone};
+use crate::exit::CommandFailure;
+use crate::output::{TextTable, Tone};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::foreign::{Row, Verdict};
+use fnd_manifest::foreign::{FieldVerdict, Row};
 use fnd_wire::units::counted;
 use serde_json::json;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ use std::path::PathBuf;
 /// Standard output cannot be written.
 pub(super) fn print(
     context: &Context,
-    target: &Target,
+    target: &ImportTarget,
     imported: &Imported,
     written: &[PathBuf],
     problems: &[Diagnostic],
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let out = &context.out;
     let functions: Vec<&str> = imported.functions.iter().map(|made| made.name.as_str()).collect();
     let secrets: Vec<&str> = imported.secrets().map(|(name, _)| name.as_str()).collect();
@@ -57,12 +57,12 @@ pub(super) fn print(
 }
 
 /// Returns rows as a table.
-pub(in crate::commands) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
-    let mut table = Table::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
+pub(in crate::commands) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> TextTable {
+    let mut table = TextTable::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
     for row in rows {
         let tone = match row.verdict {
-            Verdict::Refused => Tone::Bad,
-            Verdict::Works => Tone::Plain,
+            FieldVerdict::Refused => Tone::Bad,
+            FieldVerdict::Works => Tone::Plain,
             _ => Tone::Dim,
         };
         let cells = [

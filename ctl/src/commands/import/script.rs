@@ -1,8 +1,8 @@
 //! The code of an imported function: a shell script of a few lines, and the script that it starts.
 
-use super::places::Places;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Made, MadeFile};
+use super::places::ShownPlaces;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{MadeFile, MadeManifest};
 use fnd_manifest::regular_file;
 use std::io::Read as _;
 use std::path::Path;
@@ -33,24 +33,24 @@ pub(crate) struct Scripts {
 
 /// The script of a function.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub(crate) struct ScriptCode {
     /// The program that reads it.
     shell: String,
     lines: Vec<String>,
     /// The files beside it.
     files: Vec<MadeFile>,
     /// What it needs to see.
-    pub(crate) places: Places,
+    pub(crate) places: ShownPlaces,
 }
 
-impl Code {
+impl ScriptCode {
     /// Returns a script without commands for a shell, such as `/bin/sh`.
     pub(crate) fn new(shell: &str) -> Self {
         Self {
             shell: shell.to_owned(),
             lines: Vec::new(),
             files: Vec::new(),
-            places: Places::default(),
+            places: ShownPlaces::default(),
         }
     }
 
@@ -93,7 +93,7 @@ impl Code {
     }
 
     /// Writes script, entry and places to a function; returns what a note says about the places.
-    pub(crate) fn put(self, made: &mut Made) -> String {
+    pub(crate) fn put(self, made: &mut MadeManifest) -> String {
         let bash = self.shell.rsplit('/').next() == Some("bash");
         let mut text = if bash {
             "#!/usr/bin/env bash\n".to_owned()

@@ -1,16 +1,16 @@
 //! Helpers of the tests of importers.
 
 use super::Imported;
-use fnd_manifest::foreign::{Made, Report, Row, Verdict};
+use fnd_manifest::foreign::{ConversionReport, FieldVerdict, MadeManifest, Row};
 
 /// Returns a function's manifest, as it is written.
-pub(crate) fn table(made: &Made) -> toml::Table {
+pub(crate) fn table(made: &MadeManifest) -> toml::Table {
     toml::from_str(&made.manifest.render("x").0).unwrap()
 }
 
 /// Returns the only function.
 #[track_caller]
-pub(crate) fn only(imported: &Imported) -> &Made {
+pub(crate) fn only(imported: &Imported) -> &MadeManifest {
     let [made] = imported.functions.as_slice() else {
         panic!("{:?}", imported.report);
     };
@@ -19,15 +19,15 @@ pub(crate) fn only(imported: &Imported) -> &Made {
 
 /// Returns the first row about a field.
 #[track_caller]
-pub(crate) fn row<'a>(report: &'a Report, field: &str) -> &'a Row {
+pub(crate) fn row<'a>(report: &'a ConversionReport, field: &str) -> &'a Row {
     let found = report.rows.iter().find(|row| row.field == field);
     found.unwrap_or_else(|| panic!("`{field}` is not in {report:?}"))
 }
 
 /// Checks that something is refused with these words.
 #[track_caller]
-pub(crate) fn check_refused(report: &Report, words: &str, text: &str) {
-    let refused = report.rows.iter().filter(|row| row.verdict == Verdict::Refused);
+pub(crate) fn check_refused(report: &ConversionReport, words: &str, text: &str) {
+    let refused = report.rows.iter().filter(|row| row.verdict == FieldVerdict::Refused);
     let notes: Vec<_> = refused.filter_map(|row| row.note.as_deref()).collect();
     assert!(
         notes.iter().any(|note| note.contains(words)),

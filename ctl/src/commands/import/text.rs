@@ -1,6 +1,6 @@
 //! A foreign text file: its lines, and the place of each field.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_manifest::foreign::Field;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -11,14 +11,14 @@ const SIZE_MAX: u64 = 1 << 20;
 
 /// A text and its name.
 #[derive(Debug, Clone)]
-pub(crate) struct Text {
+pub(crate) struct ImportText {
     /// The file, as the user wrote it.
     pub(crate) name: String,
     /// Its lines, without their ends.
     pub(crate) lines: Vec<String>,
 }
 
-impl Text {
+impl ImportText {
     /// Returns the lines of a text.
     pub(crate) fn new(name: &str, text: &str) -> Self {
         Self {
@@ -31,11 +31,11 @@ impl Text {
     ///
     /// # Errors
     /// It is missing, unreadable, larger than 1 MiB, or no UTF-8.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, CommandFailure> {
         let name = path.display().to_string();
         let bytes = read(path)?;
         let text = String::from_utf8(bytes).map_err(|_| {
-            Failure::new(Exit::InvalidManifest, format!("`{name}` is no text in UTF-8"))
+            CommandFailure::new(Exit::InvalidManifest, format!("`{name}` is no text in UTF-8"))
                 .help("name a text file; `iconv -f ENCODING -t UTF-8` converts another encoding")
         })?;
         Ok(Self::new(&name, &text))
@@ -64,25 +64,25 @@ impl Text {
 /// Reads the bytes of a file.
 ///
 /// # Errors
-/// As for [`Text::read`].
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+/// As for [`ImportText::read`].
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CommandFailure> {
     let name = path.display();
     let refused = |error: std::io::Error| {
         let message = format!("failed to read `{name}`: {error}");
         match error.kind() {
-            ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message).help("run it with sudo"),
-            _ => Failure::usage(message),
+            ErrorKind::PermissionDenied => CommandFailure::new(Exit::NotAllowed, message).help("run it with sudo"),
+            _ => CommandFailure::usage(message),
         }
     };
     let file = File::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.is_dir() {
-        return Err(Failure::usage(format!("`{name}` is a directory")).help("name the file in it"));
+        return Err(CommandFailure::usage(format!("`{name}` is a directory")).help("name the file in it"));
     }
     let mut bytes = Vec::new();
     file.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(refused)?;
     if bytes.len() as u64 > SIZE_MAX {
         let message = format!("`{name}` is larger than 1 MiB");
-        return Err(Failure::new(Exit::InvalidManifest, message));
+        return Err(CommandFailure::new(Exit::InvalidManifest, message));
     }
     Ok(bytes)
 }

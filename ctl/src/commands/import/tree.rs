@@ -1,16 +1,16 @@
 //! A YAML or JSON file of another program, as a tree whose values have fields.
 
 use super::text;
-use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::yaml::{At, Document, Node, Value, documents};
-use fnd_manifest::foreign::{Field, Report};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition, documents};
+use fnd_manifest::foreign::{ConversionReport, Field};
 use std::path::Path;
 
 /// Reads the documents of a file.
 ///
 /// # Errors
 /// It cannot be read, or is neither YAML nor JSON.
-pub(crate) fn read(path: &Path) -> Result<Vec<Document>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Document>, CommandFailure> {
     let mut bytes = text::read(path)?;
     let name = path.display().to_string();
     if path.extension().is_some_and(|end| end == "json") {
@@ -27,9 +27,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, Failure> {
 ///
 /// # Errors
 /// It is neither YAML nor JSON.
-pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, Failure> {
+pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, CommandFailure> {
     documents(name, bytes).map_err(|problem| {
-        let mut failure = Failure::new(Exit::InvalidManifest, format!("`{name}` cannot be read"));
+        let mut failure = CommandFailure::new(Exit::InvalidManifest, format!("`{name}` cannot be read"));
         failure.diagnostics.push(*problem);
         failure
     })
@@ -37,14 +37,14 @@ pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, Failure> 
 
 /// A value with its name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Item<'a> {
+pub(crate) struct NamedValue<'a> {
     document: &'a Document,
     /// Its key; empty in a list.
     pub(crate) key: &'a str,
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a YamlNode,
 }
 
-impl<'a> Item<'a> {
+impl<'a> NamedValue<'a> {
     /// Returns the whole document.
     pub(crate) fn root(document: &'a Document) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl<'a> Item<'a> {
 
     /// Returns the field of the value under another name.
     pub(crate) fn named(&self, name: &str) -> Field {
-        let At(line, column) = self.node.at;
+        let YamlPosition(line, column) = self.node.at;
         let excerpt = usize::try_from(line)
             .ok()
             .and_then(|line| self.document.lines.get(line.saturating_sub(1)));
@@ -75,8 +75,8 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the entries of a map, or the values of a list; nothing of another value.
-    pub(crate) fn items(&self) -> Vec<Item<'a>> {
-        let item = |key, node| Item {
+    pub(crate) fn items(&self) -> Vec<NamedValue<'a>> {
+        let item = |key, node| NamedValue {
             document: self.document,
             key,
             node,
@@ -89,7 +89,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns an entry of a map.
-    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<NamedValue<'a>> {
         match &self.node.value {
             Value::Map(_) => self.items().into_iter().find(|item| item.key == key),
             _ => None,
@@ -107,7 +107,7 @@ impl<'a> Item<'a> {
     }
 
     /// Says whether it is a text, number or truth value; reports another one.
-    pub(crate) fn is_scalar(&self, report: &mut Report, field: &Field) -> bool {
+    pub(crate) fn is_scalar(&self, report: &mut ConversionReport, field: &Field) -> bool {
         let found = match &self.node.value {
             Value::Null => "nothing",
             Value::List(_) => "a list",
@@ -119,7 +119,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the texts of a list; reports another value, and one with other parts.
-    pub(crate) fn texts(&self, report: &mut Report, field: &Field) -> Option<Vec<String>> {
+    pub(crate) fn texts(&self, report: &mut ConversionReport, field: &Field) -> Option<Vec<String>> {
         let texts: Option<Vec<String>> = self.items().iter().map(Self::text).collect();
         let texts = texts.filter(|_| self.is_list());
         if texts.is_none() {
@@ -130,7 +130,7 @@ impl<'a> Item<'a> {
 
     /// Returns the truth value of an entry, or another one if it is absent; reports an entry that is neither `true` nor
     /// `false`.
-    pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut Report) -> bool {
+    pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut ConversionReport) -> bool {
         let Some(item) = self.get(key) else { return otherwise };
         item.truth().unwrap_or_else(|| {
             report.refused(&item.field(), "expected `true` or `false`");

@@ -1,9 +1,9 @@
 //! Writes imported functions. Each has a directory of its own; its secrets lie in a directory that fnd ignores, readable
 //! for their owner only.
 
-use super::{Imported, Target};
-use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::{Made, MadeFile};
+use super::{ImportTarget, Imported};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::foreign::{MadeFile, MadeManifest};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -16,7 +16,7 @@ pub(super) const SECRETS: &str = ".secrets";
 ///
 /// # Errors
 /// A function exists already, or a file cannot be written.
-pub(super) fn functions(target: &Target, imported: &Imported) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn functions(target: &ImportTarget, imported: &Imported) -> Result<Vec<PathBuf>, CommandFailure> {
     if target.dry_run {
         return Ok(Vec::new());
     }
@@ -26,7 +26,9 @@ pub(super) fn functions(target: &Target, imported: &Imported) -> Result<Vec<Path
         let place = base.join(&made.name);
         if place.symlink_metadata().is_ok() && !target.force {
             let message = format!("`{}` exists already; nothing was written", place.display());
-            return Err(Failure::usage(message).help("choose another directory with --out, or replace it with --force"));
+            return Err(
+                CommandFailure::usage(message).help("choose another directory with --out, or replace it with --force")
+            );
         }
     }
     let mut written = Vec::new();
@@ -45,7 +47,7 @@ pub(super) fn functions(target: &Target, imported: &Imported) -> Result<Vec<Path
     Ok(written)
 }
 
-fn function(place: &Path, made: &Made, head: &str, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn function(place: &Path, made: &MadeManifest, head: &str, written: &mut Vec<PathBuf>) -> Result<(), CommandFailure> {
     let (manifest, _) = made.manifest.render(head);
     directory(place, 0o755)?;
     file(&place.join("function.toml"), manifest.as_bytes(), 0o644, written)?;
@@ -62,13 +64,13 @@ fn function(place: &Path, made: &Made, head: &str, written: &mut Vec<PathBuf>) -
     Ok(())
 }
 
-fn directory(path: &Path, mode: u32) -> Result<(), Failure> {
+fn directory(path: &Path, mode: u32) -> Result<(), CommandFailure> {
     let made = DirBuilder::new().mode(mode).recursive(true).create(path);
     made.map_err(|error| refused(path, &error))
 }
 
 /// Writes a file. Other users cannot write to it, whatever the umask: fnd would refuse such a function.
-fn file(path: &Path, bytes: &[u8], mode: u32, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn file(path: &Path, bytes: &[u8], mode: u32, written: &mut Vec<PathBuf>) -> Result<(), CommandFailure> {
     let opened = OpenOptions::new()
         .write(true)
         .create(true)
@@ -82,11 +84,11 @@ fn file(path: &Path, bytes: &[u8], mode: u32, written: &mut Vec<PathBuf>) -> Res
     Ok(())
 }
 
-fn refused(path: &Path, error: &io::Error) -> Failure {
+fn refused(path: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("failed to write `{}`: {error}", path.display());
     match error.kind() {
-        ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message)
+        ErrorKind::PermissionDenied => CommandFailure::new(Exit::NotAllowed, message)
             .help("run it with sudo, or write to another directory with --out and copy the functions"),
-        _ => Failure::usage(message),
+        _ => CommandFailure::usage(message),
     }
 }

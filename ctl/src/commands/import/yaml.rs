@@ -1,9 +1,9 @@
 //! Functions of Keptn, Kubeless, Kyma and Rafay.
 
 use super::Imported;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_manifest::foreign::yaml::{Document, FILE_MAX, documents};
-use fnd_manifest::foreign::{Report, functions, secrets};
+use fnd_manifest::foreign::{ConversionReport, functions, secrets};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// A file cannot be read, or is no YAML.
-pub(in crate::commands) fn import(files: &[PathBuf]) -> Result<Imported, Failure> {
+pub(in crate::commands) fn import(files: &[PathBuf]) -> Result<Imported, CommandFailure> {
     let mut found: Vec<Document> = Vec::new();
     let mut problems = Vec::new();
     for path in files {
-        let bytes =
-            read(path).map_err(|error| Failure::usage(format!("failed to read `{}`: {error}", path.display())))?;
+        let bytes = read(path)
+            .map_err(|error| CommandFailure::usage(format!("failed to read `{}`: {error}", path.display())))?;
         match documents(&path.display().to_string(), &bytes) {
             Ok(more) => found.extend(more),
             Err(problem) => problems.push(*problem),
         }
     }
     if !problems.is_empty() {
-        let mut failure = Failure::new(Exit::InvalidManifest, "no file was used");
+        let mut failure = CommandFailure::new(Exit::InvalidManifest, "no file was used");
         failure.diagnostics = problems;
         return Err(failure);
     }
     let (functions, mut report) = functions(&found);
     let secrets = secrets(&found, &mut report);
-    if report == Report::default() {
+    if report == ConversionReport::default() {
         let names: Vec<String> = files.iter().map(|path| format!("`{}`", path.display())).collect();
         let message = format!(
             "there is no function of Keptn, Kubeless, Kyma or Rafay in {}",
             names.join(", ")
         );
-        return Err(Failure::usage(message)
+        return Err(CommandFailure::usage(message)
             .help("crontabs, units and other files have a verb of their own: `fndctl import --help`"));
     }
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();

@@ -2,24 +2,24 @@
 //! of CPU or calls is only kept and shown.
 
 use super::super::Context;
-use super::code::Code;
+use super::code::KubelessCode;
 use super::function::list::details;
 use super::manifest::{AUTOSCALE, table};
 use super::object::NAMESPACE;
 use super::options::{Namespace, ignored};
 use crate::candidates;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use serde_json::{Value, json};
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Verb {
+pub(super) enum AutoscaleVerb {
     /// Set the smallest and the largest number of workers of a function.
     #[command(after_help = "Example:\n  kubeless autoscale create hello --min 1 --max 3")]
-    Create(Create),
+    Create(CreateAutoscale),
     /// Set them back to what they were without `create`.
-    Delete(Named),
+    Delete(NamedAutoscale),
     /// List functions for which they are set.
     #[command(visible_alias = "ls")]
     List(All),
@@ -27,7 +27,7 @@ pub(super) enum Verb {
 
 /// Options of `create`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Create {
+pub(super) struct CreateAutoscale {
     /// Name of the function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
@@ -54,7 +54,7 @@ pub(super) struct Create {
 
 /// A function.
 #[derive(Debug, clap::Args)]
-pub(super) struct Named {
+pub(super) struct NamedAutoscale {
     /// Name of the function.
     #[arg(value_name = "FUNCTION", add = candidates::functions())]
     function: String,
@@ -74,16 +74,16 @@ pub(super) struct All {
 ///
 /// # Errors
 /// There is no such function, or fnd refuses the change.
-pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Create(args) => create(context, &args).await?,
-        Verb::Delete(args) => {
+        AutoscaleVerb::Create(args) => create(context, &args).await?,
+        AutoscaleVerb::Delete(args) => {
             args.namespace.report(context);
-            let mut code = Code::of(context, &args.function).await?;
+            let mut code = KubelessCode::of(context, &args.function).await?;
             if table(&mut code.manifest, "labels")?.remove(AUTOSCALE).is_none() {
                 let message = format!("`{}` has no autoscale", args.function);
                 return Err(
-                    Failure::new(Exit::NoSuchThing, message).help("`autoscale list` shows those that there are")
+                    CommandFailure::new(Exit::NoSuchThing, message).help("`autoscale list` shows those that there are")
                 );
             }
             let pool = table(&mut code.manifest, "pool")?;
@@ -91,7 +91,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             code.upload(context, &args.function, false).await?;
             context.out.remark(&format!("Autoscale of {} deleted", args.function))?;
         }
-        Verb::List(args) => {
+        AutoscaleVerb::List(args) => {
             args.namespace.report(context);
             list(context).await?;
         }
@@ -99,10 +99,10 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn create(context: &Context, args: &Create) -> Result<(), Failure> {
+async fn create(context: &Context, args: &CreateAutoscale) -> Result<(), CommandFailure> {
     args.namespace.report(context);
     if args.min > args.max {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "`--min {}` is more than `--max {}`",
             args.min, args.max
         )));
@@ -114,7 +114,7 @@ async fn create(context: &Context, args: &Create) -> Result<(), Failure> {
         target.trim_end_matches(" --value "),
         "fnd starts workers as calls need them, up to --max",
     );
-    let mut code = Code::of(context, &args.function).await?;
+    let mut code = KubelessCode::of(context, &args.function).await?;
     let pool = table(&mut code.manifest, "pool")?;
     for (key, number) in [("min", args.min), ("max", args.max)] {
         pool.insert(key.to_owned(), i64::from(number).into());
@@ -125,7 +125,7 @@ async fn create(context: &Context, args: &Create) -> Result<(), Failure> {
     context.out.remark(&format!("Autoscale of {} created", args.function))
 }
 
-async fn list(context: &Context) -> Result<(), Failure> {
+async fn list(context: &Context) -> Result<(), CommandFailure> {
     let mut rows = Vec::new();
     for detail in details(context, &[]).await? {
         let Some(label) = detail.status.labels.get(AUTOSCALE) else {
@@ -141,7 +141,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
     }
     let body = Value::from(rows).to_string();
     context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
-        let mut shown = Table::fixed(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
+        let mut shown = TextTable::fixed(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
         let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
         for row in rows {
             shown.row(

@@ -2,9 +2,9 @@
 
 use super::super::deploy::{Packed, TreeFile, send};
 use super::super::{Context, build, function_path, releases};
-use super::content::Content;
+use super::content::FetchedContent;
 use crate::client::encode;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, ReleaseFiles};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::archive::Format;
@@ -18,7 +18,7 @@ pub(super) const MANIFEST: &str = "function.toml";
 
 /// A function as it was uploaded.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Code {
+pub(super) struct KubelessCode {
     /// Its files, without the manifest.
     pub(super) files: Vec<TreeFile>,
     pub(super) manifest: Table,
@@ -26,12 +26,12 @@ pub(super) struct Code {
     pub(super) runtime: String,
 }
 
-impl Code {
+impl KubelessCode {
     /// Reads an uploaded function: its archive where this process may read it, else what fnd's API shows of it.
     ///
     /// # Errors
     /// There is no such function, it is no upload, or its files cannot be read.
-    pub(super) async fn of(context: &Context, function: &str) -> Result<Self, Failure> {
+    pub(super) async fn of(context: &Context, function: &str) -> Result<Self, CommandFailure> {
         let path = function_path(function)?;
         let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
         let source = &detail.more.source;
@@ -39,13 +39,13 @@ impl Code {
             let message = format!(
                 "`{function}` is the file `{source}`, and Kubeless's command line changes only what it has deployed"
             );
-            return Err(Failure::new(Exit::NotAllowed, message)
+            return Err(CommandFailure::new(Exit::NotAllowed, message)
                 .help(format!("edit the file, and fnd notices: `fndctl edit {function}`")));
         }
         if Format::of(source).is_none() {
             let message =
                 format!("`{function}` is an upload of one file, and Kubeless's command line deploys directories");
-            return Err(Failure::usage(message).help(format!(
+            return Err(CommandFailure::usage(message).help(format!(
                 "upload it again with `fndctl deploy`, or `fndctl remove {function}` and `kubeless function deploy`"
             )));
         }
@@ -54,7 +54,7 @@ impl Code {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function, &path).await?,
             Err(error) => {
                 let message = format!("failed to read `{source}`: {error}");
-                return Err(Failure::new(Exit::FunctionFailed, message));
+                return Err(CommandFailure::new(Exit::FunctionFailed, message));
             }
         };
         let code = Self::with_manifest(files, beside, function)?;
@@ -66,12 +66,16 @@ impl Code {
     }
 
     /// Takes the manifest out of the files; one that lies beside them wins, and becomes the one in them.
-    fn with_manifest(mut files: Vec<TreeFile>, beside: Option<Vec<u8>>, function: &str) -> Result<Self, Failure> {
+    fn with_manifest(
+        mut files: Vec<TreeFile>,
+        beside: Option<Vec<u8>>,
+        function: &str,
+    ) -> Result<Self, CommandFailure> {
         let inside = files.iter().position(|file| file.path == MANIFEST);
         let inside = inside.map(|place| files.remove(place).bytes);
         let bytes = beside.or(inside).unwrap_or_default();
         let wrong = |why: String| {
-            Failure::new(
+            CommandFailure::new(
                 Exit::InvalidManifest,
                 format!("the manifest of `{function}` cannot be read: {why}"),
             )
@@ -91,9 +95,9 @@ impl Code {
     ///
     /// # Errors
     /// fnd refuses it, or its dependencies cannot be installed.
-    pub(super) async fn upload(&self, context: &Context, function: &str, new: bool) -> Result<(), Failure> {
+    pub(super) async fn upload(&self, context: &Context, function: &str, new: bool) -> Result<(), CommandFailure> {
         let text = toml::to_string(&self.manifest)
-            .map_err(|error| Failure::usage(format!("the manifest cannot be written: {error}")))?;
+            .map_err(|error| CommandFailure::usage(format!("the manifest cannot be written: {error}")))?;
         let mut files = self.files.clone();
         files.push(TreeFile {
             path: MANIFEST.to_owned(),
@@ -112,7 +116,7 @@ impl Code {
         }
         if let Some(error) = &detail.status.error {
             return Err(
-                Failure::new(Exit::FunctionFailed, format!("`{function}` does not serve: {error}"))
+                CommandFailure::new(Exit::FunctionFailed, format!("`{function}` does not serve: {error}"))
                     .help(format!("fndctl show {function}")),
             );
         }
@@ -125,14 +129,14 @@ impl Code {
     clippy::type_complexity,
     reason = "an error of the file is looked at, one of its content is final"
 )]
-fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Option<Vec<u8>>), Failure>> {
+fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Option<Vec<u8>>), CommandFailure>> {
     let bytes = fs::read(source)?;
     let stem = function.rsplit('/').next().unwrap_or(function);
     let beside = match fs::read(Path::new(source).with_file_name(format!("{stem}.toml"))) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         read => Some(read?),
     };
-    let content = Content {
+    let content = FetchedContent {
         name: source.to_owned(),
         bytes,
     };
@@ -141,7 +145,11 @@ fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Op
 }
 
 /// Returns the files of the newest release as the API shows them, which are texts only.
-async fn shown(context: &Context, function: &str, path: &str) -> Result<(Vec<TreeFile>, Option<Vec<u8>>), Failure> {
+async fn shown(
+    context: &Context,
+    function: &str,
+    path: &str,
+) -> Result<(Vec<TreeFile>, Option<Vec<u8>>), CommandFailure> {
     let list = releases::of(context, function).await?;
     let newest = list
         .versions
@@ -160,7 +168,7 @@ async fn shown(context: &Context, function: &str, path: &str) -> Result<(Vec<Tre
                 "`{}` of `{function}` is no text, or large, so fnd does not show it",
                 file.path
             );
-            return Err(Failure::new(Exit::NotAllowed, message)
+            return Err(CommandFailure::new(Exit::NotAllowed, message)
                 .help("run the command with sudo, which may read the uploaded archive, or deploy the function anew"));
         };
         if file.path.starts_with('/') {
@@ -188,12 +196,12 @@ mod tests {
             executable: false,
         };
         let files = vec![file("a.py", "1"), file(MANIFEST, "handler = \"a.b\"")];
-        let code = Code::with_manifest(files.clone(), None, "f").unwrap();
+        let code = KubelessCode::with_manifest(files.clone(), None, "f").unwrap();
         assert_eq!(code.files, [file("a.py", "1")]);
         assert_eq!(code.manifest["handler"].as_str(), Some("a.b"));
-        let code = Code::with_manifest(files, Some(b"handler = \"x.y\"".to_vec()), "f").unwrap();
+        let code = KubelessCode::with_manifest(files, Some(b"handler = \"x.y\"".to_vec()), "f").unwrap();
         assert_eq!(code.manifest["handler"].as_str(), Some("x.y"));
-        let failure = Code::with_manifest(vec![file(MANIFEST, "handler")], None, "f").unwrap_err();
+        let failure = KubelessCode::with_manifest(vec![file(MANIFEST, "handler")], None, "f").unwrap_err();
         assert_eq!(failure.exit, Exit::InvalidManifest);
     }
 }

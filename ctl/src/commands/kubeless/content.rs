@@ -1,9 +1,9 @@
 //! What a file, an archive or a URL has.
 
 use super::super::deploy::TreeFile;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::agent;
-use fnd_unpack::{HeldFile, Stop, held};
+use fnd_unpack::{HeldFile, UnpackStop, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 use std::fs;
 
@@ -22,28 +22,28 @@ const FETCHED_MAX: u64 = 512 << 20;
 
 /// What a path or a URL has.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct FetchedContent {
     /// The path or the URL, without a query.
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Content {
+impl FetchedContent {
     /// Reads a file, or fetches a URL.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn read(place: &str) -> Result<Self, Failure> {
+    pub(super) fn read(place: &str) -> Result<Self, CommandFailure> {
         if !is_url(place) {
             let bytes = fs::read(place);
-            let bytes = bytes.map_err(|error| Failure::usage(format!("failed to read `{place}`: {error}")))?;
+            let bytes = bytes.map_err(|error| CommandFailure::usage(format!("failed to read `{place}`: {error}")))?;
             return Ok(Self {
                 name: place.to_owned(),
                 bytes,
             });
         }
         let failed = |error: ureq::Error| {
-            Failure::new(Exit::FunctionFailed, format!("failed to get `{place}`: {error}"))
+            CommandFailure::new(Exit::FunctionFailed, format!("failed to get `{place}`: {error}"))
                 .help("check the network and HTTPS_PROXY, or name a file")
         };
         let mut response = agent().get(place).call().map_err(failed)?;
@@ -65,7 +65,7 @@ impl Content {
     ///
     /// # Errors
     /// The archive is refused.
-    pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, Failure> {
+    pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, CommandFailure> {
         let file = |HeldFile {
                         path,
                         bytes,
@@ -77,10 +77,13 @@ impl Content {
         };
         match held(format, self.bytes) {
             Ok(files) => Ok(files.into_iter().map(file).collect()),
-            Err(Stop::Sink(error)) => Err(Failure::usage(format!("failed to unpack `{}`: {error}", self.name))),
-            Err(Stop::Refused(refusal)) => {
+            Err(UnpackStop::Sink(error)) => Err(CommandFailure::usage(format!(
+                "failed to unpack `{}`: {error}",
+                self.name
+            ))),
+            Err(UnpackStop::Refused(refusal)) => {
                 let (message, help) = refusal.words();
-                Err(Failure::new(Exit::InvalidManifest, format!("`{}`: {message}", self.name)).help(help))
+                Err(CommandFailure::new(Exit::InvalidManifest, format!("`{}`: {message}", self.name)).help(help))
             }
         }
     }
@@ -107,7 +110,7 @@ mod tests {
             ("a.py", false),
             ("zip", false),
         ] {
-            let content = Content {
+            let content = FetchedContent {
                 name: name.to_owned(),
                 bytes: Vec::new(),
             };

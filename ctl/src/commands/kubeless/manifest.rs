@@ -4,7 +4,7 @@
 //! `[[schedule]]` or `[[http]]`.
 
 use super::values;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use toml::{Table, Value};
 
 /// The label with the names of the entries of `[[schedule]]`.
@@ -16,7 +16,7 @@ pub(super) const AUTOSCALE: &str = "kubeless-autoscale";
 
 /// Changes of a manifest; what is absent stays as it was.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Changes {
+pub(super) struct ManifestChanges {
     pub(super) runtime: Option<String>,
     pub(super) handler: Option<String>,
     /// All variables of the environment; empty: as before.
@@ -30,12 +30,12 @@ pub(super) struct Changes {
     pub(super) timeout: Option<String>,
 }
 
-impl Changes {
+impl ManifestChanges {
     /// Puts the changes into a manifest.
     ///
     /// # Errors
     /// A value is wrong, or the manifest has a key of another kind.
-    pub(super) fn apply(&self, manifest: &mut Table) -> Result<(), Failure> {
+    pub(super) fn apply(&self, manifest: &mut Table) -> Result<(), CommandFailure> {
         let text = |value: &str| Value::String(value.to_owned());
         for (key, value) in [("runtime", &self.runtime), ("handler", &self.handler)] {
             if let Some(value) = value {
@@ -72,7 +72,7 @@ impl Changes {
 ///
 /// # Errors
 /// The key is no table.
-pub(super) fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, Failure> {
+pub(super) fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, CommandFailure> {
     let value = manifest.entry(key).or_insert_with(|| Value::Table(Table::new()));
     value.as_table_mut().ok_or_else(|| of_another_kind(key))
 }
@@ -91,7 +91,7 @@ pub(super) fn set_entries(
     place: (&str, &str),
     name: &str,
     entries: Vec<Table>,
-) -> Result<bool, Failure> {
+) -> Result<bool, CommandFailure> {
     let mut named = named_entries(manifest, place)?;
     let before = named.iter().position(|(known, _)| known == name);
     named.retain(|(known, _)| known != name);
@@ -106,7 +106,7 @@ pub(super) fn set_entries(
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result<Option<Table>, Failure> {
+pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result<Option<Table>, CommandFailure> {
     let named = named_entries(manifest, place)?;
     let found = named.into_iter().find(|(known, _)| known == name);
     Ok(found.and_then(|(_, entry)| entry.as_table().cloned()))
@@ -116,7 +116,7 @@ pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str) -> Result<bool, Failure> {
+pub(super) fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str) -> Result<bool, CommandFailure> {
     let mut named = named_entries(manifest, place)?;
     let before = named.len();
     named.retain(|(known, _)| known != name);
@@ -126,7 +126,7 @@ pub(super) fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str
 }
 
 /// Returns the entries of a list with their names; those that a person added have empty ones.
-fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(String, Value)>, Failure> {
+fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(String, Value)>, CommandFailure> {
     let entries = match manifest.get(key) {
         None => Vec::new(),
         Some(value) => value.as_array().cloned().ok_or_else(|| of_another_kind(key))?,
@@ -138,7 +138,7 @@ fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(St
     Ok(names.zip(entries).collect())
 }
 
-fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, Value)>) -> Result<(), Failure> {
+fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, Value)>) -> Result<(), CommandFailure> {
     let (names, entries): (Vec<String>, Vec<Value>) = named.into_iter().unzip();
     if entries.is_empty() {
         manifest.remove(key);
@@ -150,8 +150,8 @@ fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, V
     Ok(())
 }
 
-fn of_another_kind(key: &str) -> Failure {
-    Failure::new(
+fn of_another_kind(key: &str) -> CommandFailure {
+    CommandFailure::new(
         Exit::InvalidManifest,
         format!("`{key}` of the function's manifest is of another kind than fnd expects"),
     )
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn options_become_keys() {
         let mut manifest = Table::new();
-        let changes = Changes {
+        let changes = ManifestChanges {
             runtime: Some("python".to_owned()),
             handler: Some("helloget.foo".to_owned()),
             env: texts(&["foo:bar", "bar=foo", "empty"]),
@@ -197,23 +197,23 @@ mod tests {
         let before = "runtime = \"python\"\nenv = { a = \"1\" }\nlabels = { x = \"1\", y = \"2\" }\n\
                       secrets = { s = \"s\" }\nlimits = { memory = \"64M\", timeout = \"3s\" }\n[[schedule]]\ncron = \"* * * * *\"";
         let mut manifest = parsed(before);
-        Changes::default().apply(&mut manifest).unwrap();
+        ManifestChanges::default().apply(&mut manifest).unwrap();
         assert_eq!(manifest, parsed(before));
-        let changes = Changes {
+        let changes = ManifestChanges {
             env: texts(&["b=2"]),
             labels: texts(&["y=3"]),
             secrets: texts(&["t"]),
             cpu: Some("1".to_owned()),
-            ..Changes::default()
+            ..ManifestChanges::default()
         };
         changes.apply(&mut manifest).unwrap();
         let expected = "runtime = \"python\"\nenv = { b = \"2\" }\nlabels = { x = \"1\", y = \"3\" }\n\
                         secrets = { s = \"s\", t = \"t\" }\nlimits = { memory = \"64M\", timeout = \"3s\", cpu = \"1\" }\n\
                         [[schedule]]\ncron = \"* * * * *\"";
         assert_eq!(manifest, parsed(expected));
-        let wrong = Changes {
+        let wrong = ManifestChanges {
             memory: Some("much".to_owned()),
-            ..Changes::default()
+            ..ManifestChanges::default()
         };
         assert_eq!(wrong.apply(&mut manifest).unwrap_err().exit, Exit::Usage);
         assert_eq!(

@@ -28,7 +28,7 @@ mod values;
 
 use super::{Context, version};
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use clap_complete::Shell;
 use options::Anything;
 
@@ -62,12 +62,12 @@ enum Noun {
     /// Deploy, change, call and show functions.
     Function {
         #[command(subcommand)]
-        verb: function::Verb,
+        verb: function::KubelessFunctionVerb,
     },
     /// Let functions run by time, or at requests.
     Trigger {
         #[command(subcommand)]
-        kind: trigger::Verb,
+        kind: trigger::KubelessTriggerVerb,
     },
     /// Not here: fnd has no message system of its own.
     #[command(hide = true)]
@@ -75,7 +75,7 @@ enum Noun {
     /// Set how many workers a function has.
     Autoscale {
         #[command(subcommand)]
-        verb: autoscale::Verb,
+        verb: autoscale::AutoscaleVerb,
     },
     /// List the runtimes that are supported.
     GetServerConfig,
@@ -99,7 +99,7 @@ impl Args {
         match &self.noun {
             Noun::Function { verb } => verb.prints_table(),
             Noun::Trigger { kind } => kind.prints_table(),
-            Noun::Autoscale { verb } => matches!(verb, autoscale::Verb::List(_)),
+            Noun::Autoscale { verb } => matches!(verb, autoscale::AutoscaleVerb::List(_)),
             Noun::Topic(_) | Noun::GetServerConfig | Noun::Completion { .. } | Noun::Version(_) => false,
         }
     }
@@ -114,7 +114,7 @@ impl Args {
 ///
 /// # Errors
 /// An option is wrong, or fnd refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     match args.noun {
         Noun::Function { verb } => function::run(context, verb).await,
         Noun::Trigger { kind } => trigger::run(context, kind).await,
@@ -129,7 +129,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         Noun::Completion { shell } => {
             let script = crate::completion_of(PROGRAM, &shell.to_string());
-            let script = script.map_err(|error| Failure::usage(format!("no completion for {shell}: {error}")))?;
+            let script =
+                script.map_err(|error| CommandFailure::usage(format!("no completion for {shell}: {error}")))?;
             context.out.raw(&script)?;
             Ok(Exit::Fine)
         }
@@ -138,7 +139,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Prints an object of Kubeless, as YAML unless JSON is wanted.
-fn print_object(context: &Context, object: &serde_json::Value) -> Result<Exit, Failure> {
+fn print_object(context: &Context, object: &serde_json::Value) -> Result<Exit, CommandFailure> {
     let body = object.to_string();
     match context.out.format {
         Format::Json => context.out.json(body.as_bytes())?,

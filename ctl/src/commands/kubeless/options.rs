@@ -3,11 +3,11 @@
 
 use super::super::Context;
 use super::super::deploy::is_only_for_root;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Adds the remedy to a failure if fnd refuses a secret: its own one, `chown root`, is not for uploads. `keys` are what the
 /// manifest of the function needs, and `store` is the command that stores the secret.
-pub(super) fn without_secrets(failure: Failure, function: &str, keys: &str, store: &str) -> Failure {
+pub(super) fn without_secrets(failure: CommandFailure, function: &str, keys: &str, store: &str) -> CommandFailure {
     if !is_only_for_root(&failure) {
         return failure;
     }
@@ -137,11 +137,11 @@ pub(super) struct Anything {
 
 impl Anything {
     /// Returns the failure that says what to use instead.
-    pub(super) fn refused(&self, what: &str) -> Failure {
+    pub(super) fn refused(&self, what: &str) -> CommandFailure {
         let line: Vec<&str> = std::iter::once(what)
             .chain(self.words.iter().map(String::as_str))
             .collect();
-        Failure::usage(format!("`kubeless {}`: fnd has no message system of its own", line.join(" "))).help(
+        CommandFailure::usage(format!("`kubeless {}`: fnd has no message system of its own", line.join(" "))).help(
             "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/cloudevents.md)",
         )
     }

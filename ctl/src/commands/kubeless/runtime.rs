@@ -2,7 +2,7 @@
 //! knows about its files.
 
 use super::super::Context;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use fnd_core::api::RuntimeList;
 use fnd_manifest::runtime::RuntimeSummary;
 
@@ -21,7 +21,7 @@ pub(super) struct Chosen {
 ///
 /// # Errors
 /// fnd does not answer.
-pub(super) async fn all(context: &Context) -> Result<Vec<RuntimeSummary>, Failure> {
+pub(super) async fn all(context: &Context) -> Result<Vec<RuntimeSummary>, CommandFailure> {
     let reply = context.client.get("/v1/runtimes").await?;
     let list: RuntimeList = crate::output::parse(&reply.body)?;
     Ok(list.runtimes)
@@ -63,7 +63,7 @@ fn numbered(runtime: &RuntimeSummary) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// The machine has no such runtime; in Kubeless's words, with those that it has.
-pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, Failure> {
+pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, CommandFailure> {
     let digits = typed.find(|c: char| c.is_ascii_digit()).unwrap_or(typed.len());
     let (language, version) = typed.split_at(digits);
     // Variants of Kubeless's node that only differ in their images.
@@ -79,9 +79,8 @@ pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen,
             "Invalid runtime: {typed}. Supported runtimes are: {}",
             supported(runtimes).join(", ")
         );
-        return Err(
-            Failure::usage(message).help("`fndctl runtimes` lists all runtimes, with those that are not installed")
-        );
+        return Err(CommandFailure::usage(message)
+            .help("`fndctl runtimes` lists all runtimes, with those that are not installed"));
     };
     let installed = numbered(found).find(|name| *name == version || name.replace('.', "") == version);
     let name = format!("{}{}", found.id, installed.unwrap_or_default());
@@ -121,10 +120,10 @@ impl Chosen {
     ///
     /// # Errors
     /// The runtime has none that fnd reads.
-    pub(super) fn dependency_file(&self) -> Result<&'static str, Failure> {
+    pub(super) fn dependency_file(&self) -> Result<&'static str, CommandFailure> {
         let name = DEPENDENCIES.iter().find(|(id, _)| *id == self.id);
         name.map(|(_, name)| *name).ok_or_else(|| {
-            Failure::usage(format!("`--dependencies`: fnd installs no packages for `{}`", self.id))
+            CommandFailure::usage(format!("`--dependencies`: fnd installs no packages for `{}`", self.id))
                 .help("put what the function needs into the archive of `--from-file`")
         })
     }

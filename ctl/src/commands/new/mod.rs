@@ -7,16 +7,16 @@ mod templates;
 
 use super::Context;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::habits::quoted;
-use crate::local::Places;
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
+use crate::suggestions::quoted;
 use clap::builder::PossibleValuesParser;
 use fnd_wire::ids::FunctionName;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use templates::{Kind, TEMPLATES, Template};
+use templates::{TEMPLATES, Template, TemplateKind};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
     /// How the function is run [default: handler; with `exec`: script].
     #[arg(short, long, value_enum)]
-    kind: Option<Kind>,
+    kind: Option<TemplateKind>,
 
     /// Directory to write to [default: the current one].
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -46,8 +46,8 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The name is not one of a function, there is no such template, or a file exists or cannot be written.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    let name = FunctionName::new(&args.name).map_err(|error| Failure::usage(error.to_string()))?;
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
+    let name = FunctionName::new(&args.name).map_err(|error| CommandFailure::usage(error.to_string()))?;
     let template = template(&args.runtime, args.kind)?;
     let base = args.dir.clone().unwrap_or_default();
     let (group, stem) = match name.as_str().split_once('/') {
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     };
     if !base.as_os_str().is_empty() && !base.is_dir() {
         let message = format!("there is no directory `{}`", base.display());
-        return Err(Failure::usage(message).help(format!("mkdir -p {}", quoted(&base.display().to_string()))));
+        return Err(CommandFailure::usage(message).help(format!("mkdir -p {}", quoted(&base.display().to_string()))));
     }
     if group != base && !group.is_dir() {
         DirBuilder::new()
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
             "`{}` exists: the function `{name}` would be there twice",
             other.display()
         );
-        return Err(Failure::usage(message).help("choose another name, or another directory with --dir"));
+        return Err(CommandFailure::usage(message).help("choose another name, or another directory with --dir"));
     }
     let code = group.join(format!("{stem}{}", template.suffix));
     let manifest = group.join(format!("{stem}.toml"));
@@ -85,13 +85,13 @@ fn runtimes() -> Vec<&'static str> {
     runtimes
 }
 
-fn template(runtime: &str, kind: Option<Kind>) -> Result<&'static Template, Failure> {
+fn template(runtime: &str, kind: Option<TemplateKind>) -> Result<&'static Template, CommandFailure> {
     let of_runtime = || TEMPLATES.iter().filter(|template| template.runtime == runtime);
     let wanted = of_runtime().find(|template| kind.is_none_or(|kind| template.kind == kind));
     wanted.ok_or_else(|| {
         let kinds: Vec<&str> = of_runtime().map(|template| template.kind.word()).collect();
-        let kind = kind.map_or("", Kind::word);
-        Failure::usage(format!(
+        let kind = kind.map_or("", TemplateKind::word);
+        CommandFailure::usage(format!(
             "there is no template for a function of kind `{kind}` in {runtime}"
         ))
         .help(format!("kinds of {runtime}: {}", kinds.join(", ")))
@@ -122,22 +122,27 @@ fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
 }
 
 /// Writes a new file. Other users cannot write to it, whatever the umask: fnd would refuse such a function.
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), CommandFailure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| refused(path, &error))
 }
 
-fn refused(path: &Path, error: &io::Error) -> Failure {
+fn refused(path: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("failed to write `{}`: {error}", path.display());
     match error.kind() {
-        ErrorKind::PermissionDenied => Failure::new(Exit::NotAllowed, message)
+        ErrorKind::PermissionDenied => CommandFailure::new(Exit::NotAllowed, message)
             .help("run it with sudo, or write to another directory with --dir and copy the files"),
-        _ => Failure::usage(message),
+        _ => CommandFailure::usage(message),
     }
 }
 
-fn report(context: &Context, name: &FunctionName, template: &Template, files: &[PathBuf]) -> Result<(), Failure> {
+fn report(
+    context: &Context,
+    name: &FunctionName,
+    template: &Template,
+    files: &[PathBuf],
+) -> Result<(), CommandFailure> {
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let next = next(context, name, template, &files);
     match context.out.format {
@@ -164,14 +169,14 @@ fn report(context: &Context, name: &FunctionName, template: &Template, files: &[
 /// Returns the commands that come next: try it, then save it where fnd finds it.
 fn next(context: &Context, name: &FunctionName, template: &Template, files: &[String]) -> Vec<String> {
     let payload = match template.kind {
-        Kind::Handler => " -d '{\"name\": \"Ada\"}'",
-        Kind::Script => " -d '{\"text\": \"one two three\"}'",
-        Kind::Http | Kind::Service => "",
+        TemplateKind::Handler => " -d '{\"name\": \"Ada\"}'",
+        TemplateKind::Script => " -d '{\"text\": \"one two three\"}'",
+        TemplateKind::Http | TemplateKind::Service => "",
     };
     let user = if context.user { " --user" } else { "" };
     let code = files.first().map(|file| quoted(file)).unwrap_or_default();
     let mut next = vec![format!("fndctl run {code}{payload}")];
-    let directory = Places::of(context.user)
+    let directory = LocalPlaces::of(context.user)
         .ok()
         .and_then(|places| places.functions.into_iter().next());
     if let Some(directory) = directory.map(|directory| match name.as_str().split_once('/') {
@@ -189,8 +194,10 @@ fn next(context: &Context, name: &FunctionName, template: &Template, files: &[St
         }
     }
     next.push(match template.kind {
-        Kind::Service => format!("fndctl{user} logs {name} -f"),
-        Kind::Handler | Kind::Script | Kind::Http => format!("fndctl{user} invoke {name}{payload}"),
+        TemplateKind::Service => format!("fndctl{user} logs {name} -f"),
+        TemplateKind::Handler | TemplateKind::Script | TemplateKind::Http => {
+            format!("fndctl{user} invoke {name}{payload}")
+        }
     });
     next
 }

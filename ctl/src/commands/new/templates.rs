@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template {
     pub(super) runtime: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TemplateKind,
     /// Suffix of the code's file, with its dot; empty for a program without one.
     pub(super) suffix: &'static str,
     pub(super) code: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Template {
 
 /// How a function is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Kind {
+pub(super) enum TemplateKind {
     /// Loaded once, then called for each invocation.
     Handler,
     /// A process for each run.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Service,
 }
 
-impl Kind {
+impl TemplateKind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Handler => "handler",
@@ -41,7 +41,7 @@ macro_rules! template {
     ($runtime:literal, $kind:ident, $file:literal, $suffix:literal, $manifest:literal, $executable:literal) => {
         Template {
             runtime: $runtime,
-            kind: Kind::$kind,
+            kind: TemplateKind::$kind,
             suffix: $suffix,
             code: include_str!(concat!("../../../templates/", $runtime, "/", $file)),
             manifest: include_str!(concat!("../../../templates/", $manifest)),

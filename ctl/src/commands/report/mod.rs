@@ -9,11 +9,11 @@ mod mail;
 mod page;
 mod summary;
 
-use super::filter::{Filter, Wanted};
+use super::filter::{Filter, RunFilter};
 use super::text::since;
 use super::{Context, Parameters};
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::parse;
 use fnd_core::api::{InvocationList, NodeStatus};
 use jiff::Timestamp;
@@ -46,9 +46,9 @@ const MOST: u32 = 100_000;
 ///
 /// # Errors
 /// The daemon refuses a request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.mail && context.out.format != Format::Table {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "`--mail` prints a message: it has no `-o` and no `--jq`",
         ));
     }
@@ -60,7 +60,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         limit: Some(MOST),
         ..Filter::default()
     };
-    let mut wanted = Wanted::new(&filter, now)?.with(|parameters: &mut Parameters| parameters.add("usage", Some("1")));
+    let mut wanted =
+        RunFilter::new(&filter, now)?.with(|parameters: &mut Parameters| parameters.add("usage", Some("1")));
     let parts = |page: InvocationList| (page.invocations, page.next);
     let runs = wanted.all(context, "/v1/invocations", parts).await?;
     let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;

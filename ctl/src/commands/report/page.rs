@@ -1,8 +1,8 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
-use super::summary::{Function, Group, Report};
+use super::summary::{FunctionSummary, Group, Report};
 use crate::commands::text::{duration, size};
-use crate::output::{Table, Tone, escape, wrap};
+use crate::output::{TextTable, Tone, escape, wrap};
 
 /// Rows of each part; `-o json` has all.
 const ROWS: usize = 15;
@@ -44,8 +44,8 @@ fn part(lines: &mut Vec<String>, heading: &str, table: Vec<String>, rows: usize)
     }
 }
 
-fn groups(groups: &[Group]) -> Table {
-    let mut table = Table::new(&["FUNCTION", "REASON", "TIMES", "NEWEST"]);
+fn groups(groups: &[Group]) -> TextTable {
+    let mut table = TextTable::new(&["FUNCTION", "REASON", "TIMES", "NEWEST"]);
     for group in groups {
         let id = group.id.get(group.id.len().saturating_sub(ID)..).unwrap_or_default();
         table.row(
@@ -114,8 +114,8 @@ fn not_run(lines: &mut Vec<String>, report: &Report, columns: Option<u16>) {
     }
 }
 
-fn ran(functions: &[Function]) -> Table {
-    let mut table = Table::new(&["FUNCTION", "RUNS", "FAILED", "SKIPPED", "TIME", "CPU", "MEMORY"]);
+fn ran(functions: &[FunctionSummary]) -> TextTable {
+    let mut table = TextTable::new(&["FUNCTION", "RUNS", "FAILED", "SKIPPED", "TIME", "CPU", "MEMORY"]);
     for function in functions {
         table.row(
             Tone::Plain,
@@ -134,7 +134,7 @@ fn ran(functions: &[Function]) -> Table {
 }
 
 /// Returns which functions used most.
-fn most(functions: &[Function]) -> Option<String> {
+fn most(functions: &[FunctionSummary]) -> Option<String> {
     let cpu = functions.iter().filter(|one| one.cpu_ms.is_some());
     let cpu = cpu.max_by(|a, b| a.cpu_ms.unwrap_or(0.0).total_cmp(&b.cpu_ms.unwrap_or(0.0)))?;
     let memory = functions.iter().max_by_key(|one| one.memory_peak_bytes)?;

@@ -1,7 +1,7 @@
 //! The sums of a report. It asks nobody.
 
 use fnd_core::api::{InvocationView, NodeStatus};
-use fnd_core::outcome::State;
+use fnd_core::outcome::RunState;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
@@ -27,7 +27,7 @@ pub(super) struct Report {
     /// Whether there were more runs than a report reads; then these are the newest ones.
     pub(super) is_cut: bool,
     /// Functions that ran; those that took most time come first.
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<FunctionSummary>,
     /// Failures by function and reason; the most frequent come first.
     pub(super) failures: Vec<Group>,
     /// Skipped runs by function and reason.
@@ -44,7 +44,7 @@ pub(super) struct Report {
 
 /// The runs of a function.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Function {
+pub(super) struct FunctionSummary {
     pub(super) function: String,
     pub(super) runs: u64,
     pub(super) failed: u64,
@@ -80,7 +80,7 @@ pub(super) struct Stopped {
 impl Report {
     /// Adds up runs, which are sorted newest first.
     pub(super) fn of(node: &NodeStatus, runs: &[InvocationView], since: &str, until: &str) -> Self {
-        let count = |wanted: &[State]| runs.iter().filter(|run| wanted.contains(&run.state)).count() as u64;
+        let count = |wanted: &[RunState]| runs.iter().filter(|run| wanted.contains(&run.state)).count() as u64;
         let functions = functions(runs);
         let could_run = |state| matches!(state, FunctionState::Ready | FunctionState::Running);
         let has_run = |name: &str| functions.iter().any(|function| function.function == name);
@@ -95,10 +95,10 @@ impl Report {
             until: until.to_owned(),
             verdict: String::new(),
             runs: runs.len() as u64,
-            succeeded: count(&[State::Succeeded]),
-            failed: count(&[State::Failed, State::Interrupted]),
-            cancelled: count(&[State::Cancelled]),
-            skipped: count(&[State::Skipped]),
+            succeeded: count(&[RunState::Succeeded]),
+            failed: count(&[RunState::Failed, RunState::Interrupted]),
+            cancelled: count(&[RunState::Cancelled]),
+            skipped: count(&[RunState::Skipped]),
             unfinished: runs.iter().filter(|run| !run.state.is_final()).count() as u64,
             is_cut: false,
             idle: idle
@@ -106,8 +106,8 @@ impl Report {
                 .filter(|name| !has_run(name))
                 .collect(),
             functions,
-            failures: groups(runs, &[State::Failed, State::Interrupted]),
-            skips: groups(runs, &[State::Skipped]),
+            failures: groups(runs, &[RunState::Failed, RunState::Interrupted]),
+            skips: groups(runs, &[RunState::Skipped]),
             stopped: stopped(node),
             dead_letters: node.dead_letters,
             problems: node.problems.clone(),
@@ -142,13 +142,13 @@ impl Report {
 }
 
 /// Returns the functions that ran.
-fn functions(runs: &[InvocationView]) -> Vec<Function> {
-    let mut sums: BTreeMap<&str, Function> = BTreeMap::new();
+fn functions(runs: &[InvocationView]) -> Vec<FunctionSummary> {
+    let mut sums: BTreeMap<&str, FunctionSummary> = BTreeMap::new();
     for run in runs {
         let sum = sums.entry(run.function.as_str()).or_default();
         sum.runs += 1;
-        sum.failed += u64::from(matches!(run.state, State::Failed | State::Interrupted));
-        sum.skipped += u64::from(run.state == State::Skipped);
+        sum.failed += u64::from(matches!(run.state, RunState::Failed | RunState::Interrupted));
+        sum.skipped += u64::from(run.state == RunState::Skipped);
         sum.duration_ms += lasted(run).unwrap_or(0.0);
         sum.cpu_ms = match (sum.cpu_ms, run.cpu_ms) {
             (sum, None) => sum,
@@ -156,11 +156,11 @@ fn functions(runs: &[InvocationView]) -> Vec<Function> {
         };
         sum.memory_peak_bytes = sum.memory_peak_bytes.max(run.memory_peak_bytes);
     }
-    let named = |(name, sum): (&str, Function)| Function {
+    let named = |(name, sum): (&str, FunctionSummary)| FunctionSummary {
         function: name.to_owned(),
         ..sum
     };
-    let mut functions: Vec<Function> = sums.into_iter().map(named).collect();
+    let mut functions: Vec<FunctionSummary> = sums.into_iter().map(named).collect();
     functions.sort_by(|a, b| b.duration_ms.total_cmp(&a.duration_ms));
     functions
 }
@@ -173,7 +173,7 @@ fn lasted(run: &InvocationView) -> Option<f64> {
 }
 
 /// Returns the runs in some states by function and reason.
-fn groups(runs: &[InvocationView], states: &[State]) -> Vec<Group> {
+fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
     for run in runs.iter().filter(|run| states.contains(&run.state)) {
         let reason = run.reason.map(|reason| reason.to_string()).unwrap_or_default();

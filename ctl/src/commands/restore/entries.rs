@@ -1,7 +1,7 @@
 //! The entries that an archive may have, and where they are restored. Only this module parses their names.
 
 use super::super::backup::failed;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
@@ -59,13 +59,13 @@ impl Roots {
 
 /// An entry: its part, and the names below that; no names for the part itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::commands) struct Place {
+pub(in crate::commands) struct EntryPlace {
     pub(in crate::commands) part: Part,
     pub(in crate::commands) below: Vec<OsString>,
 }
 
 /// Parses the name of an entry; nothing where a backup has no such entry.
-pub(super) fn place(path: &Path) -> Option<Place> {
+pub(super) fn place(path: &Path) -> Option<EntryPlace> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {
@@ -87,11 +87,11 @@ pub(super) fn place(path: &Path) -> Option<Place> {
     };
     let below = names.split_off(used);
     let is_file = matches!(part, Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids);
-    (!is_file || below.is_empty()).then_some(Place { part, below })
+    (!is_file || below.is_empty()).then_some(EntryPlace { part, below })
 }
 
 /// Returns whether an entry may be of this kind in its place.
-fn fits(place: &Place, kind: EntryType) -> bool {
+fn fits(place: &EntryPlace, kind: EntryType) -> bool {
     match place.part {
         Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
         Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
@@ -100,7 +100,7 @@ fn fits(place: &Place, kind: EntryType) -> bool {
 }
 
 /// Reads and checks all headers of an archive. Returns its parts.
-pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
+pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, CommandFailure> {
     let mut parts = Vec::new();
     each(file, |_, place| {
         if let Part::Functions(number) = place.part
@@ -111,7 +111,7 @@ pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>
                 number + 1,
                 roots.functions.len()
             );
-            return Err(Failure::usage(message).help("name a directory for each with --functions, in order"));
+            return Err(CommandFailure::usage(message).help("name a directory for each with --functions, in order"));
         }
         if !parts.contains(&place.part) {
             parts.push(place.part);
@@ -127,8 +127,8 @@ pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>
 /// Visits the entries of an archive from its beginning; each is one that a backup may have.
 pub(in crate::commands) fn each(
     mut file: &File,
-    mut visit: impl FnMut(&mut Entry<'_, &File>, Place) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut visit: impl FnMut(&mut Entry<'_, &File>, EntryPlace) -> Result<(), CommandFailure>,
+) -> Result<(), CommandFailure> {
     let unreadable = |error: std::io::Error| no_backup(&format!("it cannot be read as a tar archive: {error}"));
     file.seek(SeekFrom::Start(0)).map_err(|error| {
         failed("read", Path::new("the archive"), &error).help("the archive must be a file, not a pipe")
@@ -152,8 +152,8 @@ pub(in crate::commands) fn each(
     Ok(())
 }
 
-fn no_backup(why: &str) -> Failure {
-    Failure::usage(format!("this is not a backup of fnd: {why}"))
+fn no_backup(why: &str) -> CommandFailure {
+    CommandFailure::usage(format!("this is not a backup of fnd: {why}"))
         .help("nothing was written; `fndctl backup FILE` makes a backup")
 }
 

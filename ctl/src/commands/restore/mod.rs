@@ -15,9 +15,9 @@ mod write;
 
 use super::Context;
 use super::backup::failed;
-use super::examine::{Subject, examine};
-use crate::exit::{Exit, Failure};
-use crate::local::Places;
+use super::examine::{ExaminedSubject, examine};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
 use entries::{Part, Roots};
 use fnd_core::api::Changed;
 use rustix::fs::{FlockOperation, flock};
@@ -62,8 +62,8 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// fnd runs, something is there, the archive is no backup, or a file cannot be written.
-pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let mut places = Places::of(context.user)?;
+pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    let mut places = LocalPlaces::of(context.user)?;
     if let Some(config) = args.config {
         places.config = config;
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
 }
 
 /// Locks the state as a running fnd does, so that no fnd starts meanwhile.
-pub(super) fn lock(state: &Path) -> Result<File, Failure> {
+pub(super) fn lock(state: &Path) -> Result<File, CommandFailure> {
     let own = state.join("state");
     let make = |path: &Path, mode| {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
@@ -122,7 +122,7 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
         .open(&path);
     let file = file.map_err(|error| failed("open", &path, &error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Failure::new(
+        CommandFailure::new(
             Exit::Busy,
             format!("fnd is running with the state directory `{}`", state.display()),
         )
@@ -134,7 +134,7 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
 /// Returns whether a database is empty. A fresh installation has such databases, since fnd creates them at its first start.
 fn is_empty_database(ledger: &Path) -> bool {
     let owner = ledger.parent().unwrap_or(ledger);
-    let examined = examine(&Subject {
+    let examined = examine(&ExaminedSubject {
         path: ledger,
         owner,
         run: owner,
@@ -144,7 +144,7 @@ fn is_empty_database(ledger: &Path) -> bool {
     examined.is_ok_and(|examined| examined.rows == Some(0))
 }
 
-fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
+fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFailure> {
     for part in parts {
         let path = roots.of(part);
         let there = match part {
@@ -165,7 +165,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
 
 /// Directories beside the configuration may have files, but none that the archive would replace by another content: a secret
 /// that somebody has set on this machine would be lost.
-fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), Failure> {
+fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), CommandFailure> {
     entries::each(file, |entry, place| {
         let path = write::target(roots, &place);
         let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
@@ -186,7 +186,7 @@ fn is_same(entry: &mut tar::Entry<'_, &File>, path: &Path, about: &std::fs::Meta
         && std::fs::read(path).is_ok_and(|there| there == archived)
 }
 
-fn is_there(path: &Path) -> Failure {
+fn is_there(path: &Path) -> CommandFailure {
     let message = format!("`{}` exists already, and restore does not overwrite it", path.display());
-    Failure::usage(message).help("move it away, or use --force")
+    CommandFailure::usage(message).help("move it away, or use --force")
 }

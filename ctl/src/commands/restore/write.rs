@@ -3,8 +3,8 @@
 //! the archive.
 
 use super::super::backup::failed;
-use super::entries::{Part, Place, Roots, each};
-use crate::exit::Failure;
+use super::entries::{EntryPlace, Part, Roots, each};
+use crate::exit::CommandFailure;
 use fnd_wire::naming::UPLOADS;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, mkdirat, openat, openat2, symlinkat, unlinkat,
@@ -19,14 +19,14 @@ use tar::Header;
 
 /// Owner and mode of an entry.
 #[derive(Debug, Clone, Copy)]
-struct About {
+struct RestoreSummary {
     uid: u32,
     gid: u32,
     mode: Mode,
 }
 
 /// Writes everything, and reports the size of each file that it wrote. Returns the number of entries.
-pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) -> Result<u64, Failure> {
+pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) -> Result<u64, CommandFailure> {
     let mut count = 0;
     let mut links = Vec::new();
     let mut directories = Vec::new();
@@ -65,15 +65,15 @@ pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) ->
 }
 
 /// Returns the path of an entry on this machine.
-pub(super) fn target(roots: &Roots, place: &Place) -> PathBuf {
+pub(super) fn target(roots: &Roots, place: &EntryPlace) -> PathBuf {
     let mut path = roots.of(&place.part);
     path.extend(&place.below);
     path
 }
 
-fn about(header: &Header) -> io::Result<About> {
+fn about(header: &Header) -> io::Result<RestoreSummary> {
     let number = |number: u64| u32::try_from(number).map_err(|_| io::Error::other("its owner is not a valid uid"));
-    Ok(About {
+    Ok(RestoreSummary {
         uid: number(header.uid()?)?,
         gid: number(header.gid()?)?,
         // Set-user-ID bits are removed: no file of fnd has them.
@@ -108,7 +108,7 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns the owner of what a part has: uploads get the user that runs fnd on this machine, which alone writes there.
-fn of_uploads(roots: &Roots, part: &Part, mut about: About) -> About {
+fn of_uploads(roots: &Roots, part: &Part, mut about: RestoreSummary) -> RestoreSummary {
     if matches!(part, Part::Functions(_))
         && roots.of(part) == roots.state.join(UPLOADS)
         && let Ok(owner) = std::fs::metadata(roots.state.join("state"))
@@ -119,7 +119,11 @@ fn of_uploads(roots: &Roots, part: &Part, mut about: About) -> About {
 }
 
 /// Returns the directory, the name and the owner of a file. A database gets the user that runs fnd on this machine.
-fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
+fn place_of_file(
+    roots: &Roots,
+    place: &EntryPlace,
+    about: RestoreSummary,
+) -> io::Result<(OwnedFd, OsString, RestoreSummary)> {
     let about = of_uploads(roots, &place.part, about);
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
@@ -152,7 +156,7 @@ fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(Owne
     Ok((directory, name, about))
 }
 
-fn create(directory: &OwnedFd, name: &OsStr, about: About) -> io::Result<File> {
+fn create(directory: &OwnedFd, name: &OsStr, about: RestoreSummary) -> io::Result<File> {
     remove(directory, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
@@ -160,7 +164,7 @@ fn create(directory: &OwnedFd, name: &OsStr, about: About) -> io::Result<File> {
     Ok(file.into())
 }
 
-fn link(roots: &Roots, place: &Place, to: &Path) -> io::Result<()> {
+fn link(roots: &Roots, place: &EntryPlace, to: &Path) -> io::Result<()> {
     let Some((name, parents)) = place.below.split_last() else {
         return Ok(());
     };
@@ -177,7 +181,7 @@ fn remove(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
 }
 
 /// Sets the owner of a file or directory, if root runs this, and its mode.
-fn give(file: &OwnedFd, about: About) -> io::Result<()> {
+fn give(file: &OwnedFd, about: RestoreSummary) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fchown(file, Some(Uid::from_raw(about.uid)), Some(Gid::from_raw(about.gid)))?;
     }

@@ -3,8 +3,8 @@
 mod test;
 
 use super::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{RouteList, RouteView};
 
 /// Options.
@@ -15,11 +15,11 @@ use fnd_core::api::{RouteList, RouteView};
     fndctl routes test POST /hook -H 'X-Gitlab-Token: s' -d '{\"a\": 1}'")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<RoutesVerb>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum RoutesVerb {
     /// Say what would become of a request; nothing runs.
     Test(test::Args),
 }
@@ -28,8 +28,8 @@ enum Action {
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    if let Some(Action::Test(args)) = args.action {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    if let Some(RoutesVerb::Test(args)) = args.action {
         return test::run(context, args).await;
     }
     let reply = context.client.get("/v1/routes").await?;
@@ -49,8 +49,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-fn table(list: &RouteList) -> Table {
-    let mut table = Table::new(&[
+fn table(list: &RouteList) -> TextTable {
+    let mut table = TextTable::new(&[
         "METHOD", "HOST", "PATH", "FUNCTION", "AUTH", "CALLS", "P50", "P99", "LAST",
     ]);
     for route in &list.routes {
@@ -106,7 +106,7 @@ fn line(route: &RouteView) -> String {
 }
 
 /// Prints what was checked, one on each line.
-fn checks(out: &Output, title: &str, checks: &[fnd_core::api::CheckView]) -> Result<(), Failure> {
+fn checks(out: &Output, title: &str, checks: &[fnd_core::api::CheckView]) -> Result<(), CommandFailure> {
     for check in checks {
         let holds = if check.holds { "holds" } else { "does not hold" };
         let detail = out.printed(&check.detail);

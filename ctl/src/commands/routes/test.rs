@@ -4,7 +4,7 @@ use super::{checks, line};
 use crate::client::request;
 use crate::commands::Context;
 use crate::commands::payload;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{RouteTest, RouteTestReport};
 use hyper::Method;
 
@@ -38,20 +38,20 @@ pub(super) struct Args {
 }
 
 /// Runs the verb.
-pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut headers = Vec::new();
     for header in &args.headers {
         let (name, value) = header
             .split_once(':')
-            .ok_or_else(|| Failure::usage(format!("`-H {header}`: expected `Name: value`")))?;
+            .ok_or_else(|| CommandFailure::usage(format!("`-H {header}`: expected `Name: value`")))?;
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     let body = match &args.data {
         Some(data) => payload::bytes(data)?,
         None => Vec::new(),
     };
-    let body =
-        String::from_utf8(body).map_err(|_| Failure::usage("the body is not UTF-8, which this verb cannot send"))?;
+    let body = String::from_utf8(body)
+        .map_err(|_| CommandFailure::usage("the body is not UTF-8, which this verb cannot send"))?;
     let test = RouteTest {
         method: args.method,
         url: args.url,
@@ -59,8 +59,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         body,
         caller: args.from,
     };
-    let body =
-        serde_json::to_vec(&test).map_err(|error| Failure::usage(format!("the request cannot be sent: {error}")))?;
+    let body = serde_json::to_vec(&test)
+        .map_err(|error| CommandFailure::usage(format!("the request cannot be sent: {error}")))?;
     let json = [("content-type".to_owned(), "application/json".to_owned())];
     let request = request(Method::POST, "/v1/routes/test", &json, body.into())?;
     let reply = context.client.send(request).await?;

@@ -1,10 +1,10 @@
 //! Fills the directories of a private fnd: a copy of the function's files, and the parts of the person's configuration
 //! that concern functions.
 
-use super::Wanted;
-use super::subject::Subject;
+use super::RunNeeds;
+use super::subject::RunSubject;
 use super::unpacked;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use fnd_manifest::function::inline;
 use fnd_manifest::regular_file;
 use std::fs;
@@ -18,7 +18,7 @@ use toml::{Table, Value};
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub(super) fn function(subject: &Subject, wanted: &Wanted, to: &Path) -> Result<(), Failure> {
+pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Result<(), CommandFailure> {
     let failed = |error: io::Error| failed(&subject.code, &error);
     let name = subject.code.canonicalize().map_err(failed)?;
     let code = to.join(name.file_name().unwrap_or_default());
@@ -172,7 +172,7 @@ const TABLES: [&str; 5] = ["build", "defaults", "sizes", "runtimes", "users"];
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Failure> {
+pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, CommandFailure> {
     let conf_d = from.with_file_name("conf.d");
     let mut more: Vec<PathBuf> = fs::read_dir(conf_d)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
@@ -213,6 +213,6 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Failu
 const FIRST_USER: i64 = 1_000_000_000;
 const USERS: i64 = 8;
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("failed to copy `{}`: {error}", path.display()))
+fn failed(path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::usage(format!("failed to copy `{}`: {error}", path.display()))
 }

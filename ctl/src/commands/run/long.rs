@@ -1,27 +1,27 @@
 //! HTTP programs and services: their output, and how they end, until Ctrl-C.
 
 use super::private::Private;
-use super::subject::Subject;
-use crate::client::{Pieces, encode};
+use super::subject::RunSubject;
+use crate::client::{BodyPieces, encode};
 use crate::commands::{Parameters, events};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLine;
 use fnd_core::api::stream::{Kind, StreamEvent};
 use fnd_core::outcome::Reason;
 use fnd_manifest::function::Mode;
 
 /// The output and the events of a function.
-pub(super) struct Shown {
-    lines: Pieces,
-    events: Pieces,
+pub(super) struct ShownProgress {
+    lines: BodyPieces,
+    events: BodyPieces,
 }
 
-impl Shown {
+impl ShownProgress {
     /// Says that the function runs, and asks for what it prints and for how its processes end.
     ///
     /// # Errors
     /// fnd cannot be reached.
-    pub(super) async fn open(private: &Private, subject: &Subject) -> Result<Self, Failure> {
+    pub(super) async fn open(private: &Private, subject: &RunSubject) -> Result<Self, CommandFailure> {
         let out = &private.context.out;
         if subject.mode() == Mode::Http {
             let url = format!("http://fnd/v1/functions/{}/http/", encode(subject.name()));
@@ -44,7 +44,7 @@ impl Shown {
     ///
     /// # Errors
     /// fnd cannot be reached.
-    pub(super) async fn run(&mut self, private: &Private) -> Result<Exit, Failure> {
+    pub(super) async fn run(&mut self, private: &Private) -> Result<Exit, CommandFailure> {
         loop {
             tokio::select! {
                 // Cancel-safe: a part of a line that was read is kept for the next call.
@@ -74,7 +74,7 @@ impl Shown {
     }
 }
 
-fn show(private: &Private, line: &[u8]) -> Result<(), Failure> {
+fn show(private: &Private, line: &[u8]) -> Result<(), CommandFailure> {
     let Ok(line) = serde_json::from_slice::<LogLine>(line) else {
         return Ok(());
     };
@@ -82,7 +82,7 @@ fn show(private: &Private, line: &[u8]) -> Result<(), Failure> {
     out.line(&private.text_of_the_person(&out.printed(&line.text)))
 }
 
-async fn next(events: &mut Pieces) -> Result<Option<StreamEvent>, Failure> {
+async fn next(events: &mut BodyPieces) -> Result<Option<StreamEvent>, CommandFailure> {
     while let Some(line) = events.line().await? {
         if let Ok(event) = serde_json::from_slice(&line) {
             return Ok(Some(event));

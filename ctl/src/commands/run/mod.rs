@@ -20,11 +20,11 @@ mod wait;
 
 use super::Context;
 use super::invoke::follow;
-use super::payload::Payload;
+use super::payload::PayloadArgument;
 use super::text::span;
 use super::waiting::reporting;
 use crate::client::request;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, LAYERS, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
@@ -33,12 +33,12 @@ use fnd_manifest::function::sandbox::Profile;
 use fnd_wire::units::print_duration;
 use hyper::Method;
 use hyper::body::Bytes;
-use long::Shown;
+use long::ShownProgress;
 use private::Private;
 use process::Process;
 use std::path::PathBuf;
-use subject::Subject;
-use wait::{Changes, Stop};
+use subject::RunSubject;
+use wait::{WaitChanges, WaitStop};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     file: PathBuf,
 
     #[command(flatten)]
-    payload: Payload,
+    payload: PayloadArgument,
 
     /// Run it again each time one of its files is saved, until Ctrl-C.
     #[arg(short, long)]
@@ -78,30 +78,30 @@ pub(crate) struct Args {
 
 /// What the command line says about the run.
 #[derive(Debug)]
-struct Wanted {
+struct RunNeeds {
     /// Changes in the manifest.
     timeout: Option<String>,
     variables: Vec<(String, String)>,
-    payload: Option<Body>,
+    payload: Option<RunBody>,
     /// Whether limits without effect were named already.
     again: bool,
 }
 
 /// A payload and its media type.
-type Body = (Vec<u8>, &'static str);
+type RunBody = (Vec<u8>, &'static str);
 
 /// Runs the verb.
 ///
 /// # Errors
 /// The function is invalid or did not succeed, or a private fnd cannot be started.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
-    let mut stop = Stop::new()?;
-    let first = Subject::of(context, &args)?;
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    let mut stop = WaitStop::new()?;
+    let first = RunSubject::of(context, &args)?;
     let mut wanted = wanted(context, &args, &first)?;
     if !args.watch {
         return once(context, &first, &wanted, (&mut stop, None)).await;
     }
-    let mut changes = Changes::of(&first)?;
+    let mut changes = WaitChanges::of(&first)?;
     let mut next = Ok(first);
     loop {
         let ended = match &next {
@@ -129,18 +129,18 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             }
             changes.take();
         }
-        next = Subject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
+        next = RunSubject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
     }
 }
 
-fn wanted(context: &Context, args: &Args, subject: &Subject) -> Result<Wanted, Failure> {
+fn wanted(context: &Context, args: &Args, subject: &RunSubject) -> Result<RunNeeds, CommandFailure> {
     let timeout = args.timeout.as_deref().map(span).transpose()?.map(print_duration);
     let variable = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Failure::usage(format!("`-e {text}`: expected NAME=VALUE"))),
+        _ => Err(CommandFailure::usage(format!("`-e {text}`: expected NAME=VALUE"))),
     };
     let variables = args.variables.iter().map(variable).collect::<Result<_, _>>()?;
-    Ok(Wanted {
+    Ok(RunNeeds {
         timeout,
         variables,
         payload: payload(context, args, subject)?,
@@ -148,15 +148,15 @@ fn wanted(context: &Context, args: &Args, subject: &Subject) -> Result<Wanted, F
     })
 }
 
-fn payload(context: &Context, args: &Args, subject: &Subject) -> Result<Option<Body>, Failure> {
+fn payload(context: &Context, args: &Args, subject: &RunSubject) -> Result<Option<RunBody>, CommandFailure> {
     match subject.mode() {
         Mode::Script | Mode::Handler => args.payload.read(context, false),
         // Standard input is a payload only of what runs and ends.
         Mode::Http if args.payload.is_given() => args.payload.read(context, false),
-        Mode::Service if args.payload.is_given() => {
-            Err(Failure::usage("a service is never invoked, so it gets no payload")
-                .help(format!("fndctl run {}", args.file.display())))
-        }
+        Mode::Service if args.payload.is_given() => Err(CommandFailure::usage(
+            "a service is never invoked, so it gets no payload",
+        )
+        .help(format!("fndctl run {}", args.file.display()))),
         Mode::Http | Mode::Service => Ok(None),
     }
 }
@@ -164,10 +164,10 @@ fn payload(context: &Context, args: &Args, subject: &Subject) -> Result<Option<B
 /// Runs a function in an fnd of its own, until it ends, the person stops it, or its files change.
 async fn once(
     context: &Context,
-    subject: &Subject,
-    wanted: &Wanted,
-    (stop, changes): (&mut Stop, Option<&mut Changes>),
-) -> Result<Exit, Failure> {
+    subject: &RunSubject,
+    wanted: &RunNeeds,
+    (stop, changes): (&mut WaitStop, Option<&mut WaitChanges>),
+) -> Result<Exit, CommandFailure> {
     let (mut process, private) = Private::start(context, subject, wanted)?;
     let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);
     let changed = async {
@@ -181,7 +181,7 @@ async fn once(
         // Cancel-safe, as the others: the private fnd is stopped afterwards, and nothing goes on.
         ended = perform(&mut process, &private, subject, wanted, long.then_some(&mut shown)) => ended,
         () = stop.asked() => {
-            if long { Ok(Exit::Fine) } else { Err(Failure::new(Exit::FunctionFailed, "cancelled")) }
+            if long { Ok(Exit::Fine) } else { Err(CommandFailure::new(Exit::FunctionFailed, "cancelled")) }
         }
         () = changed => Ok(Exit::Fine),
     };
@@ -198,16 +198,19 @@ async fn once(
 async fn perform(
     process: &mut Process,
     private: &Private,
-    subject: &Subject,
-    wanted: &Wanted,
-    shown: Option<&mut Option<Shown>>,
-) -> Result<Exit, Failure> {
+    subject: &RunSubject,
+    wanted: &RunNeeds,
+    shown: Option<&mut Option<ShownProgress>>,
+) -> Result<Exit, CommandFailure> {
     process.ready().await?;
     let context = &private.context;
     install(private, subject, wanted.again).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {
-        return shown.insert(Shown::open(private, subject).await?).run(private).await;
+        return shown
+            .insert(ShownProgress::open(private, subject).await?)
+            .run(private)
+            .await;
     }
     let path = format!("{}/invocations", super::function_path(subject.name())?);
     let (headers, body) = match &wanted.payload {
@@ -227,7 +230,7 @@ async fn perform(
 }
 
 /// Waits until the packages of the function are installed.
-async fn install(private: &Private, subject: &Subject, again: bool) -> Result<(), Failure> {
+async fn install(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let client = &private.context.client;
     let path = super::function_path(subject.name())?;
     // A function that does not exist is told later, with the reason.
@@ -253,7 +256,7 @@ async fn install(private: &Private, subject: &Subject, again: bool) -> Result<()
 const ALWAYS: [&str; 2] = ["memory", "pids"];
 
 /// Reports the limits that cannot be enforced here, and refuses a function that fnd refuses.
-async fn check(private: &Private, subject: &Subject, again: bool) -> Result<(), Failure> {
+async fn check(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let context = &private.context;
     let status: NodeStatus = crate::output::parse(&context.client.get("/v1/status").await?.body)?;
     // Only those that the manifest sets, or that hold for each function.
@@ -286,7 +289,7 @@ async fn check(private: &Private, subject: &Subject, again: bool) -> Result<(), 
         .find(|function| function.function.as_str() == subject.name())
     else {
         let problems = status.problems.join("; ");
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::InvalidManifest,
             format!("fnd refuses it: {problems}"),
         ));
@@ -305,7 +308,7 @@ async fn check(private: &Private, subject: &Subject, again: bool) -> Result<(), 
         context.out.aside(&diagnostic.render(Colour::Plain));
     }
     let why = function.error.clone().filter(|_| diagnostics.is_empty());
-    Err(Failure::new(
+    Err(CommandFailure::new(
         Exit::InvalidManifest,
         why.unwrap_or_else(|| "the function is invalid".to_owned()),
     ))

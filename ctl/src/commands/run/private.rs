@@ -1,11 +1,11 @@
 //! An fnd for one function, with a copy of the function's files, and the words about them.
 
 use super::process::Process;
-use super::subject::Subject;
-use super::{Wanted, copy};
+use super::subject::RunSubject;
+use super::{RunNeeds, copy};
 use crate::client::Client;
 use crate::commands::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Mode;
 use std::fs;
@@ -30,10 +30,14 @@ impl Private {
     ///
     /// # Errors
     /// There is no fnd, or it cannot be started.
-    pub(super) fn start(context: &Context, subject: &Subject, wanted: &Wanted) -> Result<(Process, Self), Failure> {
+    pub(super) fn start(
+        context: &Context,
+        subject: &RunSubject,
+        wanted: &RunNeeds,
+    ) -> Result<(Process, Self), CommandFailure> {
         let failed = |error: io::Error| {
             let message = format!("failed to make the directories of a private fnd: {error}");
-            Failure::new(Exit::FunctionFailed, message)
+            CommandFailure::new(Exit::FunctionFailed, message)
         };
         // Functions of an fnd of root have users of their own, and reach their code through this directory.
         let mode = fs::Permissions::from_mode(0o711);
@@ -102,8 +106,8 @@ impl Private {
     }
 
     /// Returns a failure with the person's paths, without advice to ask an fnd that is gone.
-    pub(super) fn in_words_of_the_person(&self, failure: Failure) -> Failure {
-        Failure {
+    pub(super) fn in_words_of_the_person(&self, failure: CommandFailure) -> CommandFailure {
+        CommandFailure {
             message: self.text_of_the_person(&failure.message),
             help: failure.help.filter(|help| !help.starts_with("fndctl ")),
             unknown: None,

@@ -1,8 +1,8 @@
 //! The process of a private fnd: started below a temporary directory, and removed with everything in it.
 
-use super::wait::Stop;
+use super::wait::WaitStop;
 use crate::commands::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::local;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -36,11 +36,11 @@ impl Process {
     ///
     /// # Errors
     /// There is no fnd, or it cannot be started.
-    pub(super) fn start(context: &Context, root: TempDir, grace: Duration) -> Result<Self, Failure> {
+    pub(super) fn start(context: &Context, root: TempDir, grace: Duration) -> Result<Self, CommandFailure> {
         let program = local::fnd()?;
         Self::start_program(&program, context, root, grace).map_err(|error| {
             let message = format!("failed to start `{}`: {error}", program.display());
-            Failure::new(Exit::FunctionFailed, message)
+            CommandFailure::new(Exit::FunctionFailed, message)
         })
     }
 
@@ -90,7 +90,7 @@ impl Process {
     ///
     /// # Errors
     /// It ends before; the message is its last line.
-    pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+    pub(super) async fn ready(&mut self) -> Result<(), CommandFailure> {
         let mut report = [0; 4096];
         loop {
             tokio::select! {
@@ -106,14 +106,14 @@ impl Process {
                     let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
                     let log = fs::read_to_string(self.root.path().join("log")).unwrap_or_default();
                     let message = format!("the private fnd ended at its start ({how})");
-                    return Err(Failure::new(Exit::FunctionFailed, message).help(log.trim_end().to_owned()));
+                    return Err(CommandFailure::new(Exit::FunctionFailed, message).help(log.trim_end().to_owned()));
                 }
             }
         }
     }
 
     /// Ends everything: first as a stop of fnd does, after the grace of the function, or at another Ctrl-C, by force.
-    pub(super) async fn stop(&mut self, stop: &mut Stop) {
+    pub(super) async fn stop(&mut self, stop: &mut WaitStop) {
         self.signal(Signal::TERM);
         if !self.grace.is_zero() {
             tokio::select! {

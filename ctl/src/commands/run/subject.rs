@@ -1,8 +1,8 @@
 //! The function that a path names, judged by the daemon's own code.
 
 use super::{Args, Context};
-use crate::exit::{Exit, Failure};
-use crate::local::{self, Places};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::{self, LocalPlaces};
 use fnd_manifest::check::{Disk, check};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::function::{Manifest, Mode};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A valid function.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct RunSubject {
     name: String,
     pub(super) manifest: Manifest,
     /// The file with the code; in directory form, the directory.
@@ -22,18 +22,18 @@ pub(super) struct Subject {
     pub(super) config: PathBuf,
 }
 
-impl Subject {
+impl RunSubject {
     /// Judges the function and prints its problems.
     ///
     /// # Errors
     /// The path does not name one function, or the function is invalid.
-    pub(super) fn of(context: &Context, args: &Args) -> Result<Self, Failure> {
+    pub(super) fn of(context: &Context, args: &Args) -> Result<Self, CommandFailure> {
         let path = &args.file;
         if let Err(error) = std::fs::metadata(path) {
             let message = format!("failed to read `{}`: {error}", path.display());
-            return Err(Failure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));
+            return Err(CommandFailure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));
         }
-        let places = Places::of(context.user)?;
+        let places = LocalPlaces::of(context.user)?;
         let config = args.config.clone().unwrap_or(places.config);
         let (judge, problems) = local::judge(&config, &places.runtimes);
         let checked = judge.map(|judge| check(&judge, &Disk, &path.display().to_string()));
@@ -43,7 +43,7 @@ impl Subject {
             context.out.aside(&diagnostic.render(Colour::Plain));
         }
         if problems.iter().any(Diagnostic::is_error) {
-            return Err(Failure::new(
+            return Err(CommandFailure::new(
                 Exit::InvalidManifest,
                 format!("`{}` does not run", path.display()),
             ));
@@ -53,13 +53,12 @@ impl Subject {
             .unwrap_or_default();
         let (Some(verdict), true) = (verdicts.pop(), verdicts.is_empty()) else {
             let message = format!("`{}` is not one function", path.display());
-            return Err(
-                Failure::usage(message).help("name the file of a function, or a directory with a `function.toml`")
-            );
+            return Err(CommandFailure::usage(message)
+                .help("name the file of a function, or a directory with a `function.toml`"));
         };
         let manifest = verdict
             .manifest
-            .ok_or_else(|| Failure::new(Exit::InvalidManifest, "it has no manifest"))?;
+            .ok_or_else(|| CommandFailure::new(Exit::InvalidManifest, "it has no manifest"))?;
         let directory = path
             .parent()
             .filter(|_| path.ends_with("function.toml"))

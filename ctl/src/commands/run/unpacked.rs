@@ -1,7 +1,7 @@
 //! Writes the files of an archive to a directory, for a function whose manifest the command line changes.
 
-use crate::exit::{Exit, Failure};
-use fnd_unpack::{Sink, Stop, unpack};
+use crate::exit::{CommandFailure, Exit};
+use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::Format;
 use fnd_wire::unpack::Unpacked;
 use std::fs::{self, File, OpenOptions};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The archive is refused, or a file cannot be written.
-pub(super) fn write(archive: &Path, format: Format, to: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::usage(format!("failed to unpack `{}`: {error}", archive.display()));
+pub(super) fn write(archive: &Path, format: Format, to: &Path) -> Result<(), CommandFailure> {
+    let failed = |error: io::Error| CommandFailure::usage(format!("failed to unpack `{}`: {error}", archive.display()));
     fs::create_dir(to).map_err(failed)?;
     let mut directory = Directory {
         path: to.to_path_buf(),
@@ -22,11 +22,11 @@ pub(super) fn write(archive: &Path, format: Format, to: &Path) -> Result<(), Fai
     };
     match unpack(format, &mut File::open(archive).map_err(failed)?, &mut directory) {
         Ok(()) => Ok(()),
-        Err(Stop::Sink(error)) => Err(failed(error)),
-        Err(Stop::Refused(refusal)) => {
+        Err(UnpackStop::Sink(error)) => Err(failed(error)),
+        Err(UnpackStop::Refused(refusal)) => {
             let (message, help) = refusal.words();
             let message = format!("`{}`: {message}", archive.display());
-            Err(Failure::new(Exit::InvalidManifest, message).help(help))
+            Err(CommandFailure::new(Exit::InvalidManifest, message).help(help))
         }
     }
 }

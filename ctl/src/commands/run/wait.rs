@@ -1,7 +1,7 @@
 //! What `run` waits for beside the function: Ctrl-C and other signals, and changes of the function's files.
 
-use super::subject::Subject;
-use crate::exit::Failure;
+use super::subject::RunSubject;
+use crate::exit::CommandFailure;
 use futures_util::StreamExt as _;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -12,19 +12,20 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The person's wish to stop.
-pub(super) struct Stop {
+pub(super) struct WaitStop {
     signals: Signals,
     asked: bool,
 }
 
-impl Stop {
+impl WaitStop {
     /// Takes over the signals that end a process.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, CommandFailure> {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        let signals = signals.map_err(|error| Failure::usage(format!("failed to watch for signals: {error}")))?;
+        let signals =
+            signals.map_err(|error| CommandFailure::usage(format!("failed to watch for signals: {error}")))?;
         Ok(Self { signals, asked: false })
     }
 
@@ -40,7 +41,7 @@ impl Stop {
 }
 
 /// Changes of the function's files.
-pub(super) struct Changes {
+pub(super) struct WaitChanges {
     changes: mpsc::Receiver<()>,
     /// Whether a change was told that nothing has run since.
     is_new: bool,
@@ -50,15 +51,16 @@ pub(super) struct Changes {
 /// Editors save in several steps; a change counts when nothing has followed for this time.
 const QUIET: Duration = Duration::from_millis(100);
 
-impl Changes {
+impl WaitChanges {
     /// Watches the files of a function: their directory, since editors replace files.
     ///
     /// # Errors
     /// The directory cannot be watched.
-    pub(super) fn of(subject: &Subject) -> Result<Self, Failure> {
+    pub(super) fn of(subject: &RunSubject) -> Result<Self, CommandFailure> {
         let beside = subject.beside();
-        let failed =
-            |error: &dyn std::fmt::Display| Failure::usage(format!("failed to watch `{}`: {error}", beside.display()));
+        let failed = |error: &dyn std::fmt::Display| {
+            CommandFailure::usage(format!("failed to watch `{}`: {error}", beside.display()))
+        };
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| failed(&error));
         let code = absolute(&subject.code)?;
         let is_directory = subject.is_directory();

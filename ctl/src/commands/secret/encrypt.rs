@@ -3,7 +3,7 @@
 
 use super::values;
 use crate::candidates;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use fnd_wire::decrypt::Encrypted;
 use fnd_wire::form::{Bytes, Wire as _};
@@ -42,7 +42,7 @@ pub(super) struct Encrypt {
 
 /// What was written, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Made {
+struct MadeSecret {
     file: String,
     /// The recipient of a key.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,9 +60,9 @@ pub(in crate::commands) fn key_of(config: &Path) -> PathBuf {
 ///
 /// # Errors
 /// There is no key or another file already, or the value can't be read or encrypted.
-pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<Exit, Failure> {
+pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<Exit, CommandFailure> {
     if !is_secret(&encrypt.name) {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "a secret can't have the name `{}`",
             encrypt.name
         )));
@@ -74,7 +74,9 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
     };
     let path = encrypt.to.join(format!("{}.age", encrypt.name));
     if path.exists() && !encrypt.force {
-        return Err(Failure::usage(format!("there is a file `{}` already", path.display())).help("--force replaces it"));
+        return Err(
+            CommandFailure::usage(format!("there is a file `{}` already", path.display())).help("--force replaces it"),
+        );
     }
     let value = values::given(encrypt.file.as_deref())?;
     let mut question = Encrypted {
@@ -98,7 +100,7 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
 ///
 /// # Errors
 /// The key can't be written or read.
-pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, CommandFailure> {
     let path = key_of(config);
     let there = path.exists();
     let key = if there { read_key(&path)? } else { run("--keygen", b"")? };
@@ -119,13 +121,13 @@ pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, Failure> {
     )
 }
 
-fn report(out: &Output, path: &Path, recipient: Option<String>, what: &str) -> Result<Exit, Failure> {
-    let made = Made {
+fn report(out: &Output, path: &Path, recipient: Option<String>, what: &str) -> Result<Exit, CommandFailure> {
+    let made = MadeSecret {
         file: path.display().to_string(),
         recipient,
     };
     let body = serde_json::to_vec(&made).unwrap_or_default(); // its keys are text
-    out.document(&body, |made: &Made, out: &Output| {
+    out.document(&body, |made: &MadeSecret, out: &Output| {
         if let Some(recipient) = &made.recipient {
             out.line(recipient)?;
         }
@@ -134,19 +136,19 @@ fn report(out: &Output, path: &Path, recipient: Option<String>, what: &str) -> R
     Ok(Exit::Fine)
 }
 
-fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     fs::read(path).map(Zeroizing::new).map_err(|error| {
         let help = match error.kind() {
             io::ErrorKind::NotFound => "`fndctl secret keygen` makes it",
             _ => "the key is root's: run it with sudo, or name `--recipient age1...`",
         };
         let message = format!("failed to read the key `{}`: {error}", path.display());
-        Failure::new(Exit::FunctionFailed, message).help(help)
+        CommandFailure::new(Exit::FunctionFailed, message).help(help)
     })
 }
 
 /// A file is complete or not there: it is written beside its place and renamed.
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CommandFailure> {
     let written = || {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let mut builder = tempfile::Builder::new();
@@ -158,7 +160,7 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
         file.persist(path).map(drop).map_err(|error| error.error)
     };
     let failed = |error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::FunctionFailed,
             format!("failed to write `{}`: {error}", path.display()),
         )
@@ -167,9 +169,10 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
 }
 
 /// Runs `fnd` with this input, and returns what it prints.
-fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     let program = crate::local::fnd()?;
-    let failed = |why: String| Failure::new(Exit::FunctionFailed, format!("`{} {mode}` {why}", program.display()));
+    let failed =
+        |why: String| CommandFailure::new(Exit::FunctionFailed, format!("`{} {mode}` {why}", program.display()));
     let unused = |error: io::Error| failed(format!("cannot be used: {error}"));
     let mut command = Command::new(&program);
     command
@@ -185,7 +188,7 @@ fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let output = child.wait_with_output().map_err(unused)?;
     match output.status.code() {
         Some(0) => Ok(Zeroizing::new(output.stdout)),
-        Some(78) => Err(Failure::usage(
+        Some(78) => Err(CommandFailure::usage(
             "expected recipients of the form `age1...`, or a file of keys of age",
         )),
         _ => Err(failed(format!("failed ({})", output.status))),

@@ -18,15 +18,15 @@ pub(super) mod values;
 use super::Context;
 use super::text::distance;
 use crate::candidates;
-use crate::exit::{Exit, Failure};
-use crate::local::Places;
-use crate::output::{Output, Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
+use crate::output::{Output, TextTable, Tone};
 use clap::Subcommand;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use store::{How, Store};
+use store::{How, SecretStore};
 use values::Sender;
 
 /// Options.
@@ -51,11 +51,11 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SecretVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SecretVerb {
     /// List secrets, and the functions that name them; never values.
     #[command(alias = "ls")]
     List,
@@ -153,11 +153,11 @@ struct Stored {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SecretList {
-    secrets: Vec<Listed>,
+    secrets: Vec<ListedSecret>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Listed {
+struct ListedSecret {
     name: String,
     /// Absent: a function names the secret, but there is no file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,9 +176,9 @@ struct Listed {
 
 /// Returns the names of the secrets, for completion; none if the directory cannot be read.
 pub(crate) fn names() -> Vec<String> {
-    let found = Places::of(false)
+    let found = LocalPlaces::of(false)
         .ok()
-        .and_then(|places| Store::beside(&places.config).list().ok());
+        .and_then(|places| SecretStore::beside(&places.config).list().ok());
     found.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
@@ -186,30 +186,30 @@ pub(crate) fn names() -> Vec<String> {
 ///
 /// # Errors
 /// The value can't be stored, or there is one already.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let config = match args.config {
         Some(config) => std::path::absolute(&config).unwrap_or(config),
-        None => Places::of(context.user)?.config,
+        None => LocalPlaces::of(context.user)?.config,
     };
-    let store = Store::beside(&config);
-    match args.what.unwrap_or(What::List) {
-        What::List => list(context, &store).await,
-        What::New(new) => make(context, &store, new).await,
-        What::Set(set) => {
+    let store = SecretStore::beside(&config);
+    match args.what.unwrap_or(SecretVerb::List) {
+        SecretVerb::List => list(context, &store).await,
+        SecretVerb::New(new) => make(context, &store, new).await,
+        SecretVerb::Set(set) => {
             let value = values::given(set.file.as_deref())?;
             store.write(&set.name, &value, set.existing.how())?;
             report(context, &store, &set.name, None, &[]).await
         }
-        What::Encrypt(args) => encrypt::encrypt(&config, &context.out, &args),
-        What::Keygen => encrypt::keygen(&config, &context.out),
-        What::Rm { name } => {
+        SecretVerb::Encrypt(args) => encrypt::encrypt(&config, &context.out, &args),
+        SecretVerb::Keygen => encrypt::keygen(&config, &context.out),
+        SecretVerb::Rm { name } => {
             store.remove(&name)?;
             report(context, &store, &name, None, &[]).await
         }
     }
 }
 
-async fn make(context: &Context, store: &Store, new: New) -> Result<Exit, Failure> {
+async fn make(context: &Context, store: &SecretStore, new: New) -> Result<Exit, CommandFailure> {
     let name = &new.name;
     let Some(user) = &new.basic else {
         let value = values::new(new.sender)?;
@@ -229,11 +229,11 @@ async fn make(context: &Context, store: &Store, new: New) -> Result<Exit, Failur
 /// Has fnd read the secrets again, and prints what was stored.
 async fn report(
     context: &Context,
-    store: &Store,
+    store: &SecretStore,
     name: &str,
     value: Option<&str>,
     advice: &[String],
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     // fnd may not run; it reads the secret when it starts.
     let reloaded = context.client.post("/v1/reload").await;
     let users = match &reloaded {
@@ -269,10 +269,10 @@ async fn report(
     Ok(Exit::Fine)
 }
 
-async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
+async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFailure> {
     let found = users::of_all_with_files(context, users::secrets).await.ok();
     let (users, files) = found.unzip();
-    let mut all: BTreeMap<String, Listed> = BTreeMap::new();
+    let mut all: BTreeMap<String, ListedSecret> = BTreeMap::new();
     for name in users.iter().flat_map(BTreeMap::keys) {
         let file = files.as_ref().and_then(|files| files.get(name));
         let about = file.and_then(|file| store::about(&std::fs::metadata(file).ok()?));
@@ -281,7 +281,7 @@ async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
             Some(path) if path.ends_with(".age") => (Some(path), None),
             shown => (None, shown),
         };
-        let listed = Listed {
+        let listed = ListedSecret {
             encrypted,
             manifest,
             ..listed(name, about, users.as_ref())
@@ -297,7 +297,7 @@ async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
     let body = serde_json::to_vec(&found).unwrap_or_default(); // its keys are text
     context.out.document(&body, |list: &SecretList, out: &Output| {
         let now = Timestamp::now();
-        let mut table = Table::new(&["SECRET", "AGE", "SIZE", "USED BY"]);
+        let mut table = TextTable::new(&["SECRET", "AGE", "SIZE", "USED BY"]);
         for secret in &list.secrets {
             let tone = if secret.changed_at.is_some() {
                 Tone::Plain
@@ -328,9 +328,13 @@ async fn list(context: &Context, store: &Store) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn listed(name: &str, about: Option<store::About>, users: Option<&BTreeMap<String, Vec<String>>>) -> Listed {
+fn listed(
+    name: &str,
+    about: Option<store::StoredSecret>,
+    users: Option<&BTreeMap<String, Vec<String>>>,
+) -> ListedSecret {
     let (changed_at, size) = about.map(|about| (about.changed_at, about.size)).unzip();
-    Listed {
+    ListedSecret {
         name: name.to_owned(),
         changed_at,
         size,

@@ -1,6 +1,6 @@
 //! The directory of the files. A file is complete or not there: it is written beside its place, synced and renamed.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_wire::trust::is_secret;
 use jiff::Timestamp;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -22,16 +22,16 @@ pub(super) enum How {
 
 /// A file without its value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct About {
+pub(super) struct StoredSecret {
     pub(super) changed_at: String,
     /// The class of its size: the size itself says too much of a password.
     pub(super) size: String,
 }
 
 /// Returns what may be said of a file; none if it is not a regular file.
-pub(super) fn about(meta: &fs::Metadata) -> Option<About> {
+pub(super) fn about(meta: &fs::Metadata) -> Option<StoredSecret> {
     let changed = meta.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-    meta.is_file().then(|| About {
+    meta.is_file().then(|| StoredSecret {
         changed_at: changed.unwrap_or_default().to_string(),
         size: class(meta.len()).to_owned(),
     })
@@ -39,9 +39,9 @@ pub(super) fn about(meta: &fs::Metadata) -> Option<About> {
 
 /// The secrets of one fnd.
 #[derive(Debug)]
-pub(super) struct Store(PathBuf);
+pub(super) struct SecretStore(PathBuf);
 
-impl Store {
+impl SecretStore {
     /// Returns the store beside a configuration file.
     pub(super) fn beside(config: &Path) -> Self {
         Self(config.with_file_name("secrets"))
@@ -56,7 +56,7 @@ impl Store {
     ///
     /// # Errors
     /// The directory can't be read.
-    pub(super) fn list(&self) -> Result<Vec<(String, About)>, Failure> {
+    pub(super) fn list(&self) -> Result<Vec<(String, StoredSecret)>, CommandFailure> {
         let failed = |error| failed(&error, "read", &self.0);
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -78,19 +78,19 @@ impl Store {
     ///
     /// # Errors
     /// The name is not one, there is a value already, or it can't be written.
-    pub(super) fn write(&self, name: &str, value: &[u8], how: How) -> Result<(), Failure> {
+    pub(super) fn write(&self, name: &str, value: &[u8], how: How) -> Result<(), CommandFailure> {
         let old = self.read(name)?;
         let mut lines = Zeroizing::new(value.to_vec());
         match (how, old) {
             (How::New, Some(_)) => {
                 let message = format!("there is a secret `{name}` already");
                 let help = "--rotate makes a new value and keeps the old one valid, --force replaces it";
-                return Err(Failure::usage(message).help(help));
+                return Err(CommandFailure::usage(message).help(help));
             }
             (How::Rotate, Some(old)) => {
                 while lines.pop_if(|byte| b"\r\n".contains(byte)).is_some() {}
                 if lines.contains(&b'\n') {
-                    return Err(Failure::usage(
+                    return Err(CommandFailure::usage(
                         "--rotate keeps one old line beside one new line, and the value has more",
                     ));
                 }
@@ -111,9 +111,9 @@ impl Store {
     ///
     /// # Errors
     /// The user is there already, or the file can't be written.
-    pub(super) fn add_user(&self, name: &str, user: &str, hash: &str, force: bool) -> Result<(), Failure> {
+    pub(super) fn add_user(&self, name: &str, user: &str, hash: &str, force: bool) -> Result<(), CommandFailure> {
         if user.is_empty() || user.contains(|c: char| c == ':' || c.is_control()) {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "the name of a user has no colon and no control characters",
             ));
         }
@@ -125,7 +125,7 @@ impl Store {
         let lines = || old.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         if !force && lines().any(|line| own(&line)) {
             let message = format!("`{name}` has the user `{user}` already");
-            return Err(Failure::usage(message).help("--force replaces the password"));
+            return Err(CommandFailure::usage(message).help("--force replaces the password"));
         }
         let mut text = Zeroizing::new(Vec::new());
         for line in lines().filter(|line| !own(line)) {
@@ -140,23 +140,23 @@ impl Store {
     ///
     /// # Errors
     /// There is none, or it can't be removed.
-    pub(super) fn remove(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn remove(&self, name: &str) -> Result<(), CommandFailure> {
         let path = self.checked(name)?;
         fs::remove_file(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::new(Exit::NoSuchThing, format!("there is no secret `{name}`")),
+            io::ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, format!("there is no secret `{name}`")),
             _ => failed(&error, "remove", &path),
         })
     }
 
-    fn checked(&self, name: &str) -> Result<PathBuf, Failure> {
+    fn checked(&self, name: &str) -> Result<PathBuf, CommandFailure> {
         if is_secret(name) {
             return Ok(self.path(name));
         }
         let help = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin with a dot";
-        Err(Failure::usage(format!("a secret can't have the name `{name}`")).help(help))
+        Err(CommandFailure::usage(format!("a secret can't have the name `{name}`")).help(help))
     }
 
-    fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+    fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, CommandFailure> {
         let path = self.checked(name)?;
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(Zeroizing::new(bytes))),
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), CommandFailure> {
         let path = self.checked(name)?;
         let written = || {
             if !self.0.exists() {
@@ -184,13 +184,12 @@ impl Store {
     }
 }
 
-fn failed(error: &io::Error, what: &str, path: &Path) -> Failure {
+fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
     let message = format!("failed to {what} `{}`: {error}", path.display());
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Failure::new(Exit::NotAllowed, message).help("secrets are root's: run it with sudo (your own fnd: --user)")
-        }
-        _ => Failure::new(Exit::FunctionFailed, message),
+        io::ErrorKind::PermissionDenied => CommandFailure::new(Exit::NotAllowed, message)
+            .help("secrets are root's: run it with sudo (your own fnd: --user)"),
+        _ => CommandFailure::new(Exit::FunctionFailed, message),
     }
 }
 
@@ -206,14 +205,14 @@ fn class(bytes: u64) -> &'static str {
 mod tests {
     use super::*;
 
-    fn text(store: &Store, name: &str) -> String {
+    fn text(store: &SecretStore, name: &str) -> String {
         fs::read_to_string(store.path(name)).unwrap()
     }
 
     #[test]
     fn a_value_is_stored_rotated_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::beside(&dir.path().join("fnd.toml"));
+        let store = SecretStore::beside(&dir.path().join("fnd.toml"));
         assert_eq!(store.list().unwrap(), []);
         store.write("hook", b"one", How::New).unwrap();
         assert_eq!(text(&store, "hook"), "one");
@@ -249,7 +248,7 @@ mod tests {
     #[test]
     fn users_have_a_line_each() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::beside(&dir.path().join("fnd.toml"));
+        let store = SecretStore::beside(&dir.path().join("fnd.toml"));
         store.add_user("staff", "ada", "H1", false).unwrap();
         store.add_user("staff", "adam", "H2", false).unwrap();
         assert_eq!(text(&store, "staff"), "ada:H1\nadam:H2\n");

@@ -1,13 +1,13 @@
 //! Which functions name a secret, as fnd knows them.
 
 use super::super::{Context, function_path};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::parse;
 use fnd_core::api::{FunctionDetail, FunctionList};
 use fnd_manifest::foreign::find_secret;
 use fnd_manifest::regular_file;
 use fnd_wire::form::Bytes;
-use fnd_wire::kubernetes::{Found, Wanted};
+use fnd_wire::kubernetes::{SecretSearchAnswer, SecretWanted};
 use fnd_wire::naming::is_foreign;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(in crate::commands) async fn of_all(
     context: &Context,
     named: fn(&serde_json::Value) -> Vec<String>,
-) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+) -> Result<BTreeMap<String, Vec<String>>, CommandFailure> {
     Ok(of_all_with_files(context, named).await?.0)
 }
 
@@ -30,7 +30,7 @@ pub(in crate::commands) async fn of_all(
 pub(super) async fn of_all_with_files(
     context: &Context,
     named: fn(&serde_json::Value) -> Vec<String>,
-) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, PathBuf>), Failure> {
+) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, PathBuf>), CommandFailure> {
     let (mut users, mut files) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::new());
     let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
     for function in list.functions {
@@ -70,7 +70,7 @@ fn manifest_with(directory: &Path, name: &str) -> Option<PathBuf> {
         let bytes = is_foreign(&shown).then(|| regular_file::read(path).ok()).flatten();
         bytes.is_some_and(|bytes| {
             let (name, files) = (name.to_owned(), vec![(shown, Bytes(bytes))]);
-            matches!(find_secret(&Wanted { name, files }), Found::Value(_))
+            matches!(find_secret(&SecretWanted { name, files }), SecretSearchAnswer::Value(_))
         })
     })
 }

@@ -1,6 +1,6 @@
 //! New values, in the form that a sender wants, and where they are pasted.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use argon2::Argon2;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -33,23 +33,23 @@ pub(super) enum Sender {
 ///
 /// # Errors
 /// The sender gives its value itself.
-pub(super) fn new(sender: Option<Sender>) -> Result<Zeroizing<String>, Failure> {
+pub(super) fn new(sender: Option<Sender>) -> Result<Zeroizing<String>, CommandFailure> {
     let bytes = random::<32>()?;
     Ok(Zeroizing::new(match sender {
         Some(Sender::Slack | Sender::Stripe) => {
             let message = "this sender makes the value itself";
-            return Err(Failure::usage(message).help("copy it from the sender, then `fndctl secret set NAME`"));
+            return Err(CommandFailure::usage(message).help("copy it from the sender, then `fndctl secret set NAME`"));
         }
         Some(Sender::Standard) => format!("whsec_{}", STANDARD.encode(bytes.as_slice())),
         Some(Sender::Github | Sender::Gitlab | Sender::Gitea) | None => URL_SAFE_NO_PAD.encode(bytes.as_slice()),
     }))
 }
 
-fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, CommandFailure> {
     let mut bytes = Zeroizing::new([0; N]);
     // A request of at most 256 bytes is answered whole (getrandom(2)).
     getrandom(bytes.as_mut_slice(), GetRandomFlags::empty())
-        .map_err(|errno| Failure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
+        .map_err(|errno| CommandFailure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
     Ok(bytes)
 }
 
@@ -88,9 +88,9 @@ pub(super) fn advice(sender: Option<Sender>, webhook: bool, name: &str) -> Vec<S
 ///
 /// # Errors
 /// It can't be read, is empty or too large.
-pub(in crate::commands) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
+pub(in crate::commands) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     let shown = file.map_or_else(|| "standard input".to_owned(), |path| format!("`{}`", path.display()));
-    let failed = |error: io::Error| Failure::usage(format!("failed to read the value from {shown}: {error}"));
+    let failed = |error: io::Error| CommandFailure::usage(format!("failed to read the value from {shown}: {error}"));
     // Large enough at once: a buffer that grows leaves copies in freed memory.
     let mut value = Zeroizing::new(Vec::with_capacity(usize::try_from(SECRET_MAX + 1).unwrap_or(0)));
     let read = match file {
@@ -107,13 +107,13 @@ pub(in crate::commands) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8
     };
     read.map_err(failed)?;
     if value.len() as u64 > SECRET_MAX {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "the value is larger than {} KiB",
             SECRET_MAX >> 10
         )));
     }
     if value.iter().all(|byte| b"\r\n".contains(byte)) {
-        return Err(Failure::usage(format!("{shown} is empty")));
+        return Err(CommandFailure::usage(format!("{shown} is empty")));
     }
     Ok(value)
 }
@@ -122,9 +122,9 @@ pub(in crate::commands) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8
 ///
 /// # Errors
 /// As [`given`]; or it is not UTF-8.
-pub(super) fn password(file: &Path) -> Result<Zeroizing<String>, Failure> {
+pub(super) fn password(file: &Path) -> Result<Zeroizing<String>, CommandFailure> {
     let bytes = given(Some(file).filter(|file| *file != Path::new("-")))?;
-    let text = str::from_utf8(&bytes).map_err(|_| Failure::usage("the password is not UTF-8"))?;
+    let text = str::from_utf8(&bytes).map_err(|_| CommandFailure::usage("the password is not UTF-8"))?;
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }
 
@@ -132,8 +132,8 @@ pub(super) fn password(file: &Path) -> Result<Zeroizing<String>, Failure> {
 ///
 /// # Errors
 /// There is no memory for it.
-pub(super) fn hash(password: &[u8]) -> Result<String, Failure> {
-    let failed = |error| Failure::new(Exit::FunctionFailed, format!("failed to hash the password: {error}"));
+pub(super) fn hash(password: &[u8]) -> Result<String, CommandFailure> {
+    let failed = |error| CommandFailure::new(Exit::FunctionFailed, format!("failed to hash the password: {error}"));
     let (salt, mut out) = (random::<16>()?, [0; 32]);
     let argon2 = Argon2::default();
     argon2

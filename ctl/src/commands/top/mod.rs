@@ -10,13 +10,13 @@ mod view;
 use super::Context;
 use super::text::span;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{Screen, parse};
 use fnd_core::api::UsageList;
-use rates::{Order, Rates};
+use rates::{Rates, RatesOrder};
 use std::time::Duration;
 use tokio::time::Instant;
-use view::View;
+use view::TopView;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     interval: Option<String>,
 
     /// The order of the functions.
-    #[arg(long, value_name = "KEY", value_enum, default_value_t = Order::Cpu)]
-    sort: Order,
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = RatesOrder::Cpu)]
+    sort: RatesOrder,
 }
 
 /// The interval on a terminal.
@@ -54,7 +54,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The daemon does not answer at the beginning, or the terminal cannot be used.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let interval = args.interval.as_deref().map(span).transpose()?;
     let before = read(context).await?;
     let live = !args.batch && context.out.is_terminal() && matches!(context.out.format, Format::Table | Format::Wide);
@@ -72,14 +72,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn read(context: &Context) -> Result<UsageList, Failure> {
+async fn read(context: &Context) -> Result<UsageList, CommandFailure> {
     parse(&context.client.get("/v1/usage").await?.body)
 }
 
 /// Shows readings until somebody ends it. fnd may restart meanwhile.
-async fn watch(context: &Context, order: Order, interval: Duration, mut before: UsageList) -> Result<(), Failure> {
+async fn watch(
+    context: &Context,
+    order: RatesOrder,
+    interval: Duration,
+    mut before: UsageList,
+) -> Result<(), CommandFailure> {
     let screen = Screen::open()?;
-    let mut view = View::new(order);
+    let mut view = TopView::new(order);
     let mut rates = Rates::between(&before, &before, order);
     // The first rates come soon.
     let mut next = Instant::now() + SHORTEST.max(interval / 4);

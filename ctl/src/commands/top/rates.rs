@@ -41,7 +41,7 @@ pub(super) struct Rate {
 
 /// The order of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Order {
+pub(super) enum RatesOrder {
     /// By CPU, highest first.
     Cpu,
     /// By memory, highest first.
@@ -52,7 +52,7 @@ pub(super) enum Order {
     Name,
 }
 
-impl Order {
+impl RatesOrder {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -65,7 +65,7 @@ impl Order {
 
 impl Rates {
     /// Returns the differences of two readings, in an order.
-    pub(super) fn between(before: &UsageList, now: &UsageList, order: Order) -> Self {
+    pub(super) fn between(before: &UsageList, now: &UsageList, order: RatesOrder) -> Self {
         let at = |list: &UsageList| list.at.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond);
         // At least a millisecond, which the API's instants have: the clock may have been set back.
         let elapsed = (at(now) - at(before)).max(1);
@@ -85,17 +85,17 @@ impl Rates {
     }
 
     /// Puts the functions in an order; equal ones stay in the order of their names.
-    pub(super) fn sort(&mut self, order: Order) {
+    pub(super) fn sort(&mut self, order: RatesOrder) {
         self.functions.sort_by(|a, b| a.function.cmp(&b.function));
         let highest = |a: Option<f64>, b: Option<f64>| b.partial_cmp(&a).unwrap_or(Ordering::Equal);
         match order {
-            Order::Cpu => self.functions.sort_by(|a, b| highest(a.cpu_percent, b.cpu_percent)),
-            Order::Memory => self.functions.sort_by_key(|rate| std::cmp::Reverse(rate.memory_bytes)),
-            Order::Runs => {
+            RatesOrder::Cpu => self.functions.sort_by(|a, b| highest(a.cpu_percent, b.cpu_percent)),
+            RatesOrder::Memory => self.functions.sort_by_key(|rate| std::cmp::Reverse(rate.memory_bytes)),
+            RatesOrder::Runs => {
                 let runs = |rate: &Rate| Some(rate.runs_per_second);
                 self.functions.sort_by(|a, b| highest(runs(a), runs(b)));
             }
-            Order::Name => {}
+            RatesOrder::Name => {}
         }
     }
 }
@@ -183,7 +183,7 @@ pub(super) mod tests {
                 ("ops/backup", Some(300.0), 8),
             ],
         );
-        Rates::between(&before, &now, Order::Cpu)
+        Rates::between(&before, &now, RatesOrder::Cpu)
     }
 
     #[test]
@@ -199,23 +199,27 @@ pub(super) mod tests {
         assert_eq!((hello.runs_per_second, hello.throttled_percent), (3.0, Some(50.0)));
         assert_eq!((rates.seconds, hello.cpu_limit_percent), (2.0, Some(50.0)));
         // Of a function that is new nothing is known but what it uses now.
-        let new = Rates::between(&reading(0, &[]), &reading(1, &[("new", Some(500.0), 7)]), Order::Cpu);
+        let new = Rates::between(
+            &reading(0, &[]),
+            &reading(1, &[("new", Some(500.0), 7)]),
+            RatesOrder::Cpu,
+        );
         assert_eq!(
             (new.functions[0].cpu_percent, new.functions[0].runs_per_second),
             (Some(0.0), 0.0)
         );
         // The clock was set back.
-        assert!(Rates::between(&reading(9, &[]), &reading(1, &[]), Order::Cpu).seconds > 0.0);
+        assert!(Rates::between(&reading(9, &[]), &reading(1, &[]), RatesOrder::Cpu).seconds > 0.0);
     }
 
     #[test]
     fn orders() {
         let mut rates = rates();
         for (order, expected) in [
-            (Order::Cpu, ["ops/backup", "hello", "idle"]),
-            (Order::Memory, ["hello", "ops/backup", "idle"]),
-            (Order::Runs, ["hello", "idle", "ops/backup"]),
-            (Order::Name, ["hello", "idle", "ops/backup"]),
+            (RatesOrder::Cpu, ["ops/backup", "hello", "idle"]),
+            (RatesOrder::Memory, ["hello", "ops/backup", "idle"]),
+            (RatesOrder::Runs, ["hello", "idle", "ops/backup"]),
+            (RatesOrder::Name, ["hello", "idle", "ops/backup"]),
         ] {
             rates.sort(order);
             let names: Vec<_> = rates.functions.iter().map(|rate| rate.function.as_str()).collect();

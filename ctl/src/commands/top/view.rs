@@ -1,14 +1,14 @@
 //! What `top` draws, as lines; it knows no terminal.
 
-use super::rates::{Order, Rate, Rates};
+use super::rates::{Rate, Rates, RatesOrder};
 use crate::commands::text::size;
-use crate::output::{Key, Line, Look, Table, Tone, escape};
+use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum TopPage {
     /// All functions.
     List,
     /// The selected function.
@@ -19,9 +19,9 @@ pub(super) enum Page {
 
 /// What somebody looks at.
 #[derive(Debug)]
-pub(super) struct View {
-    pub(super) page: Page,
-    pub(super) order: Order,
+pub(super) struct TopView {
+    pub(super) page: TopPage,
+    pub(super) order: RatesOrder,
     /// The selected function; absent before somebody chose one.
     selected: Option<String>,
     /// The first row that is shown.
@@ -42,10 +42,10 @@ const KEYS: [&str; 9] = [
     "q          end",
 ];
 
-impl View {
-    pub(super) fn new(order: Order) -> Self {
+impl TopView {
+    pub(super) fn new(order: RatesOrder) -> Self {
         Self {
-            page: Page::List,
+            page: TopPage::List,
             order,
             selected: None,
             first: 0,
@@ -54,26 +54,29 @@ impl View {
     }
 
     /// Does what a key means. Returns false at the end.
-    pub(super) fn press(&mut self, key: Key, rates: &mut Rates) -> bool {
+    pub(super) fn press(&mut self, key: KeyPress, rates: &mut Rates) -> bool {
         match (key, self.page) {
-            (Key::Interrupt | Key::Char('q'), _) => return false,
-            (Key::Char('c'), _) => self.order = Order::Cpu,
-            (Key::Char('m'), _) => self.order = Order::Memory,
-            (Key::Char('r'), _) => self.order = Order::Runs,
-            (Key::Char('n'), _) => self.order = Order::Name,
-            (Key::Char('?' | 'h'), Page::List | Page::One) => self.page = Page::Help,
-            (Key::Char('?' | 'h') | Key::Back | Key::Enter, Page::Help) | (Key::Back, Page::One) => {
-                self.page = Page::List;
+            (KeyPress::Interrupt | KeyPress::Char('q'), _) => return false,
+            (KeyPress::Char('c'), _) => self.order = RatesOrder::Cpu,
+            (KeyPress::Char('m'), _) => self.order = RatesOrder::Memory,
+            (KeyPress::Char('r'), _) => self.order = RatesOrder::Runs,
+            (KeyPress::Char('n'), _) => self.order = RatesOrder::Name,
+            (KeyPress::Char('?' | 'h'), TopPage::List | TopPage::One) => self.page = TopPage::Help,
+            (KeyPress::Char('?' | 'h') | KeyPress::Back | KeyPress::Enter, TopPage::Help)
+            | (KeyPress::Back, TopPage::One) => {
+                self.page = TopPage::List;
             }
-            (Key::Up | Key::Char('k'), _) => self.select(rates, -1),
-            (Key::Down | Key::Char('j'), _) => self.select(rates, 1),
-            (Key::Enter, Page::List) => {
+            (KeyPress::Up | KeyPress::Char('k'), _) => self.select(rates, -1),
+            (KeyPress::Down | KeyPress::Char('j'), _) => self.select(rates, 1),
+            (KeyPress::Enter, TopPage::List) => {
                 if self.selected.is_none() {
                     self.select(rates, 0);
                 }
-                self.page = Page::One;
+                self.page = TopPage::One;
             }
-            (Key::Enter, Page::One) | (Key::Back, Page::List) | (Key::Other | Key::Char(_), _) => {}
+            (KeyPress::Enter, TopPage::One)
+            | (KeyPress::Back, TopPage::List)
+            | (KeyPress::Other | KeyPress::Char(_), _) => {}
         }
         rates.sort(self.order);
         true
@@ -92,16 +95,16 @@ impl View {
     }
 
     /// Returns the lines for a terminal of some columns and rows.
-    pub(super) fn lines(&mut self, rates: &Rates, columns: u16, rows: u16) -> Vec<Line> {
+    pub(super) fn lines(&mut self, rates: &Rates, columns: u16, rows: u16) -> Vec<ScreenLine> {
         let mut lines = vec![line(&self.summary(rates), Look::Bold)];
         match &self.failure {
             Some(failure) => lines.push(line(&format!("no answer: {failure}"), Look::Bold)),
             None => lines.push(line("", Look::Plain)),
         }
         match self.page {
-            Page::Help => lines.extend(KEYS.map(|key| line(key, Look::Plain))),
-            Page::One => lines.extend(self.one(rates)),
-            Page::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
+            TopPage::Help => lines.extend(KEYS.map(|key| line(key, Look::Plain))),
+            TopPage::One => lines.extend(self.one(rates)),
+            TopPage::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
         }
         lines.truncate(usize::from(rows));
         let columns = usize::from(columns);
@@ -126,7 +129,7 @@ impl View {
     }
 
     /// Returns the table, scrolled so that the selected function is seen.
-    fn list(&mut self, rates: &Rates, columns: u16, rows: usize) -> Vec<Line> {
+    fn list(&mut self, rates: &Rates, columns: u16, rows: usize) -> Vec<ScreenLine> {
         let rows = rows.saturating_sub(1).max(1);
         let place = self.place(rates);
         if let Some(place) = place {
@@ -149,7 +152,7 @@ impl View {
         header.into_iter().chain(shown).collect()
     }
 
-    fn one(&self, rates: &Rates) -> Vec<Line> {
+    fn one(&self, rates: &Rates) -> Vec<ScreenLine> {
         let Some(rate) = self.place(rates).and_then(|place| rates.functions.get(place)) else {
             return vec![line("the function is gone: Esc goes back", Look::Plain)];
         };
@@ -189,7 +192,7 @@ impl View {
                 ),
             ),
         ];
-        let mut lines: Vec<Line> = rows
+        let mut lines: Vec<ScreenLine> = rows
             .into_iter()
             .map(|(name, value)| line(&format!("{name:13} {value}"), Look::Plain))
             .collect();
@@ -202,7 +205,7 @@ impl View {
 }
 
 /// Returns the table of functions.
-pub(super) fn table(rates: &Rates) -> Table {
+pub(super) fn table(rates: &Rates) -> TextTable {
     let header = [
         "FUNCTION",
         "CPU",
@@ -214,7 +217,7 @@ pub(super) fn table(rates: &Rates) -> Table {
         "QUEUED",
         "RUNS/S",
     ];
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     for rate in &rates.functions {
         let tone = match rate.state {
             FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
@@ -240,8 +243,8 @@ fn cells(rate: &Rate) -> [String; 9] {
     ]
 }
 
-fn line(text: &str, look: Look) -> Line {
-    Line {
+fn line(text: &str, look: Look) -> ScreenLine {
+    ScreenLine {
         text: text.to_owned(),
         look,
     }
@@ -264,52 +267,59 @@ mod tests {
     use super::super::rates::tests::rates;
     use super::*;
 
-    fn texts(lines: &[Line]) -> Vec<&str> {
+    fn texts(lines: &[ScreenLine]) -> Vec<&str> {
         lines.iter().map(|line| line.text.as_str()).collect()
     }
 
     #[test]
     fn keys_sort_select_and_open() {
-        let (mut view, mut rates) = (View::new(Order::Cpu), rates());
-        let names = |lines: &[Line]| {
+        let (mut view, mut rates) = (TopView::new(RatesOrder::Cpu), rates());
+        let names = |lines: &[ScreenLine]| {
             let rows = lines.iter().skip(3);
             rows.filter_map(|line| line.text.split_whitespace().next().map(str::to_owned))
                 .collect::<Vec<_>>()
         };
         assert_eq!(names(&view.lines(&rates, 80, 24)), ["ops/backup", "hello", "idle"]);
-        assert!(view.press(Key::Char('n'), &mut rates));
+        assert!(view.press(KeyPress::Char('n'), &mut rates));
         assert_eq!(names(&view.lines(&rates, 80, 24)), ["hello", "idle", "ops/backup"]);
-        for key in [Key::Down, Key::Down, Key::Char('k'), Key::Down, Key::Down, Key::Down] {
+        for key in [
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Char('k'),
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+        ] {
             assert!(view.press(key, &mut rates));
         }
         // The selection stays with its function in another order.
-        assert!(view.press(Key::Char('c'), &mut rates));
+        assert!(view.press(KeyPress::Char('c'), &mut rates));
         let lines = view.lines(&rates, 80, 24);
         let selected = lines.iter().find(|line| line.look == Look::Selected).unwrap();
         assert!(selected.text.starts_with("ops/backup"), "{lines:?}");
-        assert!(view.press(Key::Enter, &mut rates));
+        assert!(view.press(KeyPress::Enter, &mut rates));
         let lines = view.lines(&rates, 80, 24);
         assert!(texts(&lines).contains(&"CPU           15.0% of 50.0%"), "{lines:?}");
         assert!(texts(&lines).contains(&"memory        8M of 256M"), "{lines:?}");
-        assert!(view.press(Key::Char('?'), &mut rates));
+        assert!(view.press(KeyPress::Char('?'), &mut rates));
         assert!(texts(&view.lines(&rates, 80, 24)).contains(&"q          end"));
-        assert!(view.press(Key::Back, &mut rates) && view.page == Page::List);
+        assert!(view.press(KeyPress::Back, &mut rates) && view.page == TopPage::List);
         // A function that is gone.
-        assert!(view.press(Key::Enter, &mut rates));
+        assert!(view.press(KeyPress::Enter, &mut rates));
         rates.functions.clear();
         assert!(texts(&view.lines(&rates, 80, 24))[2].contains("is gone"));
-        assert!(!view.press(Key::Char('q'), &mut rates) && !view.press(Key::Interrupt, &mut rates));
+        assert!(!view.press(KeyPress::Char('q'), &mut rates) && !view.press(KeyPress::Interrupt, &mut rates));
     }
 
     #[test]
     fn a_small_terminal_scrolls_and_cuts() {
-        let (mut view, mut rates) = (View::new(Order::Cpu), rates());
+        let (mut view, mut rates) = (TopView::new(RatesOrder::Cpu), rates());
         let lines = view.lines(&rates, 40, 4);
         assert_eq!(lines.len(), 4);
         assert!(lines.iter().all(|line| line.text.chars().count() <= 40), "{lines:?}");
         assert!(lines[3].text.starts_with("ops/"), "{lines:?}");
         for _ in 0..3 {
-            assert!(view.press(Key::Down, &mut rates));
+            assert!(view.press(KeyPress::Down, &mut rates));
         }
         assert!(view.lines(&rates, 40, 4)[3].text.starts_with("idle"));
         view.failure = Some("fnd is gone".to_owned());

@@ -2,8 +2,8 @@
 //! installed. It judges by the same rules and words.
 
 use super::super::doctor::permissions::insecure_above;
-use crate::local::Places;
-use fnd_manifest::check::{Checked, Source};
+use crate::local::LocalPlaces;
+use fnd_manifest::check::{Checked, CheckedSource};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::warning::Warning;
 use fnd_wire::plan::Plan;
@@ -27,7 +27,7 @@ pub(in crate::commands) struct Ground {
 
 impl Ground {
     /// Returns the directories for a judged path.
-    pub(in crate::commands) fn of(path: &Path, places: &Places, user: bool) -> Self {
+    pub(in crate::commands) fn of(path: &Path, places: &LocalPlaces, user: bool) -> Self {
         let is_functions_directory = path.is_dir() && !path.join("function.toml").exists();
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let judged = if is_functions_directory {
@@ -104,7 +104,7 @@ impl Ground {
     }
 
     /// Returns the interpreter that fnd would choose; nothing where the file is executed itself.
-    pub(super) fn of_interpreter(&self, source: &Source) -> Result<Option<PathBuf>, Box<Diagnostic>> {
+    pub(super) fn of_interpreter(&self, source: &CheckedSource) -> Result<Option<PathBuf>, Box<Diagnostic>> {
         let Some(plan) = source.plan.as_ref().filter(|plan| !plan.interpreters.is_empty()) else {
             return Ok(None);
         };

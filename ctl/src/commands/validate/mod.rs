@@ -11,8 +11,8 @@ mod version;
 
 use super::Context;
 use crate::cli::Format;
-use crate::exit::{Exit, Failure};
-use crate::local::{self, Places};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::{self, LocalPlaces};
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
@@ -48,12 +48,15 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The path cannot be read.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
-    let places = Places::of(context.user)?;
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
+    let places = LocalPlaces::of(context.user)?;
     let functions = || places.functions.first().cloned().unwrap_or_default();
     let path = args.path.clone().unwrap_or_else(functions);
     if let Err(error) = std::fs::metadata(&path) {
-        return Err(Failure::usage(format!("failed to read `{}`: {error}", path.display())));
+        return Err(CommandFailure::usage(format!(
+            "failed to read `{}`: {error}",
+            path.display()
+        )));
     }
     let is_configuration = path.is_file() && path.file_name().is_some_and(|name| name == "fnd.toml");
     let configuration = if is_configuration {
@@ -80,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Failure>
     report(context, judged, diagnostics)
 }
 
-fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Result<Exit, Failure> {
+fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Result<Exit, CommandFailure> {
     let count = |severity| {
         diagnostics
             .iter()

@@ -2,7 +2,7 @@
 //! fetched. An interpreter that fails in another way says nothing about the code.
 
 use super::installed::Ground;
-use fnd_manifest::check::{Checked, Source};
+use fnd_manifest::check::{Checked, CheckedSource};
 use fnd_manifest::diagnostic::{Diagnostic, EXCERPT_MAX, Place};
 use fnd_manifest::regular_file;
 use fnd_wire::plan::CODE_MAX;
@@ -38,7 +38,7 @@ const LUA: &str = "local _, why = load(io.read('a'), '=-') if why then io.stderr
 
 /// An error in a text: line and column from 1, and what is wrong.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct SyntaxError {
     line: u32,
     column: u32,
     message: String,
@@ -60,7 +60,7 @@ pub(in crate::commands) async fn problems(checked: &Checked, ground: &Ground) ->
 }
 
 /// Returns the file that runs, and those of its language beside it.
-fn files(source: &Source) -> Vec<(String, Vec<u8>)> {
+fn files(source: &CheckedSource) -> Vec<(String, Vec<u8>)> {
     let suffix = |file: &str| Path::new(file).extension().map(ToOwned::to_owned);
     let entry = source.plan.as_ref().map(|plan| plan.entry.as_str()).unwrap_or_default();
     let wanted = suffix(entry);
@@ -79,7 +79,7 @@ fn files(source: &Source) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Returns the error that an interpreter finds in a file.
-async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> Option<Found> {
+async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> Option<SyntaxError> {
     let suffix = Path::new(file)
         .extension()
         .and_then(|suffix| suffix.to_str())
@@ -88,7 +88,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         "python" => {
             let (out, _) = run(interpreter, &["-I", "-S", "-c", PYTHON], bytes).await?;
             let (line, column, message) = serde_json::from_str(&out).ok()?;
-            Some(Found { line, column, message })
+            Some(SyntaxError { line, column, message })
         }
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
@@ -151,13 +151,13 @@ fn unix(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// `bash: line 3: syntax error near ...`, `dash: 3: Syntax error: ...`.
-fn of_shell(errors: &str) -> Option<Found> {
+fn of_shell(errors: &str) -> Option<SyntaxError> {
     let line = errors
         .lines()
         .find(|line| line.to_lowercase().contains(": syntax error") || line.contains("unexpected EOF"))?;
     let (_, rest) = line.split_once(": ")?;
     let (number, message) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
-    Some(Found {
+    Some(SyntaxError {
         line: number.parse().ok()?,
         column: 1,
         message: message.to_owned(),
@@ -165,13 +165,13 @@ fn of_shell(errors: &str) -> Option<Found> {
 }
 
 /// `[stdin]:2`, the line, a mark below the column, and `SyntaxError: ...` after an empty line.
-fn of_node(errors: &str) -> Option<Found> {
+fn of_node(errors: &str) -> Option<SyntaxError> {
     let lines: Vec<&str> = errors.lines().collect();
     let message = lines.iter().find_map(|line| line.strip_prefix("SyntaxError: "))?;
     let at = lines.iter().position(|line| line.starts_with("[stdin]:"))?;
     let number = lines.get(at)?.strip_prefix("[stdin]:")?.parse().ok()?;
     let column = lines.get(at + 2).and_then(|mark| mark.find('^')).unwrap_or(0);
-    Some(Found {
+    Some(SyntaxError {
         line: number,
         column: u32::try_from(column + 1).ok()?,
         message: (*message).to_owned(),
@@ -179,10 +179,10 @@ fn of_node(errors: &str) -> Option<Found> {
 }
 
 /// `-:2: message`: ruby and lua. Ruby marks the column in another line, and not in all versions.
-fn of_place(errors: &str) -> Option<Found> {
+fn of_place(errors: &str) -> Option<SyntaxError> {
     let place = errors.lines().find_map(|line| line.strip_prefix("-:"))?;
     let (number, message) = place.split_once(": ")?;
-    Some(Found {
+    Some(SyntaxError {
         line: number.parse().ok()?,
         column: 1,
         message: message.to_owned(),
@@ -190,9 +190,9 @@ fn of_place(errors: &str) -> Option<Found> {
 }
 
 /// `<standard input>:2:7: message`.
-fn of_gofmt(errors: &str) -> Option<Found> {
+fn of_gofmt(errors: &str) -> Option<SyntaxError> {
     let mut place = errors.lines().next()?.strip_prefix("<standard input>:")?.splitn(3, ':');
-    Some(Found {
+    Some(SyntaxError {
         line: place.next()?.parse().ok()?,
         column: place.next()?.parse().ok()?,
         message: place.next()?.trim_start().to_owned(),
@@ -200,14 +200,14 @@ fn of_gofmt(errors: &str) -> Option<Found> {
 }
 
 /// `Parse error: message in Standard input code on line 2`, or `Fatal error: ...` for code that cannot be compiled.
-fn of_php(errors: &str) -> Option<Found> {
+fn of_php(errors: &str) -> Option<SyntaxError> {
     let (what, number) = errors
         .lines()
         .find_map(|line| line.rsplit_once(" in Standard input code on line "))?;
     let message = what
         .strip_prefix("Parse error: ")
         .or_else(|| what.strip_prefix("Fatal error: "))?;
-    Some(Found {
+    Some(SyntaxError {
         line: number.trim_end().parse().ok()?,
         column: 1,
         message: message.trim_start().to_owned(),
@@ -215,7 +215,7 @@ fn of_php(errors: &str) -> Option<Found> {
 }
 
 /// `error: SyntaxError: Expression expected`, and `at file:///.../_stdin.ts:2:10` below the line.
-fn of_deno(errors: &str) -> Option<Found> {
+fn of_deno(errors: &str) -> Option<SyntaxError> {
     let message = errors.lines().find_map(|line| line.split_once("SyntaxError: "))?.1;
     let place = errors
         .lines()
@@ -223,14 +223,14 @@ fn of_deno(errors: &str) -> Option<Found> {
     let mut numbers = place.rsplitn(3, ':');
     let column = numbers.next()?.parse().ok()?;
     let line = numbers.next()?.parse().ok()?;
-    Some(Found {
+    Some(SyntaxError {
         line,
         column,
         message: message.to_owned(),
     })
 }
 
-fn diagnostic(file: &str, bytes: &[u8], found: Found) -> Diagnostic {
+fn diagnostic(file: &str, bytes: &[u8], found: SyntaxError) -> Diagnostic {
     let text = String::from_utf8_lossy(bytes);
     // An error at the end of the text is behind its last line.
     let lines = u32::try_from(text.lines().count()).unwrap_or(u32::MAX).max(1);
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn the_place_in_deno_is_found() {
         let errors = "error: SyntaxError: Expression expected\n  |\n2 | let x = (;\n  |          ~\n    at file:///x/_stdin.ts:2:10\n";
-        let found = Found {
+        let found = SyntaxError {
             line: 2,
             column: 10,
             message: "Expression expected".to_owned(),

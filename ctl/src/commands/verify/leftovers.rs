@@ -1,8 +1,8 @@
 //! Finds and removes directories that are not needed any more: those of ended invocations and of deleted functions.
 
 use super::super::doctor::finding::Finding;
-use super::uids::Table;
-use fnd_core::examined::Examined;
+use super::uids::UidTable;
+use fnd_core::verify_report::Examined;
 use fnd_wire::units::counted;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) struct Leftovers {
 }
 
 /// Collects the leftovers. While functions may run (`busy`), only fnd knows which directories are in use.
-pub(super) fn scan(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Leftovers {
+pub(super) fn scan(state: &Path, table: &UidTable, examined: &Examined, busy: bool) -> Leftovers {
     let mut leftovers = Leftovers::default();
     let mut list = |directory: &Path| match std::fs::read_dir(directory) {
         Ok(entries) => {

@@ -13,12 +13,12 @@ mod leftovers;
 mod uids;
 
 use super::Context;
-use super::doctor::finding::{Finding, Level, report};
-use super::examine::{Subject, examine};
-use crate::exit::{Exit, Failure};
-use crate::local::Places;
+use super::doctor::finding::{Finding, FindingLevel, report};
+use super::examine::{ExaminedSubject, examine};
+use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
 use fnd_core::api::NodeStatus;
-use fnd_core::examined::{Examined, LedgerFinding, Severity};
+use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_wire::units::counted;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -53,18 +53,19 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// The program `fnd` is not there, or standard output cannot be written.
-pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let state = match args.state {
-        Some(state) => std::path::absolute(&state)
-            .map_err(|error| Failure::usage(format!("failed to make `{}` absolute: {error}", state.display())))?,
+        Some(state) => std::path::absolute(&state).map_err(|error| {
+            CommandFailure::usage(format!("failed to make `{}` absolute: {error}", state.display()))
+        })?,
         None => match state_directory(context).await {
             Some(state) => state,
-            None => Places::of(context.user)?.state,
+            None => LocalPlaces::of(context.user)?.state,
         },
     };
     if !state.is_dir() {
         return Err(
-            Failure::usage(format!("there is no state directory `{}`", state.display()))
+            CommandFailure::usage(format!("there is no state directory `{}`", state.display()))
                 .help("name it with --state DIR; fnd creates it at its first start"),
         );
     }
@@ -77,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let own = state.join("state");
     // fnd reads its history when the records of all earlier ends are stored. Without an fnd there is nothing to wait for.
     let _ = context.client.get("/v1/invocations?limit=1").await;
-    let examined = examine(&Subject {
+    let examined = examine(&ExaminedSubject {
         path: &state,
         owner: &own,
         run: &run,
@@ -100,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             "fnd is running: only the notice about a ledger that was set aside is confirmed, and nothing is repaired";
         findings.push(Finding::unknown("repair", what).fix("sudo systemctl stop fnd.socket fnd fnd-spawner"));
     }
-    let wrong = findings.iter().any(|finding| finding.level == Level::Warning);
+    let wrong = findings.iter().any(|finding| finding.level == FindingLevel::Warning);
     let exit = report(&context.out, findings)?;
     Ok(if wrong { Exit::FunctionFailed } else { exit })
 }
@@ -180,7 +181,7 @@ fn is_locked(path: &Path) -> bool {
 }
 
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
-fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, Failure> {
+fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, CommandFailure> {
     let _fnd = super::restore::lock(state)?;
     let mut options = File::options();
     let _spawner = options

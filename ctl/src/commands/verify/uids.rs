@@ -12,7 +12,7 @@ const FIRST: u32 = 1000;
 
 /// The table and the directories of functions.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct UidTable {
     path: PathBuf,
     /// Number of each function, by its name in file form (`GROUP.NAME`); the reason where the table cannot be read.
     pub(super) numbers: Result<BTreeMap<String, u32>, String>,
@@ -22,7 +22,7 @@ pub(super) struct Table {
     directories: Vec<(PathBuf, String, u32)>,
 }
 
-impl Default for Table {
+impl Default for UidTable {
     fn default() -> Self {
         Self {
             path: PathBuf::new(),
@@ -34,11 +34,11 @@ impl Default for Table {
 }
 
 /// Reads the table and the directories.
-pub(super) fn scan(state: &Path) -> Table {
+pub(super) fn scan(state: &Path) -> UidTable {
     let path = state.join("spawner/uids");
-    let mut table = Table {
+    let mut table = UidTable {
         path: path.clone(),
-        ..Table::default()
+        ..UidTable::default()
     };
     match std::fs::read(&path) {
         Ok(bytes) => read(&String::from_utf8_lossy(&bytes), &mut table),
@@ -61,10 +61,10 @@ pub(super) fn scan(state: &Path) -> Table {
 }
 
 /// Returns the table of a backup.
-pub(super) fn of_text(text: &str) -> Table {
-    let mut table = Table {
+pub(super) fn of_text(text: &str) -> UidTable {
+    let mut table = UidTable {
         path: "uids".into(),
-        ..Table::default()
+        ..UidTable::default()
     };
     read(text, &mut table);
     table
@@ -72,7 +72,7 @@ pub(super) fn of_text(text: &str) -> Table {
 
 /// Parses the lines of `spawner/uids`: `UID NAME`, and maybe `@OWNER`, or `~OWNER` for a user whose home has the uid in its
 /// name. Lines that begin with `=` say the owner of a user, lines that begin with `-` were damaged; neither has a user.
-fn read(text: &str, table: &mut Table) {
+fn read(text: &str, table: &mut UidTable) {
     let mut numbers = BTreeMap::new();
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -114,7 +114,7 @@ fn read(text: &str, table: &mut Table) {
     table.numbers = Ok(numbers);
 }
 
-pub(super) fn judge(table: &Table) -> Vec<Finding> {
+pub(super) fn judge(table: &UidTable) -> Vec<Finding> {
     let place = table.path.display().to_string();
     let numbers = match &table.numbers {
         Ok(numbers) => numbers,

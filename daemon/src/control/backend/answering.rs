@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 /// the answer came, it reports that its caller has left.
 pub struct Answering {
     answer: oneshot::Receiver<Answer>,
-    caller: Option<Caller>,
+    caller: Option<WaitingCaller>,
 }
 
 /// The caller that waits for an answer, and the listener for its leaving.
-struct Caller {
-    hears: Rc<dyn Leaving>,
+struct WaitingCaller {
+    hears: Rc<dyn CallerLeft>,
     id: InvocationId,
     reply: ReplyTo,
 }
 
 /// Listens for callers that left before their answer came.
-pub trait Leaving {
+pub trait CallerLeft {
     /// Called when a caller that waited for the end of an invocation has left.
     fn left(&self, id: InvocationId, reply: ReplyTo);
 }
@@ -33,11 +33,11 @@ impl Answering {
     #[must_use]
     pub fn for_caller(
         answer: oneshot::Receiver<Answer>,
-        hears: Rc<dyn Leaving>,
+        hears: Rc<dyn CallerLeft>,
         id: InvocationId,
         reply: ReplyTo,
     ) -> Self {
-        let caller = Some(Caller { hears, id, reply });
+        let caller = Some(WaitingCaller { hears, id, reply });
         Self { answer, caller }
     }
 }
@@ -66,7 +66,7 @@ impl Future for Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if let Some(Caller { hears, id, reply }) = self.caller.take() {
+        if let Some(WaitingCaller { hears, id, reply }) = self.caller.take() {
             hears.left(id, reply);
         }
     }

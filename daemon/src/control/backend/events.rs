@@ -1,7 +1,7 @@
 //! Requests of routes about events.
 
 use super::Pending;
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::data::Data;
 use fnd_core::supervisor::{Delivered, NotTaken, Rejection};
 use fnd_core::trace::Trace;
@@ -27,7 +27,7 @@ pub trait EventBackend {
 #[derive(Debug, Clone)]
 pub struct EventOrigin {
     /// What the sender may do.
-    pub reach: Reach,
+    pub reach: Permissions,
     /// Who it is.
     pub sender: EventSender,
 }

@@ -1,7 +1,7 @@
 //! Requests of routes about functions.
 
 use super::{Answering, Failure, NotStored, Pending};
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::{
     FunctionChange, FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
     RouteTestReport, ScheduleList, UsageList,
@@ -47,7 +47,7 @@ pub trait FunctionBackend {
     }
 
     /// Returns the limits for requests to a function; nothing if it has no version that can run.
-    fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
+    fn bounds(&self, name: &FunctionName) -> Option<PageBounds>;
 
     /// Waits until a function serves its files as they are on the disk, or they are refused. Returns whether that came in time.
     fn saved(&self, _name: &FunctionName) -> Pending<bool> {
@@ -105,11 +105,11 @@ pub trait FunctionBackend {
 
     /// Returns the present state of every function that matches the filter, and then each function that changes; ends
     /// with the receiver.
-    fn watch(&self, filter: FunctionFilter) -> Changes;
+    fn watch(&self, filter: FunctionFilter) -> FunctionChanges;
 }
 
 /// The changes of functions.
-pub type Changes = mpsc::Receiver<FunctionChange>;
+pub type FunctionChanges = mpsc::Receiver<FunctionChange>;
 
 /// Which functions to list or watch. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,7 +118,7 @@ pub struct FunctionFilter {
     /// Only functions with all of these labels, key and value.
     pub labels: Vec<(String, String)>,
     /// Only functions that the caller may view.
-    pub reach: Reach,
+    pub reach: Permissions,
 }
 
 impl FunctionFilter {
@@ -137,7 +137,7 @@ impl FunctionFilter {
 
 /// The limits for requests to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct PageBounds {
     /// `limits.body`: most bytes of a payload.
     pub body: u64,
     /// `limits.timeout`: a caller may only shorten it.

@@ -2,9 +2,9 @@
 
 use super::{Answering, Failure, NotStored, Pending};
 use crate::http::paced::Paced;
-use crate::http::passing::Headed;
+use crate::http::streaming_body::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -70,9 +70,9 @@ pub enum Repeated {
     /// There is no such invocation.
     Unknown,
     /// The invocation has not ended.
-    NotEnded(FunctionName, State),
+    NotEnded(FunctionName, RunState),
     /// The invocation is no dead letter.
-    NotDead(FunctionName, State),
+    NotDead(FunctionName, RunState),
     /// The payload of the invocation was not kept.
     NotKept(FunctionName),
     /// The run was requested.

@@ -34,14 +34,14 @@ mod state;
 mod streams;
 mod uploads;
 
-pub use answering::{Answering, Leaving};
+pub use answering::{Answering, CallerLeft};
 pub use events::{EventBackend, EventOrigin, EventOutcome, EventSender, NewEvent, NotPublished};
-pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter, ReleaseChange};
+pub use functions::{FunctionBackend, FunctionChanges, FunctionFilter, PageBounds, ReleaseChange};
 pub use invocations::{InvocationBackend, PassedOn, Repeated};
-pub use node::{Database, NodeBackend, Pieces};
+pub use node::{BundlePieces, Database, NodeBackend};
 pub use state::StateBackend;
 pub use streams::{LogLines, LogQuery, StreamBackend};
-pub use uploads::{Condition, Deployed, NotDone, Upload, UploadBackend};
+pub use uploads::{Deployed, NotDone, Upload, UploadBackend, UploadCondition};
 
 use futures_util::future::LocalBoxFuture;
 use std::sync::Arc;

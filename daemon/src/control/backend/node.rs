@@ -3,9 +3,9 @@
 use super::{Failure, Pending};
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
-use crate::metrics::Form;
+use crate::metrics::MetricsFormat;
 use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
-use fnd_core::audit::{AuditFilter, Entry};
+use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_manifest::runtime::RuntimeSummary;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ pub trait NodeBackend {
     fn node_status(&self) -> NodeStatus;
 
     /// Returns all metrics as text.
-    fn metrics(&self, form: Form) -> Pending<String>;
+    fn metrics(&self, form: MetricsFormat) -> Pending<String>;
 
     /// Returns a copy of a database in its present state: its size and its bytes.
-    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>>;
+    fn backup(&self, of: Database) -> Pending<Result<(u64, BundlePieces), Failure>>;
 
     /// Records a call in the audit. Returns a future that resolves when the entry is written, or cannot be; nothing if
     /// the answer need not wait for it.
-    fn audit(&self, entry: Entry) -> Option<Pending<()>>;
+    fn audit(&self, entry: AuditedCalls) -> Option<Pending<()>>;
 
     /// Returns a page of the audit, newest first.
     fn audited(&self, filter: AuditFilter) -> Pending<Result<AuditList, Failure>>;
@@ -80,4 +80,4 @@ pub enum Database {
 }
 
 /// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
-pub type Pieces = mpsc::Receiver<Vec<u8>>;
+pub type BundlePieces = mpsc::Receiver<Vec<u8>>;

@@ -2,7 +2,7 @@
 
 use super::{Failure, Pending};
 use crate::stream::StreamQuery;
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_core::api::stream::StreamEvent;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -38,5 +38,5 @@ pub struct LogQuery {
     /// Whether to continue with new lines.
     pub follow: bool,
     /// Lines of functions that the caller may view.
-    pub reach: Reach,
+    pub reach: Permissions,
 }

@@ -1,7 +1,7 @@
 //! Requests of routes that change the files of functions.
 
 use super::{Failure, Pending};
-use crate::uploads::form::Form;
+use crate::uploads::form::UploadForm;
 use fnd_core::api::{FunctionDetail, RemovedFunction};
 use fnd_core::data::Data;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -13,7 +13,7 @@ pub trait UploadBackend {
     fn deploy(&self, upload: Upload) -> Pending<Result<Deployed, NotDone>>;
 
     /// Deletes the files of a function, and waits until it is gone.
-    fn remove(&self, function: FunctionName, condition: Condition) -> Pending<Result<RemovedFunction, NotDone>>;
+    fn remove(&self, function: FunctionName, condition: UploadCondition) -> Pending<Result<RemovedFunction, NotDone>>;
 }
 
 /// The files of a function.
@@ -23,17 +23,17 @@ pub struct Upload {
     /// The user who sends it: what its manifest asks for is what this user may ask for.
     pub uploader: u32,
     /// How the files are in the body.
-    pub(crate) form: Form,
+    pub(crate) form: UploadForm,
     /// The body of the request.
     pub body: Data,
     /// What has to serve now.
-    pub condition: Condition,
+    pub condition: UploadCondition,
     /// Whether the files are only judged.
     pub dry_run: bool,
 }
 
 /// The requirement of a request on the version that serves.
-pub type Condition = fnd_core::state::Condition<Version>;
+pub type UploadCondition = fnd_core::kv::KvCondition<Version>;
 
 /// The result of a deployment.
 #[derive(Debug)]

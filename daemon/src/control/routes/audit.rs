@@ -1,16 +1,16 @@
 //! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
 //! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
 
-use super::{About, Route};
+use super::{ControlRoute, RouteAbout};
 use crate::clock;
 use crate::control::backend::Backend;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::limits::PAGE;
 use crate::control::peer::Peer;
 use crate::control::refusal::failed;
 use crate::http::response::{Answered, INVOCATION, Refusal, json};
-use fnd_core::access::Reach;
-use fnd_core::audit::{AuditFilter, Entry};
+use fnd_core::access::Permissions;
+use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::LOCATION;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// Lists a page of the audit, newest first.
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let names = [
         "function", "user", "verb", "refused", "since", "until", "limit", "after",
     ];
@@ -97,14 +97,14 @@ impl<'a> Auditing<'a> {
     }
 
     /// Notes the route of the call.
-    pub(super) fn is_about(&mut self, route: &Route, places: &[String]) {
+    pub(super) fn is_about(&mut self, route: &ControlRoute, places: &[String]) {
         self.verb = route.verb;
         self.changes = route.role > Some(Role::Viewer) && route.verb != super::AUDIT;
         let place = places.first().map(String::as_str);
         match route.about {
-            About::Function => self.function = place.and_then(|name| FunctionName::new(name).ok()),
-            About::Invocation => self.invocation = place.and_then(InvocationId::parse),
-            About::List | About::Node => {}
+            RouteAbout::Function => self.function = place.and_then(|name| FunctionName::new(name).ok()),
+            RouteAbout::Invocation => self.invocation = place.and_then(InvocationId::parse),
+            RouteAbout::List | RouteAbout::Node => {}
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Auditing<'a> {
     }
 
     /// Notes why the call has no other answer.
-    pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Reach) {
+    pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Permissions) {
         let problem = &refusal.problem;
         // The handler of a list has refused a function that the caller may not view.
         let is_hidden = |name: &FunctionName| problem.status == 404 && !reach.views(name);
@@ -143,9 +143,9 @@ impl<'a> Auditing<'a> {
         }
     }
 
-    fn entry(&mut self, status: Option<u16>) -> Entry {
+    fn entry(&mut self, status: Option<u16>) -> AuditedCalls {
         let took = clock::monotonic().saturating_duration_since(self.begun);
-        Entry {
+        AuditedCalls {
             at_ms: self.at_ms,
             uid: self.peer.uid,
             pid: self.peer.pid,

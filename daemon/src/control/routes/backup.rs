@@ -2,12 +2,12 @@
 //! the files.
 
 use crate::control::backend::{Database, Failure};
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, refuse};
 use crate::http::stream::pieces;
 use fnd_core::api::problem::Code;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["of"])?;
     let of = query.get("of", "`history` or `state`", |text| match text {
         "history" => Some(Database::Ledger),

@@ -1,6 +1,6 @@
 //! `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation, not_changed};
 use crate::http::response::{Answered, Refusal, internal, json};
 use crate::invoke::answer::wait;
@@ -8,7 +8,7 @@ use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, Problem};
 use fnd_core::supervisor::Answer;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     match wait(call.backend.cancel(id)).await? {

@@ -2,11 +2,11 @@
 //! admin.
 
 use super::functions::hide_values;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, json};
 use fnd_manifest::settings::Role;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let mut config = call.backend.config();
     if call.reach.node() < Some(Role::Admin) {

@@ -2,7 +2,7 @@
 
 use super::invocations::filter;
 use super::replay::of_repeated;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, not_stored};
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
@@ -13,13 +13,13 @@ use fnd_wire::ids::InvocationId;
 const READ: &str = "read the history";
 
 /// Lists a page of dead letters, newest first.
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.backend.dead_letters(filter(&call, &[])?).await;
     json(&listed.map_err(failed(READ))?)
 }
 
 /// Shows one dead letter with its payload.
-pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let found = call.backend.dead_letter(id).await.map_err(failed(READ))?;
@@ -27,7 +27,7 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Queues a dead letter again; it leaves the list when the new invocation is on disk.
-pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn redrive(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let repeated = call.backend.repeat(id, Trigger::Redrive).await;
@@ -35,7 +35,7 @@ pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Removes a dead letter permanently.
-pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn discard(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let was_there = call.backend.drop_dead_letter(id).await;

@@ -1,12 +1,12 @@
 //! `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`: uploads a function, and removes an uploaded one.
 
-use crate::control::backend::{Condition, Deployed, NotDone, Upload};
-use crate::control::call::Call;
-use crate::control::condition::{Words, condition};
+use crate::control::backend::{Deployed, NotDone, Upload, UploadCondition};
+use crate::control::call::ControlCall;
+use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::UPLOAD_MAX;
 use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
 use crate::invoke::refusal::no_function;
-use crate::uploads::form::Form;
+use crate::uploads::form::UploadForm;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{FunctionDetail, Problem, ValidateReport};
 use fnd_manifest::diagnostic::Diagnostic;
@@ -15,11 +15,11 @@ use hyper::StatusCode;
 use hyper::header::{ETAG, LOCATION};
 
 /// Uploads a function.
-pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
     let function = named(&call)?;
     let condition = condition(&call, Version::parse, &CONDITION)?;
-    let form = Form::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
+    let form = UploadForm::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {
         function: function.clone(),
@@ -51,11 +51,11 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Removes an uploaded function.
-pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = named(&call)?;
     let condition = condition(&call, Version::parse, &CONDITION)?;
-    if condition == Condition::New {
+    if condition == UploadCondition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` removes only that version";
         return Err(refuse(Code::BadRequest, detail));
     }
@@ -64,7 +64,7 @@ pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Returns the function in the path.
-fn named(call: &Call) -> Result<FunctionName, Refusal> {
+fn named(call: &ControlCall) -> Result<FunctionName, Refusal> {
     let text = call.places.first().map_or("", String::as_str);
     FunctionName::new(text).map_err(|error| refuse(Code::BadRequest, error.to_string()))
 }
@@ -79,7 +79,7 @@ pub(super) fn tagged(detail: &FunctionDetail) -> Result<Answered, Refusal> {
 }
 
 /// The words about conditions on the function.
-const CONDITION: Words = Words {
+const CONDITION: ConditionWords = ConditionWords {
     new: "uploads a function only if there is none of that name",
     example: "sha256:...",
 };

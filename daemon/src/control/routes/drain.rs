@@ -1,7 +1,7 @@
 //! `POST /v1/drain[?wait=30s]`: accepts no new work from now on; answers 200 when nothing runs any more, 202 before
 //! that. `DELETE /v1/drain`: accepts work again.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::limits::WAIT_MAX;
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
@@ -9,7 +9,7 @@ use fnd_core::api::problem::Code;
 use hyper::StatusCode;
 use std::time::Duration;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["wait"])?;
     let wait = query.duration("wait", WAIT_MAX)?.unwrap_or(Duration::ZERO);
     let drained = call.backend.drain();
@@ -27,7 +27,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Cancels a drain; nothing changes if there is none.
-pub(super) async fn cancel(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     if call.backend.cancel_drain() {
         state("running")

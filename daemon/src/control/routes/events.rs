@@ -5,13 +5,13 @@
 //! an event runs a function, as invoking it does.
 
 use crate::control::backend::{EventBackend, EventOrigin, EventSender};
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::headers::joined;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
 use fnd_core::trace::Trace;
 
-pub(super) async fn publish(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let limit = call.backend.event_bytes_max();
     let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;

@@ -1,14 +1,14 @@
 //! Finds the route of a request by method and path, and decides whether the caller may use it.
 
 use super::audit::Auditing;
-use super::{About, LATER, ROUTES, Route};
-use crate::control::call::Call;
+use super::{ControlRoute, LATER, ROUTES, RouteAbout};
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::decode;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use crate::invoke::refusal::no_function;
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_manifest::settings::Role;
@@ -19,7 +19,11 @@ use hyper::Method;
 ///
 /// # Errors
 /// There is no such route, or the caller has no role at all.
-pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'static Route, Vec<String>), Refusal> {
+pub(super) fn find(
+    method: &Method,
+    path: &str,
+    reach: &Permissions,
+) -> Result<(&'static ControlRoute, Vec<String>), Refusal> {
     let mut allowed: Vec<&str> = Vec::new();
     for route in ROUTES {
         let Some(places) = matches(route.path, path) else {
@@ -64,15 +68,15 @@ pub(super) fn find(method: &Method, path: &str, reach: &Reach) -> Result<(&'stat
 ///
 /// # Errors
 /// The caller may not.
-pub(super) fn permit_path(route: &Route, places: &[String], reach: &Reach) -> Result<(), Refusal> {
+pub(super) fn permit_path(route: &ControlRoute, places: &[String], reach: &Permissions) -> Result<(), Refusal> {
     if route.role.is_some() && reach.greatest().is_none() {
         return Err(refuse(Code::NotAllowed, NO_ROLE));
     }
     let name = || FunctionName::new(places.first().map_or("", String::as_str));
     let (role, function) = match route.about {
-        About::Node => (reach.node(), None),
-        About::List | About::Invocation => (reach.greatest(), None),
-        About::Function => match name() {
+        RouteAbout::Node => (reach.node(), None),
+        RouteAbout::List | RouteAbout::Invocation => (reach.greatest(), None),
+        RouteAbout::Function => match name() {
             Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
             Ok(name) => (reach.function(&name), Some(name)),
             // The route refuses what is no name.
@@ -90,7 +94,11 @@ pub(super) fn permit_path(route: &Route, places: &[String], reach: &Reach) -> Re
 ///
 /// # Errors
 /// The caller may not.
-pub(super) async fn permit_invocation(route: &Route, call: &Call, audit: &mut Auditing<'_>) -> Result<(), Refusal> {
+pub(super) async fn permit_invocation(
+    route: &ControlRoute,
+    call: &ControlCall,
+    audit: &mut Auditing<'_>,
+) -> Result<(), Refusal> {
     let is_limited = call.reach.node() < route.role;
     if !is_limited && !audit.wants_function() {
         return Ok(());
@@ -115,7 +123,7 @@ const NO_ROLE: &str = "no group of yours has a role on this fnd: join the group 
                        then log in again) or ask its administrator for an entry in [[access]] of fnd.toml";
 
 /// Returns the refusal of a caller whose role is too small, with the entry that it needs.
-fn denied(role: Option<Role>, route: &Route, function: Option<&FunctionName>) -> Refusal {
+fn denied(role: Option<Role>, route: &ControlRoute, function: Option<&FunctionName>) -> Refusal {
     let takes = route.role.map_or("", Role::as_str);
     let has = role.map_or("none", Role::as_str);
     let (what, entry) = match (function, route.about) {
@@ -123,7 +131,7 @@ fn denied(role: Option<Role>, route: &Route, function: Option<&FunctionName>) ->
             format!(" for `{function}`"),
             format!("an entry with `role = \"{takes}\"` and `functions = [\"{function}\"]`"),
         ),
-        (None, About::Node) => (
+        (None, RouteAbout::Node) => (
             " for the node".to_owned(),
             format!("an entry with `role = \"{takes}\"` and without `functions`"),
         ),
@@ -181,19 +189,19 @@ mod tests {
         }
     }
 
-    fn refused(method: &Method, path: &str, reach: &Reach) -> Option<Refusal> {
+    fn refused(method: &Method, path: &str, reach: &Permissions) -> Option<Refusal> {
         let found = find(method, path, reach).and_then(|(route, places)| permit_path(route, &places, reach));
         found.err()
     }
 
-    fn code(method: &Method, path: &str, reach: &Reach) -> Option<String> {
+    fn code(method: &Method, path: &str, reach: &Permissions) -> Option<String> {
         refused(method, path, reach).map(|refusal| refusal.problem.code)
     }
 
     #[test]
     fn roles_decide_before_anything_else() {
-        let [viewer, operator, admin] = Role::ALL.map(Reach::everywhere);
-        let nobody = Reach::default();
+        let [viewer, operator, admin] = Role::ALL.map(Permissions::everywhere);
+        let nobody = Permissions::default();
         assert_eq!(code(&Method::GET, "/healthz", &nobody), None);
         for path in ["/v1/status", "/v1/nowhere", "/v1/functions/hello", "/v1/invocations/1"] {
             assert_eq!(
@@ -214,8 +222,8 @@ mod tests {
         assert_eq!(code(&Method::GET, "/v1/nowhere", &viewer).as_deref(), Some("not-found"));
     }
 
-    fn limited(role: Role) -> Reach {
-        Reach::of([(role, Some(&["web/*".to_owned()][..]))])
+    fn limited(role: Role) -> Permissions {
+        Permissions::of([(role, Some(&["web/*".to_owned()][..]))])
     }
 
     /// Every route of the table: for a function that the caller may not view it answers as for one that does not exist,
@@ -234,14 +242,14 @@ mod tests {
             let answer = |function| refused(&route.method, &path(function), &reach);
             let code = answer("web%2Fa").map(|refusal| refusal.problem.code);
             match route.about {
-                About::Node if route.role.is_some() => {
+                RouteAbout::Node if route.role.is_some() => {
                     assert_eq!(code.as_deref(), Some("not-allowed"), "{}", route.path);
                     let detail = answer("").map(|refusal| refusal.problem.detail).unwrap_or_default();
                     assert!(detail.contains("for the node, yours is none"), "{detail}");
                 }
                 _ => assert_eq!(code, None, "{}", route.path),
             }
-            if route.about == About::Function {
+            if route.about == RouteAbout::Function {
                 let refusal = answer("other").unwrap();
                 let unknown = no_function(&FunctionName::new("other").unwrap());
                 let shown = |refusal: &Refusal| serde_json::to_value(&refusal.problem).unwrap();
@@ -252,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_small_role_is_refused_with_the_entry_that_is_needed() {
-        let refusal = |reach: &Reach| refused(&Method::POST, "/v1/functions/web%2Fa/invoke", reach).unwrap();
+        let refusal = |reach: &Permissions| refused(&Method::POST, "/v1/functions/web%2Fa/invoke", reach).unwrap();
         let problem = refusal(&limited(Role::Viewer)).problem;
         assert_eq!((problem.status, problem.code.as_str()), (403, "not-allowed"));
         assert_eq!(
@@ -260,7 +268,7 @@ mod tests {
             "`POST /v1/functions/{function}/invoke` needs the role operator for `web/a`, yours is viewer: run it as root, or \
              ask for an entry with `role = \"operator\"` and `functions = [\"web/a\"]` in [[access]] of fnd.toml"
         );
-        let both = Reach::of([(Role::Viewer, None), (Role::Operator, Some(&["web/*".to_owned()][..]))]);
+        let both = Permissions::of([(Role::Viewer, None), (Role::Operator, Some(&["web/*".to_owned()][..]))]);
         assert_eq!(code(&Method::POST, "/v1/functions/web%2Fa/invoke", &both), None);
         assert_eq!(
             code(&Method::POST, "/v1/functions/hello/invoke", &both).as_deref(),
@@ -278,20 +286,24 @@ mod tests {
     fn paths_show_what_routes_are_about() {
         for route in ROUTES {
             let expected = match route.path {
-                path if path.contains("{function}") => Some(About::Function),
-                path if path.contains("{id}") => Some(About::Invocation),
+                path if path.contains("{function}") => Some(RouteAbout::Function),
+                path if path.contains("{id}") => Some(RouteAbout::Invocation),
                 _ => None,
             };
             match expected {
                 Some(expected) => assert_eq!(route.about, expected, "{}", route.path),
-                None => assert!(matches!(route.about, About::List | About::Node), "{}", route.path),
+                None => assert!(
+                    matches!(route.about, RouteAbout::List | RouteAbout::Node),
+                    "{}",
+                    route.path
+                ),
             }
         }
     }
 
     #[test]
     fn other_methods_and_later_routes_say_so() {
-        let error = |method: Method, path| find(&method, path, &Reach::own()).err().unwrap();
+        let error = |method: Method, path| find(&method, path, &Permissions::own()).err().unwrap();
         let refusal = error(Method::DELETE, "/v1/status");
         assert_eq!((refusal.problem.status, refusal.allow.as_deref()), (405, Some("GET")));
         for (method, path) in LATER {

@@ -2,7 +2,7 @@
 
 use super::deploy::tagged;
 use crate::control::backend::FunctionFilter;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, long_json};
 use crate::http::stream::{Framing, lines};
@@ -13,7 +13,7 @@ use fnd_manifest::settings::Role;
 use serde_json::Value;
 
 /// Lists functions; a function must have all given labels.
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["label", "watch"])?;
     let mut filter = FunctionFilter {
         reach: call.reach.clone(),
@@ -33,7 +33,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     long_json(FunctionList { functions }, items).await
 }
 
-pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["watch"])?;
     let name = call.function()?;
     let role = call.reach.function(&name);

@@ -1,15 +1,15 @@
 //! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, json, long_json};
-use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::outcome::{Reason, RunState, Trigger};
 use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page of invocations, newest first.
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.backend.invocations(filter(&call, &["usage", "parent"])?).await;
     let list = listed.map_err(failed("read the history"))?;
     let items = list.invocations.len();
@@ -20,7 +20,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 ///
 /// # Errors
 /// If a parameter is unknown or wrong.
-pub(super) fn filter(call: &Call, more: &[&'static str]) -> Result<InvocationFilter, Refusal> {
+pub(super) fn filter(call: &ControlCall, more: &[&'static str]) -> Result<InvocationFilter, Refusal> {
     let mut known = vec![
         "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
     ];
@@ -31,7 +31,7 @@ pub(super) fn filter(call: &Call, more: &[&'static str]) -> Result<InvocationFil
         function: query.get("function", "the name of a function", |text| {
             FunctionName::new(text).ok()
         })?,
-        state: query.get("state", "a state such as `failed`", State::parse)?,
+        state: query.get("state", "a state such as `failed`", RunState::parse)?,
         reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
         trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
         parent: query.get("parent", "the id of an invocation", InvocationId::parse)?,
@@ -57,7 +57,7 @@ fn version(text: &str) -> Option<String> {
 }
 
 /// Shows one invocation, when it has ended or the wait is over.
-pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["wait"])?;
     let id = call.invocation()?;
     if let Some(wait) = query.duration("wait", WAIT_MAX)?

@@ -4,8 +4,8 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::control::backend::Bounds;
-use crate::control::call::Call;
+use crate::control::backend::PageBounds;
+use crate::control::call::ControlCall;
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};
 use crate::http::paced::Paced;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs the function now. If the caller leaves, a run that has begun goes on; one that has not begun may be cancelled.
-pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn run(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["status"])?;
     let sync = query.get("status", "`sync`", |text| (text == "sync").then_some(()))?;
     let when = if sync.is_some() {
@@ -38,12 +38,12 @@ pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
     } else {
         When::Ended
     };
-    submit(call, when, Target::default()).await
+    submit(call, when, InvokeTarget::default()).await
 }
 
 /// Runs the function now, with method, path and query of the caller's choice.
-pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
-    let target = Target {
+pub(super) async fn request(call: ControlCall) -> Result<Answered, Refusal> {
+    let target = InvokeTarget {
         method: call.request.parts.method.to_string(),
         path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
         query: call.request.parts.uri.query().unwrap_or_default().to_owned(),
@@ -52,9 +52,9 @@ pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Queues a run; answers when the invocation is on disk.
-pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn queue(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    submit(call, When::Stored, Target::default()).await
+    submit(call, When::Stored, InvokeTarget::default()).await
 }
 
 /// When the caller is answered.
@@ -71,13 +71,13 @@ enum When {
 /// The request that the function gets. The path of this API belongs to fnd: by default a function is called at its
 /// root.
 #[derive(PartialEq, Eq)]
-struct Target {
+struct InvokeTarget {
     method: String,
     path: String,
     query: String,
 }
 
-impl Default for Target {
+impl Default for InvokeTarget {
     fn default() -> Self {
         Self {
             method: "POST".to_owned(),
@@ -87,7 +87,7 @@ impl Default for Target {
     }
 }
 
-async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refusal> {
+async fn submit(call: ControlCall, when: When, target: InvokeTarget) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let mut bounds = call.backend.bounds(&function);
     // Others who call a known function get the release that serves: an edit must not hold up its callers.
@@ -101,7 +101,7 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
     let Some(bounds) = bounds else {
         return Err(cannot_run(&call, &function));
     };
-    if bounds.mode == Mode::Script && target != Target::default() {
+    if bounds.mode == Mode::Script && target != InvokeTarget::default() {
         let detail = format!("`{function}` is a script, which gets only the body of a request: POST to .../invoke");
         return Err(refuse(Code::BadRequest, detail));
     }
@@ -123,7 +123,7 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
 }
 
 /// Waits until the function's status file contains the end of an invocation.
-async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
+async fn in_status_file(call: &ControlCall, answer: &Answer, function: &FunctionName) {
     match answer {
         Answer::Finished(_) => {}
         // The caller is answered before the invocation has ended.
@@ -144,7 +144,7 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
 }
 
 /// Passes the body on to the program as a stream, and its answer to the caller.
-async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refusal> {
+async fn pass(call: &ControlCall, request: Submit, limit: u64) -> Result<Answered, Refusal> {
     call.request.check_length(limit, "limits.body")?;
     let Some(body) = call.request.body.take() else {
         return Err(refuse(
@@ -159,7 +159,7 @@ async fn pass(call: &Call, request: Submit, limit: u64) -> Result<Answered, Refu
 }
 
 /// Returns the refusal for a function that has no version that can run.
-fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
+fn cannot_run(call: &ControlCall, function: &FunctionName) -> Refusal {
     match call.backend.function(function) {
         Some(FunctionDetail { status, .. }) if status.state == FunctionState::Building => {
             let reason = "its dependencies are being installed".to_owned();
@@ -177,10 +177,10 @@ fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
 }
 
 fn read_headers(
-    call: &Call,
+    call: &ControlCall,
     function: FunctionName,
-    bounds: &Bounds,
-    (wait, target): (bool, Target),
+    bounds: &PageBounds,
+    (wait, target): (bool, InvokeTarget),
 ) -> Result<Submit, Refusal> {
     let priority = read_priority(call)?;
     let (not_before_ms, expires_ms) = (read_instant(call, "fnd-at")?, read_instant(call, "fnd-expires")?);
@@ -219,14 +219,14 @@ fn read_headers(
     })
 }
 
-fn read_instant(call: &Call, name: &'static str) -> Result<Option<u64>, Refusal> {
+fn read_instant(call: &ControlCall, name: &'static str) -> Result<Option<u64>, Refusal> {
     let text = call.request.header(name)?;
     text.map(|text| instant(text).ok_or_else(|| wrong(name, INSTANT, text)))
         .transpose()
 }
 
 /// Returns `KEPTN_CONTEXT`, which is JSON.
-fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
+fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
     let Some(text) = call.request.header("fnd-context")? else {
         return Ok(None);
     };
@@ -241,7 +241,7 @@ fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
 
 /// Returns a caller's timeout: above zero, and not longer than the function's, because a longer one would have no
 /// effect.
-fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusal> {
+fn read_timeout(call: &ControlCall, bounds: &PageBounds) -> Result<Option<Duration>, Refusal> {
     let Some(text) = call.request.header("fnd-timeout")? else {
         return Ok(None);
     };
@@ -261,7 +261,7 @@ fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusa
 }
 
 /// Returns a priority from -100 to 100; nothing if the header is absent.
-fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
+fn read_priority(call: &ControlCall) -> Result<Option<i8>, Refusal> {
     let Some(text) = call.request.header("fnd-priority")? else {
         return Ok(None);
     };
@@ -271,7 +271,7 @@ fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
         .ok_or_else(|| wrong("Fnd-Priority", "a number from -100 to 100", text))
 }
 
-fn read_key(call: &Call) -> Result<Option<&str>, Refusal> {
+fn read_key(call: &ControlCall) -> Result<Option<&str>, Refusal> {
     let key = call.request.header("idempotency-key")?;
     match key {
         Some(text) if text.is_empty() || text.len() > KEY_MAX => {
@@ -282,7 +282,7 @@ fn read_key(call: &Call) -> Result<Option<&str>, Refusal> {
 }
 
 /// Returns the idempotency key of a request: a key belongs to the calling function, or to the user.
-fn of_caller(call: &Call, key: &str, (request, body): (&Submit, &Data)) -> Result<IdempotencyKey, Refusal> {
+fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -> Result<IdempotencyKey, Refusal> {
     let owner = match &call.granted {
         Some(granted) => KeyOwner::Function(granted.function.as_str()),
         None => KeyOwner::User(call.uid),

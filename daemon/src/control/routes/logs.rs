@@ -2,7 +2,7 @@
 //! line.
 
 use crate::control::backend::LogQuery;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::limits::LINES;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::Query;
@@ -13,7 +13,7 @@ use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.
-pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn of_invocation(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
@@ -31,7 +31,7 @@ pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Returns output of one function or of all.
-pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn of_all(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["function", "since", "until", "limit", "follow"])?;
     let function = query.get("function", "the name of a function", |text| {
         FunctionName::new(text).ok()
@@ -51,7 +51,7 @@ pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Returns whether the history knows a run of a function, which may be deleted: its output is kept as long.
-async fn has_run(call: &Call, function: &FunctionName) -> Result<bool, Refusal> {
+async fn has_run(call: &ControlCall, function: &FunctionName) -> Result<bool, Refusal> {
     let filter = InvocationFilter {
         function: Some(function.clone()),
         limit: Some(1),
@@ -66,7 +66,7 @@ async fn has_run(call: &Call, function: &FunctionName) -> Result<bool, Refusal> 
     Ok(!found.invocations.is_empty())
 }
 
-fn read(call: &Call, query: &Query) -> Result<LogQuery, Refusal> {
+fn read(call: &ControlCall, query: &Query) -> Result<LogQuery, Refusal> {
     Ok(LogQuery {
         function: None,
         invocation: None,
@@ -78,7 +78,7 @@ fn read(call: &Call, query: &Query) -> Result<LogQuery, Refusal> {
     })
 }
 
-async fn send(call: &Call, query: LogQuery) -> Result<Answered, Refusal> {
+async fn send(call: &ControlCall, query: LogQuery) -> Result<Answered, Refusal> {
     let framing = if query.follow { Framing::Lines } else { Framing::List };
     let found = call.backend.logs(query).await.map_err(failed("read the output"))?;
     Ok(lines(found, framing))

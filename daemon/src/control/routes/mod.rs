@@ -77,16 +77,16 @@ mod usage;
 mod validate;
 
 use super::backend::Backend;
-use super::call::Call;
-use super::granted::Granted;
+use super::call::ControlCall;
+use super::granted::FunctionPermissions;
 use super::peer::Peer;
 use crate::http::limits::Pace;
-use crate::http::request::{Request, Unread, discard};
+use crate::http::request::{IncomingRequest, Unread, discard};
 use crate::http::response::{Answered, Refusal, problem};
 use audit::Auditing;
 pub(super) use audit::refused_at_socket;
 use find::{find, permit_invocation, permit_path};
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
@@ -95,22 +95,22 @@ use std::rc::Rc;
 
 type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
 
-pub(super) struct Route {
+pub(super) struct ControlRoute {
     method: Method,
     /// Its path; `{...}` stands for one segment, `{path...}` for the rest of the path, not decoded.
     path: &'static str,
     /// The thing that the caller needs the role for.
-    about: About,
+    about: RouteAbout,
     /// The required role; none: any client that can connect.
     role: Option<Role>,
     /// Its short name in the audit: the verb of `fndctl` where there is one.
     verb: &'static str,
-    run: fn(Call) -> Handling,
+    run: fn(ControlCall) -> Handling,
 }
 
 /// The thing that a route is about, for which its caller needs the role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
+enum RouteAbout {
     /// The function in the path.
     Function,
     /// The function of the invocation in the path.
@@ -123,10 +123,10 @@ enum About {
 
 macro_rules! route {
     ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:path) => {
-        Route {
+        ControlRoute {
             method: Method::$method,
             path: $path,
-            about: About::$about,
+            about: RouteAbout::$about,
             role: $role,
             verb: $verb,
             run: |call| Box::pin($run(call)),
@@ -142,7 +142,7 @@ const ADMIN: Option<Role> = Some(Role::Admin);
 const AUDIT: &str = "audit";
 
 /// All routes; a test checks that `openapi.json` describes each.
-static ROUTES: &[Route] = &[
+static ROUTES: &[ControlRoute] = &[
     // First, because it is requested most often and the table is searched in order.
     route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", invoke::run),
     route!(GET "/healthz" Node None "health", healthz::answer),
@@ -217,7 +217,7 @@ static LATER: &[(Method, &str)] = &[];
 pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
-    (reach, granted): (&Reach, Option<Granted>),
+    (reach, granted): (&Permissions, Option<FunctionPermissions>),
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
@@ -231,12 +231,12 @@ pub(crate) async fn answer(
         audit.is_about(route, &places);
         let permitted = permit_path(route, &places, reach);
         permitted.inspect_err(|_| audit.refused = true)?;
-        let call = Call {
+        let call = ControlCall {
             backend: Rc::clone(&backend),
             reach: reach.clone(),
             uid: peer.uid,
             granted: granted.clone(),
-            request: Request {
+            request: IncomingRequest {
                 parts,
                 body: Rc::clone(&unread),
                 pace: Pace::LOCAL,
@@ -246,7 +246,7 @@ pub(crate) async fn answer(
         if let Some(granted) = &granted {
             let allowed = granted.check(&call, &route.method, route.path).await;
             allowed.inspect_err(|_| audit.refused = true)?;
-        } else if route.about == About::Invocation {
+        } else if route.about == RouteAbout::Invocation {
             permit_invocation(route, &call, &mut audit).await?;
         }
         (route.run)(call).await

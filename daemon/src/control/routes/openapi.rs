@@ -1,7 +1,7 @@
 //! `GET /v1/openapi.json`: the description of the API. Its paths are written by hand, in `openapi.json`; the schemas of
 //! bodies come from their types.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, whole};
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     format!("{document:#}")
 });
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     Ok(whole("application/json", DOCUMENT.as_str()))
 }

@@ -2,9 +2,9 @@
 //! `unpin`; `POST .../canary?percent=N`, `POST .../promote` and `DELETE .../canary`.
 
 use crate::control::backend::ReleaseChange;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::query::wrong;
-use crate::http::response::{AGAIN, Answered, Refusal, Refused, json};
+use crate::http::response::{AGAIN, Answered, Refusal, RefusedResponse, json};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Problem, ReleaseFile};
@@ -13,7 +13,7 @@ use fnd_manifest::function::env_values::has_env_values;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = call.function()?;
     let list = call.backend.releases(&function);
@@ -21,7 +21,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// The code of a function is for its operators: a viewer may not be able to read the file.
-pub(super) async fn files(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = call.function()?;
     let release = call.places.get(1).map_or("", String::as_str);
@@ -39,15 +39,15 @@ pub(super) async fn files(call: Call) -> Result<Answered, Refusal> {
     json(&files)
 }
 
-pub(super) async fn rollback(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn rollback(call: ControlCall) -> Result<Answered, Refusal> {
     hold(call, HoldKind::Rollback).await
 }
 
-pub(super) async fn pin(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn pin(call: ControlCall) -> Result<Answered, Refusal> {
     hold(call, HoldKind::Pin).await
 }
 
-async fn hold(call: Call, kind: HoldKind) -> Result<Answered, Refusal> {
+async fn hold(call: ControlCall, kind: HoldKind) -> Result<Answered, Refusal> {
     let query = call.request.query(&["version"])?;
     let version = query.get("version", "the hash of a release or its beginning", |text| {
         (!text.is_empty()).then(|| text.to_owned())
@@ -55,12 +55,12 @@ async fn hold(call: Call, kind: HoldKind) -> Result<Answered, Refusal> {
     change(call, ReleaseChange::Hold(kind, version)).await
 }
 
-pub(super) async fn unpin(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn unpin(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     change(call, ReleaseChange::EndHold).await
 }
 
-pub(super) async fn canary(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn canary(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["percent"])?;
     let expected = "a share of the calls from 1 to 100";
     let percent = query.get("percent", expected, |text| {
@@ -70,17 +70,17 @@ pub(super) async fn canary(call: Call) -> Result<Answered, Refusal> {
     change(call, ReleaseChange::Canary(percent)).await
 }
 
-pub(super) async fn promote(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn promote(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     change(call, ReleaseChange::Promote).await
 }
 
-pub(super) async fn stop_canary(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn stop_canary(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     change(call, ReleaseChange::StopCanary).await
 }
 
-async fn change(call: Call, change: ReleaseChange) -> Result<Answered, Refusal> {
+async fn change(call: ControlCall, change: ReleaseChange) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let changed = call.backend.change_release(&function, change).await;
     json(&changed.map_err(|why| refused(&function, &why))?)
@@ -98,7 +98,7 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
         NotHeld::OldSpawner | NotHeld::NotStored(_) => Code::Unavailable,
     };
     let problem = Problem::new(code, format!("`{function}`: {why}"));
-    Box::new(Refused {
+    Box::new(RefusedResponse {
         // With 404, it would say that there is no such function.
         problem: if code == Code::NotFound {
             problem

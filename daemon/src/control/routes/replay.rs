@@ -1,7 +1,7 @@
 //! `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
 
 use crate::control::backend::Repeated;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::answer::{of_run, wait};
@@ -10,7 +10,7 @@ use fnd_core::api::problem::Code;
 use fnd_core::outcome::Trigger;
 use fnd_wire::ids::InvocationId;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let repeated = call.backend.repeat(id, Trigger::Replay).await;

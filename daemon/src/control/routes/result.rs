@@ -4,14 +4,14 @@
 //! status the function chose (`Fnd-Status` shows it). Of the function's other choices only the media type is used.
 //! Without a stored result the answer is the one that the caller of `invoke` would have got.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
 use crate::invoke::answer::of_end;
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let id = call.invocation()?;
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;

@@ -1,10 +1,10 @@
 //! `GET /v1/runtimes`: the runtimes that fnd knows.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::RuntimeList;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     json(&RuntimeList {
         runtimes: call.backend.runtimes(),

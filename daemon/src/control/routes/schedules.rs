@@ -1,6 +1,6 @@
 //! `GET /v1/schedules[?function=F&next=N]`; `POST /v1/functions/F/schedules/pause` and `resume`.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, not_stored};
 use crate::http::response::{Answered, Refusal, json, long_json, refuse};
 use crate::invoke::refusal::no_function;
@@ -11,7 +11,7 @@ use fnd_wire::ids::FunctionName;
 /// Most slots of a schedule in one answer.
 const NEXT_MAX: usize = 100;
 
-pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["function", "next"])?;
     let function = query.get("function", "the name of a function", |text| {
         FunctionName::new(text).ok()
@@ -25,15 +25,15 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     long_json(list, items).await
 }
 
-pub(super) async fn pause(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn pause(call: ControlCall) -> Result<Answered, Refusal> {
     set(call, true).await
 }
 
-pub(super) async fn resume(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn resume(call: ControlCall) -> Result<Answered, Refusal> {
     set(call, false).await
 }
 
-async fn set(call: Call, paused: bool) -> Result<Answered, Refusal> {
+async fn set(call: ControlCall, paused: bool) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = call.function()?;
     let changed = call.backend.pause_schedules(&function, paused).await;

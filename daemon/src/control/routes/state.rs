@@ -1,31 +1,31 @@
 //! `GET /v1/state`, `GET /v1/state/SCOPE` and `GET`, `PUT`, `DELETE /v1/state/SCOPE/KEY`: versioned values that functions
 //! and people share. The key is the rest of the path, each segment percent-encoded.
 
-use crate::control::call::Call;
-use crate::control::condition::{Words, condition};
+use crate::control::call::ControlCall;
+use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::PAGE;
 use crate::http::query::decode;
 use crate::http::request::short;
 use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
 use fnd_core::api::problem::Code;
 use fnd_core::json::is_too_deep;
-use fnd_core::state::{Ask, BYTES_MAX, Condition, KEYS_MAX, PREFIX_MAX, Refused, Told, VALUE_MAX};
+use fnd_core::kv::{BYTES_MAX, KEYS_MAX, KvCondition, KvRefusal, KvRequest, KvResponse, PREFIX_MAX, VALUE_MAX};
 use fnd_manifest::state_key::{StateKey, is_scope};
 use fnd_wire::units::print_size;
 use hyper::header::ETAG;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) async fn scopes(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn scopes(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    told(&call, Ask::Scopes, None).await
+    told(&call, KvRequest::Scopes, None).await
 }
 
 /// Lists a page of the keys of a scope.
-pub(super) async fn keys(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn keys(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["prefix", "after", "limit"])?;
     let text = |text: &str| (text.len() <= PREFIX_MAX).then(|| text.to_owned());
-    let ask = Ask::Keys {
+    let ask = KvRequest::Keys {
         scope: call.state_scope()?.to_owned(),
         prefix: query.get("prefix", "the beginning of a key", text)?.unwrap_or_default(),
         after: query.get("after", "the cursor `next` of the page before", text)?,
@@ -35,14 +35,14 @@ pub(super) async fn keys(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Returns a value with its version.
-pub(super) async fn get(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn get(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;
-    told(&call, Ask::Get(key.clone()), Some((&key, Condition::Any))).await
+    told(&call, KvRequest::Get(key.clone()), Some((&key, KvCondition::Any))).await
 }
 
 /// Sets a value, which is the body.
-pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;
     let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
@@ -51,7 +51,7 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
         .bytes()
         .map_err(|error| internal("read a body from the disk", &error))?;
     let value = value(&bytes)?;
-    let ask = Ask::Put {
+    let ask = KvRequest::Put {
         key: key.clone(),
         value,
         condition,
@@ -59,22 +59,22 @@ pub(super) async fn put(call: Call) -> Result<Answered, Refusal> {
     told(&call, ask, Some((&key, condition))).await
 }
 
-pub(super) async fn delete(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let key = call.state_key()?;
     let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
-    if condition == Condition::New {
+    if condition == KvCondition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` deletes only that version";
         return Err(refuse(Code::BadRequest, detail));
     }
-    let ask = Ask::Delete {
+    let ask = KvRequest::Delete {
         key: key.clone(),
         condition,
     };
     told(&call, ask, Some((&key, condition))).await
 }
 
-impl Call {
+impl ControlCall {
     /// Returns the scope in the path.
     ///
     /// # Errors
@@ -118,22 +118,26 @@ fn value(body: &[u8]) -> Result<String, Refusal> {
 }
 
 /// The words about conditions on the key.
-const CONDITION: Words = Words {
+const CONDITION: ConditionWords = ConditionWords {
     new: "sets a value only if the key has none",
     example: "7",
 };
 
 /// Asks, and returns the answer. `about` is the key, if the request is about one, and what it requires.
-async fn told(call: &Call, ask: Ask, about: Option<(&StateKey, Condition)>) -> Result<Answered, Refusal> {
+async fn told(
+    call: &ControlCall,
+    ask: KvRequest,
+    about: Option<(&StateKey, KvCondition)>,
+) -> Result<Answered, Refusal> {
     let told = call.backend.state(ask).await.map_err(|failure| {
         let why = crate::telemetry::escape(&failure.0);
         refuse_for_now(Code::Unavailable, format!("the state cannot be used now: {why}"))
     })?;
     match told {
-        Ok(Told::Entry(entry)) => tagged(&entry, entry.version),
-        Ok(Told::Written(written)) => tagged(&written, written.version),
-        Ok(Told::Keys(keys)) => json(&keys),
-        Ok(Told::Scopes(scopes)) => json(&scopes),
+        Ok(KvResponse::Entry(entry)) => tagged(&entry, entry.version),
+        Ok(KvResponse::Written(written)) => tagged(&written, written.version),
+        Ok(KvResponse::Keys(keys)) => json(&keys),
+        Ok(KvResponse::Scopes(scopes)) => json(&scopes),
         Err(why) => Err(refused(why, about)),
     }
 }
@@ -144,27 +148,27 @@ fn tagged(body: &impl Serialize, version: u64) -> Result<Answered, Refusal> {
     Ok(answer)
 }
 
-fn refused(why: Refused, about: Option<(&StateKey, Condition)>) -> Refusal {
+fn refused(why: KvRefusal, about: Option<(&StateKey, KvCondition)>) -> Refusal {
     let key = about.map(|(key, _)| key.to_string()).unwrap_or_default();
     match why {
-        Refused::Missing => refuse(Code::NotFound, format!("the state has no key `{key}`")),
-        Refused::Conflict(current) => {
+        KvRefusal::Missing => refuse(Code::NotFound, format!("the state has no key `{key}`")),
+        KvRefusal::Conflict(current) => {
             let is = current.map_or("has no value".to_owned(), |version| format!("has version {version}"));
             let not = match about {
-                Some((_, Condition::Version(expected))) => format!(", not {expected}"),
+                Some((_, KvCondition::Version(expected))) => format!(", not {expected}"),
                 _ => String::new(),
             };
             let detail = format!("`{key}` {is}{not}: nothing was changed; read it again, and repeat the change");
             refuse(Code::Conflict, detail)
         }
-        Refused::Keys => refuse(
+        KvRefusal::Keys => refuse(
             Code::StateFull,
             format!(
                 "the state has {KEYS_MAX} keys, the most there may be: delete keys that are not needed (`fndctl state list` shows \
                  them)"
             ),
         ),
-        Refused::Bytes(more) => refuse(
+        KvRefusal::Bytes(more) => refuse(
             Code::StateFull,
             format!(
                 "the state has no room for {more} more bytes: it holds at most {}; delete keys that are not needed (`fndctl \

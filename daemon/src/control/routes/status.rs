@@ -2,10 +2,10 @@
 //! for a caller without a role for the node only the functions that it may view.
 
 use crate::control::backend::FunctionFilter;
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, long_json};
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.request.query(&["functions"])?.switch_or("functions", true)?;
     let mut node = call.backend.node_status();
     // The numbers of a caller without a role for the node are those of its functions, and only the list has them.

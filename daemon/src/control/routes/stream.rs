@@ -3,7 +3,7 @@
 //!
 //! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 
-use crate::control::call::Call;
+use crate::control::call::ControlCall;
 use crate::control::limits::{EVENTS_MAX, LINES};
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal};
@@ -12,7 +12,7 @@ use crate::stream::{Since, StreamQuery};
 use fnd_core::api::stream::{Kind, Seq};
 use fnd_wire::ids::FunctionName;
 
-pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["since", "function", "kind", "limit", "follow"])?;
     let function = query.get("function", "the name of a function", |text| {
         FunctionName::new(text).ok()

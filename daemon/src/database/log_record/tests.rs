@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn content() -> Content {
-    Content {
+fn content() -> LogRecordContent {
+    LogRecordContent {
         closes: false,
-        directory: Identity([1, 2, 3]),
-        database: Identity([4, 5, u64::MAX]),
+        directory: FileIdentity([1, 2, 3]),
+        database: FileIdentity([4, 5, u64::MAX]),
         end: LogEnd {
             salts: [7, u32::MAX],
             frames: 9,
@@ -18,13 +18,16 @@ fn content() -> Content {
 #[test]
 fn a_record_is_read_as_it_was_written_and_not_at_all_with_a_wrong_bit() {
     let bytes = content().bytes();
-    assert_eq!((bytes.len(), Content::parse(&bytes)), (LENGTH, Some(content())));
+    assert_eq!(
+        (bytes.len(), LogRecordContent::parse(&bytes)),
+        (LENGTH, Some(content()))
+    );
     for bit in 0..bytes.len() * 8 {
         let mut wrong = bytes.clone();
         wrong[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(Content::parse(&wrong), None, "bit {bit}");
+        assert_eq!(LogRecordContent::parse(&wrong), None, "bit {bit}");
     }
-    assert_eq!(Content::parse(&bytes[..LENGTH - 1]), None);
+    assert_eq!(LogRecordContent::parse(&bytes[..LENGTH - 1]), None);
 }
 
 /// Makes a database, as an fnd that is killed leaves it.
@@ -72,13 +75,13 @@ fn a_start_after_a_kill_knows_whether_the_log_has_all_that_was_committed() {
     let bytes = std::fs::read(&record).unwrap();
     std::fs::remove_file(&log).unwrap();
     for other in [
-        Content {
+        LogRecordContent {
             boot: "x".to_owned(),
-            ..Content::parse(&bytes).unwrap()
+            ..LogRecordContent::parse(&bytes).unwrap()
         },
-        Content {
-            directory: Identity::default(),
-            ..Content::parse(&bytes).unwrap()
+        LogRecordContent {
+            directory: FileIdentity::default(),
+            ..LogRecordContent::parse(&bytes).unwrap()
         },
     ] {
         std::fs::write(&record, other.bytes()).unwrap();

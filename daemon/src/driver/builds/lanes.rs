@@ -2,11 +2,11 @@
 //! time. The spawner says which of them may build for a function. It does not decide what is built.
 
 use super::BuildEnd;
-use super::State;
-use crate::functions::catalog::Candidate;
+use super::Driver;
+use crate::functions::catalog::SourceFiles;
 use crate::functions::install::read_document;
 use crate::functions::rules::rules;
-use crate::workers::Asked;
+use crate::workers::PendingRequest;
 use fnd_core::builds::Lane;
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{self, Event, Submit};
@@ -34,7 +34,7 @@ pub(crate) fn builders() -> impl Iterator<Item = FunctionName> {
     lanes_of_root().map(|lane| lane.builder())
 }
 
-impl State {
+impl Driver {
     /// Returns how many trees are built at once.
     pub(super) fn lanes(&self) -> u32 {
         match self.workers.welcome.protocol {
@@ -50,7 +50,7 @@ impl State {
             _ => Request::SealIn(SealIn { function, tree }),
         };
         if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, Asked::Seal(lane));
+            self.workers.asked.insert(number, PendingRequest::Seal(lane));
         }
     }
 
@@ -84,13 +84,13 @@ impl State {
             directory_form: false,
         });
         if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, Asked::Lend(lane, tree));
+            self.workers.asked.insert(number, PendingRequest::Lend(lane, tree));
         }
     }
 
     /// Says whether a request gives a version to a lane.
     pub(in crate::driver) fn is_lent(&self, request: u32) -> bool {
-        matches!(self.workers.asked.get(&request), Some(Asked::Lend(..)))
+        matches!(self.workers.asked.get(&request), Some(PendingRequest::Lend(..)))
     }
 
     /// Handles the answer that a lane gets no version, if the request asked for that; says whether it did.
@@ -102,7 +102,7 @@ impl State {
     /// Handles the answer that a lane has the version that builds its tree, or why it has not. Says whether the request asked
     /// for that.
     pub(in crate::driver) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
-        let Some(Asked::Lend(lane, tree)) = self.workers.asked.get(&request) else {
+        let Some(PendingRequest::Lend(lane, tree)) = self.workers.asked.get(&request) else {
             return false;
         };
         let (lane, tree) = (lane.clone(), *tree);
@@ -148,7 +148,7 @@ impl State {
         let verdict = read_document::<Verdict>(&installed.document)
             .inspect_err(|error| tracing::error!("the verdict on `{own}` cannot be read: {error}"));
         let Ok(verdict) = verdict else { return };
-        let candidate = Candidate {
+        let candidate = SourceFiles {
             function: own.clone(),
             directory: STORED,
             source: installed.version.hex(),
@@ -163,7 +163,7 @@ impl State {
         // The reservations of builds must leave room for functions that run, also on a machine with less than `[build] memory`.
         let room = self.node.settings.budget().memory / 4 / u64::from(self.lanes());
         rules.memory = rules.memory.min(room);
-        self.step(Event::Installed(Box::new(supervisor::Installed {
+        self.step(Event::Installed(Box::new(supervisor::InstalledVersion {
             function: own,
             id: installed.id,
             version: installed.version,

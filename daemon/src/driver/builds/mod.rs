@@ -11,18 +11,18 @@ mod waiting;
 pub(crate) use lanes::builders;
 pub(crate) use waiting::{BuildEnd, WaitingBuilds};
 
-use super::State;
-use crate::functions::install::Change;
-use crate::workers::Asked;
-use fnd_core::builds::{Order, Waiter};
+use super::Driver;
+use crate::functions::install::CatalogChange;
+use crate::workers::PendingRequest;
+use fnd_core::builds::{BuildOrder, Waiter};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Request};
 use fnd_wire::ids::FunctionName;
 use tokio::sync::oneshot;
-use waiting::{Task, Waiting};
+use waiting::{BuildTask, WaitingBuild};
 
-impl State {
+impl Driver {
     /// Handles the answer that a function's dependencies have to be installed first.
     pub(super) fn needs_build(&mut self, request: u32, needs: NeedsBuild) {
         let NeedsBuild {
@@ -31,7 +31,7 @@ impl State {
             build,
         } = needs;
         let tree = build.version;
-        let task = Task::of(&document);
+        let task = BuildTask::of(&document);
         let is_poll = self.functions.sources.is_poll(&function);
         let failed = self.builds.failed.get(&function);
         if let Some((_, why)) = failed.filter(|(failed, _)| is_poll && *failed == tree) {
@@ -39,11 +39,11 @@ impl State {
             return self.is_as_before(request, &document, &why);
         }
         // What is wrong with the code that was fetched before is wrong until other code is there.
-        let keeps_error = is_poll && task == Task::Fetch;
+        let keeps_error = is_poll && task == BuildTask::Fetch;
         let Some(candidate) = self.functions.waits_for_build(request, &document, keeps_error) else {
             return;
         };
-        if task == Task::Install {
+        if task == BuildTask::Install {
             let tree = fnd_core::release::short(tree);
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
@@ -57,7 +57,7 @@ impl State {
             function: function.clone(),
             copy: candidate.copy().is_some(),
         };
-        let waiting = Waiting {
+        let waiting = WaitingBuild {
             candidate,
             document,
             since_ms: self.clock.now().unix_ms,
@@ -92,7 +92,7 @@ impl State {
 
     /// Handles the answer that there is a tree, or why there is none.
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
-        if let Some(Asked::Seal(lane)) = self.workers.asked.remove(&request) {
+        if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
             self.builds.bytes.set(None);
             let orders = self.builds.books.sealed(&lane, why.map_or(Ok(()), Err));
             self.build_orders(orders);
@@ -103,7 +103,9 @@ impl State {
     pub(super) fn build_ended(&mut self, end: BuildEnd) {
         if end.outcome.is_ok() {
             let fetched = self.builds.waiting.iter().filter(|(waiter, waiting)| {
-                waiting.task == Task::Fetch && !waiter.copy && self.builds.books.invocation_for(waiter) == Some(end.id)
+                waiting.task == BuildTask::Fetch
+                    && !waiter.copy
+                    && self.builds.books.invocation_for(waiter) == Some(end.id)
             });
             for (waiter, _) in fetched {
                 self.functions.sources.fetched(&waiter.function, end.last.clone());
@@ -116,13 +118,13 @@ impl State {
         self.build_orders(orders);
     }
 
-    fn build_orders(&mut self, orders: impl IntoIterator<Item = Order>) {
+    fn build_orders(&mut self, orders: impl IntoIterator<Item = BuildOrder>) {
         for order in orders {
             match order {
-                Order::Clear(lane) => self.seal(lane, None),
-                Order::Seal(lane, tree) => self.seal(lane, Some(tree)),
-                Order::Build(lane, tree) => self.build(lane, tree),
-                Order::Install(waiters) => {
+                BuildOrder::Clear(lane) => self.seal(lane, None),
+                BuildOrder::Seal(lane, tree) => self.seal(lane, Some(tree)),
+                BuildOrder::Build(lane, tree) => self.build(lane, tree),
+                BuildOrder::Install(waiters) => {
                     for waiter in waiters {
                         if let Some(waiting) = self.builds.waiting.remove(&waiter) {
                             self.functions.installer.want_again(waiting.candidate);
@@ -131,13 +133,13 @@ impl State {
                     self.prune_builds();
                     self.settle();
                 }
-                Order::Refuse(waiters, why) => {
+                BuildOrder::Refuse(waiters, why) => {
                     for waiter in waiters {
                         let Some(waiting) = self.builds.waiting.remove(&waiter) else {
                             continue;
                         };
                         let dirs = &self.workers.welcome.functions_dirs;
-                        let Waiting {
+                        let WaitingBuild {
                             candidate,
                             document,
                             task,
@@ -145,7 +147,7 @@ impl State {
                             ..
                         } = waiting;
                         // Fetching is tried again with each poll: the server may be back.
-                        if task != Task::Fetch && !waiter.copy {
+                        if task != BuildTask::Fetch && !waiter.copy {
                             self.builds.failed.insert(waiter.function, (tree, why.clone()));
                         }
                         let change = self.functions.build_failed(candidate, &document, &why, dirs);
@@ -206,18 +208,18 @@ impl State {
     }
 
     /// Tells the callers that wait for a function what has become of it.
-    pub(super) fn build_is_over(&mut self, change: &Change) {
+    pub(super) fn build_is_over(&mut self, change: &CatalogChange) {
         let (function, outcome) = match change {
-            Change::Installed(installed, _) => (&installed.function, Ok(())),
+            CatalogChange::Installed(installed, _) => (&installed.function, Ok(())),
             // A release is held: the file is installed, and does not serve.
-            Change::Waits { function, .. } => (function, Ok(())),
-            Change::Refused { function, error, .. } | Change::Clash { function, error } => {
+            CatalogChange::Waits { function, .. } => (function, Ok(())),
+            CatalogChange::Refused { function, error, .. } | CatalogChange::Clash { function, error } => {
                 (function, Err(error.clone()))
             }
-            Change::Removed(function) => (function, Err("it was removed".to_owned())),
+            CatalogChange::Removed(function) => (function, Err("it was removed".to_owned())),
             _ => return,
         };
-        if let Change::Installed(installed, _) = change {
+        if let CatalogChange::Installed(installed, _) = change {
             let version = installed.version;
             let serving = self
                 .functions
@@ -239,7 +241,7 @@ impl State {
                     .change(function, |releases| releases.built(version, id));
             }
         }
-        if matches!(change, Change::Removed(_)) {
+        if matches!(change, CatalogChange::Removed(_)) {
             self.builds.last.remove(function);
             self.builds.failed.remove(function);
             for copy in [false, true] {

@@ -1,11 +1,11 @@
 //! The functions that wait for their dependencies, and the ends of the builds that they wait for. It starts nothing.
 
 use crate::driver::view::tree_bytes;
-use crate::functions::catalog::Candidate;
+use crate::functions::catalog::SourceFiles;
 use crate::functions::install::read_document;
 use fnd_core::builds::{Builds, Waiter};
 use fnd_core::instant;
-use fnd_core::outcome::State as InvocationState;
+use fnd_core::outcome::RunState as InvocationState;
 use fnd_core::record::InvocationRecord;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
@@ -24,7 +24,7 @@ const LINES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct WaitingBuilds {
     pub(super) books: Builds,
-    pub(super) waiting: HashMap<Waiter, Waiting>,
+    pub(super) waiting: HashMap<Waiter, WaitingBuild>,
     /// The last tree of a function's file that could not be built, and why.
     pub(in crate::driver) failed: HashMap<FunctionName, (Version, String)>,
     /// The newest build of each function.
@@ -43,17 +43,17 @@ pub(crate) struct WaitingBuilds {
 
 /// A function that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) candidate: Candidate,
+pub(super) struct WaitingBuild {
+    pub(super) candidate: SourceFiles,
     pub(super) document: Bytes,
     pub(super) since_ms: u64,
-    pub(super) task: Task,
+    pub(super) task: BuildTask,
     pub(super) tree: Version,
 }
 
 /// The work of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum BuildTask {
     /// It fetches the code.
     Fetch,
     /// It installs the dependencies.
@@ -62,7 +62,7 @@ pub(super) enum Task {
     Compile,
 }
 
-impl Task {
+impl BuildTask {
     pub(super) fn of(document: &Bytes) -> Self {
         match read_document::<Verdict>(document) {
             Ok(verdict) if verdict.to_fetch().is_some() => Self::Fetch,
@@ -104,7 +104,7 @@ impl WaitingBuilds {
     pub(in crate::driver) fn is_fetching(&self, function: &FunctionName) -> bool {
         let function = function.clone();
         let waiting = self.waiting.get(&Waiter { function, copy: false });
-        waiting.is_some_and(|waiting| waiting.task == Task::Fetch)
+        waiting.is_some_and(|waiting| waiting.task == BuildTask::Fetch)
     }
 
     /// Returns whether the file of a function waits for a build.
@@ -123,11 +123,11 @@ impl WaitingBuilds {
         let since = instant::text(waiting.since_ms);
         let has_begun = self.books.invocation_for(&file).is_some();
         let step = match (waiting.task, has_begun) {
-            (Task::Install, true) => "dependencies are being installed",
-            (Task::Install, false) => "dependencies wait for another installation",
-            (Task::Fetch, true) => "code is being fetched",
-            (Task::Compile, true) => "code is being compiled",
-            (Task::Fetch | Task::Compile, false) => "code waits for an installation",
+            (BuildTask::Install, true) => "dependencies are being installed",
+            (BuildTask::Install, false) => "dependencies wait for another installation",
+            (BuildTask::Fetch, true) => "code is being fetched",
+            (BuildTask::Compile, true) => "code is being compiled",
+            (BuildTask::Fetch | BuildTask::Compile, false) => "code waits for an installation",
         };
         Some(format!("its {step} since {since}: `fndctl logs {function} --build -f`"))
     }

@@ -4,7 +4,7 @@
 //! There is one line for each directory: device, inode, path. It is not part of the ledger: a backup of the ledger may
 //! be restored on another machine with other directories.
 
-use super::presence::{Held, Identity};
+use super::presence::{DirectoryIdentity, KnownDirectories};
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
@@ -14,26 +14,26 @@ const MAX: u64 = 1 << 20;
 
 /// The file and its contents.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct HeldContent {
     path: PathBuf,
-    held: Held,
+    held: KnownDirectories,
     /// Whether the last write failed; logged once.
     failing: bool,
 }
 
-impl File {
+impl HeldContent {
     /// Reads the file. If the file is missing or cannot be read, nothing is known, and an empty directory then counts
     /// as empty.
     pub(super) fn open(path: PathBuf) -> Self {
         let held = match read(&path) {
             Ok(text) => lines(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Held::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => KnownDirectories::new(),
             Err(error) => {
                 tracing::warn!(
                     "failed to read `{}`: {error}; a functions directory that is empty now counts as empty on purpose",
                     path.display()
                 );
-                Held::new()
+                KnownDirectories::new()
             }
         };
         Self {
@@ -44,12 +44,12 @@ impl File {
     }
 
     /// Returns the directories that held functions.
-    pub(super) fn held(&self) -> &Held {
+    pub(super) fn held(&self) -> &KnownDirectories {
         &self.held
     }
 
     /// Replaces the file if the directories have changed. The next scan retries a write that failed.
-    pub(super) fn store(&mut self, held: Held) {
+    pub(super) fn store(&mut self, held: KnownDirectories) {
         if held == self.held {
             return;
         }
@@ -67,10 +67,10 @@ impl File {
         }
     }
 
-    fn replace(&self, held: &Held) -> io::Result<()> {
+    fn replace(&self, held: &KnownDirectories) -> io::Result<()> {
         let temporary = self.path.with_file_name(".directories");
         let mut file = fs::File::create(&temporary)?;
-        for (path, Identity { device, inode }) in held {
+        for (path, DirectoryIdentity { device, inode }) in held {
             writeln!(file, "{device} {inode} {path}")?;
         }
         file.sync_all()?;
@@ -85,12 +85,12 @@ fn read(path: &std::path::Path) -> io::Result<String> {
 }
 
 /// Returns the contents of the lines; skips invalid lines.
-fn lines(text: &str) -> Held {
+fn lines(text: &str) -> KnownDirectories {
     let line = |line: &str| {
         let mut words = line.splitn(3, ' ');
         let device = words.next()?.parse().ok()?;
         let inode = words.next()?.parse().ok()?;
-        Some((words.next()?.to_owned(), Identity { device, inode }))
+        Some((words.next()?.to_owned(), DirectoryIdentity { device, inode }))
     };
     text.lines().filter_map(line).collect()
 }
@@ -103,21 +103,21 @@ mod tests {
     fn what_was_stored_is_read_and_what_is_damaged_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("directories");
-        let mut file = File::open(path.clone());
-        assert_eq!(file.held(), &Held::new());
-        let identity = Identity { device: 7, inode: 9 };
-        let held: Held = [("/etc/fnd/a directory".to_owned(), identity)].into();
+        let mut file = HeldContent::open(path.clone());
+        assert_eq!(file.held(), &KnownDirectories::new());
+        let identity = DirectoryIdentity { device: 7, inode: 9 };
+        let held: KnownDirectories = [("/etc/fnd/a directory".to_owned(), identity)].into();
         file.store(held.clone());
-        assert_eq!(File::open(path.clone()).held(), &held);
+        assert_eq!(HeldContent::open(path.clone()).held(), &held);
         let mut text = fs::read(&path).unwrap();
         text.extend(b"7\nx 9 /a\n7 9\n");
         fs::write(&path, &text).unwrap();
-        assert_eq!(File::open(path.clone()).held(), &held);
+        assert_eq!(HeldContent::open(path.clone()).held(), &held);
         text.push(0xff);
         fs::write(&path, &text).unwrap();
-        assert_eq!(File::open(path.clone()).held(), &Held::new());
+        assert_eq!(HeldContent::open(path.clone()).held(), &KnownDirectories::new());
         // The directory of the file is gone: nothing is kept back that could not be written.
-        let mut gone = File::open(dir.path().join("gone/directories"));
+        let mut gone = HeldContent::open(dir.path().join("gone/directories"));
         gone.store(held.clone());
         assert!(gone.failing && gone.held().is_empty());
         fs::create_dir(dir.path().join("gone")).unwrap();

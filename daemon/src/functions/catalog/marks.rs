@@ -4,7 +4,7 @@
 //! is busy. So a question about "now" creates a file in a directory that the same instance watches: when the event of
 //! this file arrives, every earlier event has arrived too.
 
-use super::scan::Candidate;
+use super::scan::SourceFiles;
 use fnd_wire::ids::FunctionName;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ const WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) enum Question {
     /// Whether they are still the same.
-    Same(u32, Candidate),
+    Same(u32, SourceFiles),
     /// Whether they were reported as they are.
     Reported(u32, FunctionName),
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingQuestion {
     mark: u64,
     since: Duration,
     question: Question,
@@ -35,7 +35,7 @@ pub(super) struct Marks {
     directory: PathBuf,
     last: u64,
     /// In the order of their marks.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingQuestion>,
 }
 
 impl Marks {
@@ -56,7 +56,7 @@ impl Marks {
             return Some(question);
         }
         let _ = fs::remove_file(&path); // the next fnd writes to it again
-        self.waiting.push(Waiting {
+        self.waiting.push(WaitingQuestion {
             mark: self.last,
             since: now,
             question,

@@ -35,8 +35,8 @@ mod watching;
 mod written;
 
 pub use presence::AWAY;
-pub use scan::{Candidate, Remembered};
+pub use scan::{Remembered, SourceFiles};
 pub use versions::Versions;
 pub(crate) use walk::marked;
-pub use walk::{Rules, Unclaimed};
-pub use watch::{Catalog, CatalogEvent, Places, Rescan};
+pub use walk::{Unclaimed, WalkRules};
+pub use watch::{Catalog, CatalogEvent, CatalogPaths, Rescan};

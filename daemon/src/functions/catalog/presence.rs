@@ -9,7 +9,7 @@
 //! An unmounted file system leaves an empty directory under the same name. Only the inode or the device distinguishes
 //! that from a directory whose files were removed.
 
-use super::scan::Candidate;
+use super::scan::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +20,14 @@ pub const AWAY: &str = "directory-away";
 
 /// The identity of a directory, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct DirectoryIdentity {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
 /// The directories that held functions at their last scan, by path: functions directories, and groups that are separate
 /// mounts.
-pub(super) type Held = BTreeMap<String, Identity>;
+pub(super) type KnownDirectories = BTreeMap<String, DirectoryIdentity>;
 
 /// The result of reading a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Observed {
     /// The directory was read.
     Read {
         /// The identity of the directory.
-        identity: Identity,
+        identity: DirectoryIdentity,
         /// Whether it holds no function.
         empty: bool,
     },
@@ -49,7 +49,7 @@ pub(super) enum Observed {
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     /// The directory that held functions last.
-    held: Option<Identity>,
+    held: Option<DirectoryIdentity>,
     /// Whether it was read at the last scan and held no function.
     empty: bool,
     away: bool,
@@ -59,7 +59,7 @@ pub(super) struct Presence {
 
 impl Presence {
     /// Returns a directory that was not scanned yet; `held` is the directory that held functions before.
-    pub(super) fn new(held: Option<Identity>) -> Self {
+    pub(super) fn new(held: Option<DirectoryIdentity>) -> Self {
         Self {
             held,
             ..Self::default()
@@ -67,7 +67,7 @@ impl Presence {
     }
 
     /// Returns the directory that held functions last.
-    pub(super) fn held(&self) -> Option<Identity> {
+    pub(super) fn held(&self) -> Option<DirectoryIdentity> {
         self.held
     }
 
@@ -166,7 +166,7 @@ impl Doubts {
 pub(super) fn in_doubt(
     doubts: &[Doubts],
     known: Option<u16>,
-    found: Option<&Candidate>,
+    found: Option<&SourceFiles>,
     function: &FunctionName,
 ) -> bool {
     let known_away = known
@@ -184,11 +184,11 @@ pub(super) fn in_doubt(
 mod tests {
     use super::*;
 
-    const HERE: Identity = Identity { device: 1, inode: 10 };
-    const OTHER: Identity = Identity { device: 1, inode: 11 };
-    const MOUNT: Identity = Identity { device: 2, inode: 10 };
+    const HERE: DirectoryIdentity = DirectoryIdentity { device: 1, inode: 10 };
+    const OTHER: DirectoryIdentity = DirectoryIdentity { device: 1, inode: 11 };
+    const MOUNT: DirectoryIdentity = DirectoryIdentity { device: 2, inode: 10 };
 
-    fn read(identity: Identity, empty: bool) -> Observed {
+    fn read(identity: DirectoryIdentity, empty: bool) -> Observed {
         Observed::Read { identity, empty }
     }
 

@@ -4,10 +4,10 @@
 //! not be read stays as it was: [`Presence`] says which directories count, [`in_doubt`] which functions could be in a
 //! part that cannot be read.
 
-use super::presence::{Doubts, Held, Identity, Observed, Presence, in_doubt};
-use super::walk::{CandidateState, Rules, Signature, Unclaimed, Walked, identity, signature, walk};
-use super::written::Written;
-use fnd_core::recent::{digest, packed};
+use super::presence::{DirectoryIdentity, Doubts, KnownDirectories, Observed, Presence, in_doubt};
+use super::walk::{CandidateState, Signature, Unclaimed, WalkRules, Walked, identity, signature, walk};
+use super::written::WrittenFiles;
+use fnd_core::interned::{digest, packed};
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::warning::Warning;
@@ -26,7 +26,7 @@ const ABSENT: Duration = Duration::from_millis(500);
 
 /// A function's files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Candidate {
+pub struct SourceFiles {
     pub function: FunctionName,
     /// Index of the functions directory.
     pub directory: u16,
@@ -38,7 +38,7 @@ pub struct Candidate {
     pub directory_form: bool,
 }
 
-impl Candidate {
+impl SourceFiles {
     /// Returns the stored version that is to be installed; nothing if it is a function's file.
     #[must_use]
     pub fn copy(&self) -> Option<Version> {
@@ -50,11 +50,11 @@ impl Candidate {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     /// Functions that are new or changed, and whose files are complete.
-    pub changed: Vec<Candidate>,
+    pub changed: Vec<SourceFiles>,
     /// Functions that are gone.
     pub removed: Vec<FunctionName>,
     /// All functions that two files claim now; the version that serves a function continues to serve it.
-    pub clashes: Vec<(Candidate, Diagnostic)>,
+    pub clashes: Vec<(SourceFiles, Diagnostic)>,
     pub problems: Vec<Diagnostic>,
     /// All files that no rule makes a function.
     pub unclaimed: Unclaimed,
@@ -78,14 +78,14 @@ impl Difference {
 fn keep_functions_of_broken_files(
     walked: &mut Walked,
     directory: u16,
-    known: &BTreeMap<FunctionName, Known>,
+    known: &BTreeMap<FunctionName, KnownFunction>,
     remembered: &[Remembered],
 ) {
     for file in &walked.broken {
         let Some(alone) = walked.found.iter().position(|found| found.candidate.source == *file) else {
             continue;
         };
-        let is_its = |known: &Known| known.directory == directory && known.foreign.as_deref() == Some(file);
+        let is_its = |known: &KnownFunction| known.directory == directory && known.foreign.as_deref() == Some(file);
         let its = known.iter().filter(|(_, known)| is_its(known));
         let mut before: Vec<FunctionName> = its.map(|(name, _)| name.clone()).collect();
         if before.is_empty() {
@@ -104,7 +104,7 @@ fn keep_functions_of_broken_files(
         }
         let CandidateState { candidate, signature } = walked.found.swap_remove(alone);
         walked.found.extend(before.into_iter().map(|function| CandidateState {
-            candidate: Candidate {
+            candidate: SourceFiles {
                 function,
                 ..candidate.clone()
             },
@@ -122,7 +122,7 @@ pub struct Remembered {
 }
 
 /// The known state of a function's files.
-struct Known {
+struct KnownFunction {
     /// Index of the functions directory that it was found in last.
     directory: u16,
     /// The state that was reported last: a digest of the candidate, and the state of its files.
@@ -140,7 +140,7 @@ struct Known {
     absent_since: Option<Duration>,
 }
 
-impl Known {
+impl KnownFunction {
     /// Returns a function of which no state was seen yet.
     fn new(directory: u16, mono: Duration) -> Self {
         Self {
@@ -164,15 +164,15 @@ struct Root {
     /// Its groups that are separate mounts.
     groups: BTreeMap<String, Presence>,
     /// The identity of the directory at the last scan, and the device of each group.
-    seen: Option<Identity>,
+    seen: Option<DirectoryIdentity>,
     seen_groups: Vec<(String, u64)>,
 }
 
 /// Remembers the reported functions and compares.
 pub(super) struct Scanner {
     roots: Vec<Root>,
-    rules: Rules,
-    known: BTreeMap<FunctionName, Known>,
+    rules: WalkRules,
+    known: BTreeMap<FunctionName, KnownFunction>,
     /// The functions of foreign files when fnd last ran; empty once all directories were read.
     remembered: Vec<Remembered>,
     /// The states of encrypted secrets, as of the last scan.
@@ -187,10 +187,10 @@ impl Scanner {
     /// Returns a scanner that knows no functions yet. `rules` say which files are functions, `held` which directories
     /// held functions when fnd last ran.
     #[must_use]
-    pub(super) fn new(directories: Vec<PathBuf>, rules: Rules, held: &Held) -> Self {
+    pub(super) fn new(directories: Vec<PathBuf>, rules: WalkRules, held: &KnownDirectories) -> Self {
         let root = |(index, path): (u16, PathBuf)| {
             let shown = path.display().to_string();
-            let below = |(at, identity): (&String, &Identity)| {
+            let below = |(at, identity): (&String, &DirectoryIdentity)| {
                 let group = at.strip_prefix(&shown)?.strip_prefix('/')?;
                 Some((group.to_owned(), Presence::new(Some(*identity))))
             };
@@ -221,8 +221,8 @@ impl Scanner {
     }
 
     /// Returns the directories that hold functions.
-    pub(super) fn held(&self) -> Held {
-        let mut held = Held::new();
+    pub(super) fn held(&self) -> KnownDirectories {
+        let mut held = KnownDirectories::new();
         for root in &self.roots {
             let shown = root.path.display().to_string();
             for (group, presence) in &root.groups {
@@ -243,7 +243,7 @@ impl Scanner {
     }
 
     /// Replaces the rules that say which files are functions.
-    pub(super) fn set_rules(&mut self, rules: Rules) {
+    pub(super) fn set_rules(&mut self, rules: WalkRules) {
         self.rules = rules;
     }
 
@@ -261,7 +261,7 @@ impl Scanner {
 
     /// Returns whether the files of a reported function are still as they were then; the spawner has read them in the
     /// meantime. If they are not, the function counts as not reported.
-    pub(super) fn confirm(&mut self, candidate: &Candidate, written: &Written) -> bool {
+    pub(super) fn confirm(&mut self, candidate: &SourceFiles, written: &WrittenFiles) -> bool {
         let Some(known) = self.known.get_mut(&candidate.function) else {
             return false; // the function is gone
         };
@@ -292,7 +292,7 @@ impl Scanner {
     }
 
     /// Returns whether the answer to [`Scanner::confirm`] depends on events.
-    pub(super) fn needs_events(&self, candidate: &Candidate) -> bool {
+    pub(super) fn needs_events(&self, candidate: &SourceFiles) -> bool {
         let known = self.known.get(&candidate.function);
         known.is_some_and(|known| known.by_event)
     }
@@ -306,7 +306,7 @@ impl Scanner {
 
     /// Compares the directories with the reported functions. `written` says which files were closed or renamed. The age
     /// of a file's time stamps is by the wall clock; the time since a state was seen is by the monotonic clock.
-    pub(super) fn scan(&mut self, written: &Written, now: Now) -> Difference {
+    pub(super) fn scan(&mut self, written: &WrittenFiles, now: Now) -> Difference {
         let mut difference = Difference::default();
         let mut found: BTreeMap<FunctionName, CandidateState> = BTreeMap::new();
         let mut doubts = Vec::new();
@@ -338,7 +338,7 @@ impl Scanner {
                     Entry::Vacant(place) => drop(place.insert(one)),
                     // The first directory wins (`/etc` over uploads).
                     Entry::Occupied(first) => {
-                        let shown = |one: &Candidate| format!("{}/{}", root_of(one.directory), one.source);
+                        let shown = |one: &SourceFiles| format!("{}/{}", root_of(one.directory), one.source);
                         let (first, second) = (shown(&first.get().candidate), shown(&one.candidate));
                         difference
                             .problems
@@ -357,7 +357,7 @@ impl Scanner {
             found.remove(&clash.function);
             // The function is not gone. When the clash is over, the remaining file is reported again, and this ends the
             // error. It is known even if no file of it was ever reported: it is removed when all of them are gone.
-            let new = || Known::new(clash.directory, now.mono);
+            let new = || KnownFunction::new(clash.directory, now.mono);
             let known = self.known.entry(clash.function.clone()).or_insert_with(new);
             known.absent_since = None;
             known.applied = None;
@@ -408,7 +408,7 @@ impl Scanner {
     fn compare_secrets(
         &mut self,
         found: BTreeMap<PathBuf, u64>,
-        written: &Written,
+        written: &WrittenFiles,
         doubted: bool,
         difference: &mut Difference,
     ) {
@@ -435,11 +435,11 @@ impl Scanner {
     }
 
     /// Reports a function if its state is new and complete.
-    fn compare(&mut self, found: CandidateState, written: &Written, now: Now, difference: &mut Difference) {
+    fn compare(&mut self, found: CandidateState, written: &WrittenFiles, now: Now, difference: &mut Difference) {
         let CandidateState { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
         let root = root.map(|root| root.path.as_path());
-        let new = || Known::new(candidate.directory, now.mono);
+        let new = || KnownFunction::new(candidate.directory, now.mono);
         let known = self.known.entry(candidate.function.clone()).or_insert_with(new);
         known.directory = candidate.directory;
         let foreign = Some(&*candidate.source).filter(|source| is_foreign(source));
@@ -482,7 +482,13 @@ impl Scanner {
 
 impl Root {
     /// Takes the result of reading: if the directory or a group does not count, `walked` doubts all of it.
-    fn check(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
+    fn check(
+        &mut self,
+        walked: &mut Walked,
+        known: &BTreeMap<FunctionName, KnownFunction>,
+        accept: bool,
+        mono: Duration,
+    ) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
         self.seen = match walked.observed {
             Observed::Read { identity, .. } => Some(identity),
@@ -531,7 +537,7 @@ impl Root {
 
 impl Root {
     /// Updates where functions are expected, after some were removed.
-    fn expect(&mut self, known: &BTreeMap<FunctionName, Known>) {
+    fn expect(&mut self, known: &BTreeMap<FunctionName, KnownFunction>) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
         if ours().next().is_none() {
             self.presence.expect_nothing();
@@ -553,8 +559,8 @@ fn is_in(group: &str, name: &FunctionName) -> bool {
 
 /// Returns the part of an identity that distinguishes a mounted group from the directory below the mount. A group that
 /// was created anew on the same device counts as the same.
-fn of_mount(identity: Identity) -> Identity {
-    Identity { inode: 0, ..identity }
+fn of_mount(identity: DirectoryIdentity) -> DirectoryIdentity {
+    DirectoryIdentity { inode: 0, ..identity }
 }
 
 /// Returns the warning that a file is not used, since another functions directory has the function.

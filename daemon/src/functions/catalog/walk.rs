@@ -3,12 +3,12 @@
 //!
 //! A part that cannot be read does not count as missing: it puts in doubt the functions that could be there.
 
-use super::presence::{Doubts, Identity, Observed};
-use super::scan::Candidate;
+use super::presence::{DirectoryIdentity, Doubts, Observed};
+use super::scan::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};
-use fnd_manifest::function::listing::{Entry, EntryKind, Listed, Place, Question, listing};
+use fnd_manifest::function::listing::{DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, Question, listing};
 use fnd_manifest::regular_file;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
@@ -45,7 +45,7 @@ pub(super) struct Signature {
 /// A candidate and the state of its files.
 #[derive(Debug)]
 pub(super) struct CandidateState {
-    pub(super) candidate: Candidate,
+    pub(super) candidate: SourceFiles,
     pub(super) signature: Signature,
 }
 
@@ -55,12 +55,12 @@ pub(super) struct Walked {
     /// The result of reading the directory itself.
     pub(super) observed: Observed,
     /// Its groups that were read, each with its identity and whether it holds no function.
-    pub(super) groups: Vec<(String, Identity, bool)>,
+    pub(super) groups: Vec<(String, DirectoryIdentity, bool)>,
     pub(super) found: Vec<CandidateState>,
     /// Paths of files of other systems that cannot be read: nobody knows which functions they have.
     pub(super) broken: Vec<String>,
     /// Functions that two files claim, with one of the candidates.
-    pub(super) clashes: Vec<(Candidate, Diagnostic)>,
+    pub(super) clashes: Vec<(SourceFiles, Diagnostic)>,
     /// At most [`PROBLEMS_MAX`], and one that counts the others.
     pub(super) problems: Vec<Diagnostic>,
     more_problems: usize,
@@ -118,7 +118,7 @@ pub(crate) fn marked(problems: &[Diagnostic]) -> impl Iterator<Item = &str> {
 
 /// The suffixes that runtimes claim, and whether files without a suffix have a default runtime.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct WalkRules {
     /// The suffixes that runtimes claim.
     pub claims: Claims,
     /// Whether `[defaults] runtime` is set.
@@ -133,7 +133,7 @@ pub struct Rules {
 const PROBLEMS_MAX: usize = 100;
 
 /// Walks a functions directory and its groups.
-pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
+pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
     let mut walked = Walked::nothing();
     let before = match identity(root) {
         Ok(before) => before,
@@ -188,9 +188,9 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
 }
 
 /// Returns the identity of the directory at a path; follows links.
-pub(super) fn identity(path: &Path) -> io::Result<Identity> {
+pub(super) fn identity(path: &Path) -> io::Result<DirectoryIdentity> {
     let metadata = fs::metadata(path)?;
-    Ok(Identity {
+    Ok(DirectoryIdentity {
         device: metadata.dev(),
         inode: metadata.ino(),
     })
@@ -210,7 +210,13 @@ fn unread(path: &Path, error: &io::Error) -> Diagnostic {
 }
 
 /// Reads the root (no group) or the directory `path` of a group; returns the groups in it.
-fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &mut Walked) -> io::Result<Vec<String>> {
+fn level(
+    directory: u16,
+    path: &Path,
+    group: Option<&str>,
+    rules: &WalkRules,
+    out: &mut Walked,
+) -> io::Result<Vec<String>> {
     let Items { items, mut unknown } = items(path)?;
     for (entry, metadata) in &items {
         if entry.name.ends_with(ENCRYPTED) && metadata.is_file() {
@@ -220,8 +226,8 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
             out.encrypted.push((path, digest.finish().digest));
         }
     }
-    let entries: Vec<Entry> = items.iter().map(|(entry, _)| entry.clone()).collect();
-    let place = Place {
+    let entries: Vec<DirectoryEntry> = items.iter().map(|(entry, _)| entry.clone()).collect();
+    let place = ListedDirectory {
         path: &path.display().to_string(),
         group,
         claims: &rules.claims,
@@ -241,7 +247,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
         Ok(listed) => listed,
         Err(error) => {
             failed = Some(error);
-            foreign::Listed::Other
+            foreign::ListedYaml::Other
         }
     };
     let listed = listing(place, &entries, ask, foreign);
@@ -283,7 +289,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     out.broken
         .extend(listed.broken.iter().map(|name| relative(group, name)));
     for clash in listed.clashes {
-        let listed = Listed {
+        let listed = ListedFunction {
             name: clash.function,
             source: clash.files.into_iter().next().unwrap_or_default(),
             sidecar: None,
@@ -314,7 +320,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
 }
 
 /// Puts in doubt every function that a name could belong to; returns whether there is one.
-fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -> bool {
+fn doubt(name: &[u8], group: Option<&str>, rules: &WalkRules, doubts: &mut Doubts) -> bool {
     let of_file = match forms::file(name, &rules.claims) {
         FileForm::Code(name) | FileForm::Archive(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => {
             name.ok()
@@ -332,8 +338,8 @@ fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -
     any
 }
 
-fn candidate(directory: u16, group: Option<&str>, listed: Listed) -> Candidate {
-    Candidate {
+fn candidate(directory: u16, group: Option<&str>, listed: ListedFunction) -> SourceFiles {
+    SourceFiles {
         function: listed.name,
         directory,
         source: relative(group, &listed.source),
@@ -347,13 +353,13 @@ fn relative(group: Option<&str>, name: &str) -> String {
 }
 
 /// Says whether a level is of the directory of uploads.
-fn is_of_uploads(path: &Path, group: Option<&str>, rules: &Rules) -> bool {
+fn is_of_uploads(path: &Path, group: Option<&str>, rules: &WalkRules) -> bool {
     let root = if group.is_some() { path.parent() } else { Some(path) };
     root == Some(&rules.uploads)
 }
 
 /// Returns the state of a candidate's files, as [`walk`] would return it.
-pub(super) fn signature(root: &Path, candidate: &Candidate, rules: &Rules) -> io::Result<Signature> {
+pub(super) fn signature(root: &Path, candidate: &SourceFiles, rules: &WalkRules) -> io::Result<Signature> {
     let mut digest = Digest::default();
     if candidate.directory_form {
         digest.tree(&root.join(&candidate.source), "", DEPTH_MAX)?;
@@ -387,14 +393,16 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
 }
 
 /// Finds the functions in a file of another system; there are none if fnd may not read it.
-fn functions_of(path: &Path) -> io::Result<foreign::Listed> {
+fn functions_of(path: &Path) -> io::Result<foreign::ListedYaml> {
     let mut bytes = Vec::new();
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
     match regular_file::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
         // The owner of one file must not put the whole directory in doubt: its functions stay as they were.
-        Err(error) if error.kind() == ErrorKind::WouldBlock || is_exchanged(&error) => Ok(foreign::Listed::Broken),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(foreign::Listed::Other),
+        Err(error) if error.kind() == ErrorKind::WouldBlock || is_exchanged(&error) => Ok(foreign::ListedYaml::Broken),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => {
+            Ok(foreign::ListedYaml::Other)
+        }
         Err(error) => Err(error),
     }
 }
@@ -403,7 +411,7 @@ fn functions_of(path: &Path) -> io::Result<foreign::Listed> {
 #[derive(Default)]
 struct Items {
     /// Sorted by name.
-    items: Vec<(Entry, Metadata)>,
+    items: Vec<(DirectoryEntry, Metadata)>,
     /// Names that could not be read.
     unknown: Vec<(Vec<u8>, io::Error)>,
 }
@@ -416,7 +424,7 @@ fn items(path: &Path) -> io::Result<Items> {
         let entry = entry?;
         let name = entry.file_name().into_vec();
         match item(&entry.path()) {
-            Ok(Some((kind, metadata))) => found.items.push((Entry { name, kind }, metadata)),
+            Ok(Some((kind, metadata))) => found.items.push((DirectoryEntry { name, kind }, metadata)),
             Ok(None) => {}
             Err(error) => found.unknown.push((name, error)),
         }
@@ -499,7 +507,7 @@ impl Digest {
     }
 
     /// Adds an entry that a function of another system may name.
-    fn add_foreign(&mut self, entry: &Entry, metadata: &Metadata) {
+    fn add_foreign(&mut self, entry: &DirectoryEntry, metadata: &Metadata) {
         if let Ok(name) = str::from_utf8(&entry.name)
             && is_foreign(name)
         {
@@ -556,6 +564,6 @@ mod tests {
             assert!(!answer(&directory.path().join("f.py"), question).unwrap());
         }
         let listed = functions_of(&directory.path().join("f.yaml")).unwrap();
-        assert!(matches!(listed, foreign::Listed::Broken));
+        assert!(matches!(listed, foreign::ListedYaml::Broken));
     }
 }

@@ -5,10 +5,10 @@ use super::held;
 use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
-use super::scan::{Candidate, Difference, Remembered, Scanner};
-use super::walk::{Rules, Unclaimed, marked};
+use super::scan::{Difference, Remembered, Scanner, SourceFiles};
+use super::walk::{Unclaimed, WalkRules, marked};
 use super::watching::{Hint, Watching, hint, mark, watcher};
-use super::written::Written;
+use super::written::WrittenFiles;
 use crate::clock::Clock;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub enum CatalogEvent {
     /// Functions to install; their files are complete.
-    Changed(Vec<Candidate>),
+    Changed(Vec<SourceFiles>),
     /// Names of secrets that lie encrypted beside functions, and have changed.
     Secrets(BTreeSet<String>),
     /// Functions that are gone.
@@ -35,7 +35,7 @@ pub enum CatalogEvent {
     Findings {
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
-        clashes: Vec<(Candidate, Diagnostic)>,
+        clashes: Vec<(SourceFiles, Diagnostic)>,
         /// Files that no rule makes a function.
         unclaimed: Unclaimed,
         /// Parts that could not be read: functions that are not known may be there.
@@ -56,9 +56,9 @@ pub enum CatalogEvent {
     Blind(String),
 }
 
-enum Command {
+enum CatalogCommand {
     Hint(Hint),
-    Rules(Rules),
+    Rules(WalkRules),
     Rescan {
         number: u64,
         how: Rescan,
@@ -82,7 +82,7 @@ type Arrange = Box<dyn FnOnce() -> Vec<PathBuf> + Send>;
 
 /// The paths that the catalog uses.
 #[derive(Debug)]
-pub struct Places {
+pub struct CatalogPaths {
     pub directories: Vec<PathBuf>,
     /// The file that lists the directories that held functions when fnd last ran.
     pub held: PathBuf,
@@ -103,7 +103,7 @@ pub struct Rescan {
 
 /// Handle to the thread; dropping it ends the thread.
 pub struct Catalog {
-    commands: Sender<Command>,
+    commands: Sender<CatalogCommand>,
     questions: Questions,
     /// Its thread ends when this is dropped.
     _mounts: Option<Mounts>,
@@ -113,7 +113,7 @@ impl Drop for Catalog {
     fn drop(&mut self) {
         // A message, because the watcher has a sender too, and the thread owns the watcher. If the thread has ended
         // already, sending fails, which does no harm.
-        let _ = self.commands.send(Command::End);
+        let _ = self.commands.send(CatalogCommand::End);
     }
 }
 
@@ -122,19 +122,23 @@ impl Catalog {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(places: Places, rules: Rules, send: impl Fn(CatalogEvent) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(
+        places: CatalogPaths,
+        rules: WalkRules,
+        send: impl Fn(CatalogEvent) + Send + 'static,
+    ) -> std::io::Result<Self> {
         Self::with_watcher(places, rules, Box::new(send), watcher)
     }
 
     /// Starts with the watcher that `make` builds; `make` gets the handler of its events.
     fn with_watcher(
-        Places {
+        CatalogPaths {
             directories,
             held,
             remembered,
             marks,
-        }: Places,
-        rules: Rules,
+        }: CatalogPaths,
+        rules: WalkRules,
         send: Box<dyn Fn(CatalogEvent) + Send>,
         make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
     ) -> std::io::Result<Self> {
@@ -145,8 +149,8 @@ impl Catalog {
         let (watched, marked) = (directories.clone(), marks.clone());
         let watcher = make(Box::new(move |event| {
             let command = match mark(&event, &marked) {
-                Some(mark) => Some(Command::Mark(mark)),
-                None => hint(event, &watched).map(Command::Hint),
+                Some(mark) => Some(CatalogCommand::Mark(mark)),
+                None => hint(event, &watched).map(CatalogCommand::Hint),
             };
             if let Some(command) = command {
                 let _ = hints.send(command); // the thread has ended: no scan is needed
@@ -154,11 +158,11 @@ impl Catalog {
         }));
         let changes = commands.clone();
         let mounts = Mounts::follow(move || {
-            let _ = changes.send(Command::Mounts); // as above
+            let _ = changes.send(CatalogCommand::Mounts); // as above
         });
-        let held = held::File::open(held);
+        let held = held::HeldContent::open(held);
         let questions = Questions::default();
-        let state = Thread {
+        let state = CatalogThread {
             inbox,
             send,
             questions: Arc::clone(&questions),
@@ -169,7 +173,7 @@ impl Catalog {
             held,
             clock: Clock::start(),
             timer: RescanTimer::new(),
-            written: Written::default(),
+            written: WrittenFiles::default(),
             reported: Difference::default(),
             blind: None,
         };
@@ -189,12 +193,12 @@ impl Catalog {
 
     /// Scans all directories. [`CatalogEvent::Scanned`] with `number` follows.
     pub fn rescan(&self, number: u64, how: Rescan) {
-        let _ = self.commands.send(Command::Rescan { number, how }); // the thread ends only with this handle
+        let _ = self.commands.send(CatalogCommand::Rescan { number, how }); // the thread ends only with this handle
     }
 
     /// Asks whether the files of a reported function are still the same. [`CatalogEvent::Confirmed`] with `number`
     /// follows.
-    pub fn confirm(&self, number: u32, candidate: Candidate) {
+    pub fn confirm(&self, number: u32, candidate: SourceFiles) {
         self.ask(Question::Same(number, candidate));
     }
 
@@ -208,24 +212,24 @@ impl Catalog {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.push(question);
         if questions.len() == 1 {
-            let _ = self.commands.send(Command::Confirm); // as above
+            let _ = self.commands.send(CatalogCommand::Confirm); // as above
         }
     }
 
     /// Moves the files of a function between two scans, so that no scan sees only some of them moved.
     /// [`CatalogEvent::Arranged`] follows, and then a scan.
     pub(crate) fn arrange(&self, function: FunctionName, work: Box<dyn FnOnce() -> Vec<PathBuf> + Send>) {
-        let _ = self.commands.send(Command::Arrange(function, work)); // as above
+        let _ = self.commands.send(CatalogCommand::Arrange(function, work)); // as above
     }
 
     /// Replaces the rules that say which files are functions.
-    pub fn set_rules(&self, rules: Rules) {
-        let _ = self.commands.send(Command::Rules(rules)); // as above
+    pub fn set_rules(&self, rules: WalkRules) {
+        let _ = self.commands.send(CatalogCommand::Rules(rules)); // as above
     }
 }
 
-struct Thread {
-    inbox: Receiver<Command>,
+struct CatalogThread {
+    inbox: Receiver<CatalogCommand>,
     questions: Questions,
     /// The questions whether files were reported that wait for a scan, with the time when each was asked.
     unreported: Vec<(u32, FunctionName, Duration)>,
@@ -236,14 +240,14 @@ struct Thread {
     scanner: Scanner,
     clock: Clock,
     timer: RescanTimer,
-    written: Written,
+    written: WrittenFiles,
     /// The last report; `blind` is why directories cannot be watched.
     reported: Difference,
-    held: held::File,
+    held: held::HeldContent,
     blind: Option<String>,
 }
 
-impl Thread {
+impl CatalogThread {
     fn run(mut self) {
         loop {
             let now = self.clock.now().mono;
@@ -258,8 +262,8 @@ impl Thread {
                 None => self.inbox.recv().map_err(RecvTimeoutError::from),
             };
             match command {
-                Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Command::Hint(hint)) => {
+                Ok(CatalogCommand::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(CatalogCommand::Hint(hint)) => {
                     if hint.rewatch {
                         self.watching.forget();
                         self.written.lost();
@@ -271,8 +275,8 @@ impl Thread {
                     self.timer.hint(self.clock.now().mono);
                 }
                 // The driver requests a rescan afterwards.
-                Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
-                Ok(Command::Confirm) => {
+                Ok(CatalogCommand::Rules(rules)) => self.scanner.set_rules(rules),
+                Ok(CatalogCommand::Confirm) => {
                     // The lock is free before the files are looked at: the driver never waits for a directory.
                     let questions = {
                         let mut waiting = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,20 +284,20 @@ impl Thread {
                     };
                     questions.into_iter().for_each(|question| self.asked(question));
                 }
-                Ok(Command::Arrange(function, work)) => {
+                Ok(CatalogCommand::Arrange(function, work)) => {
                     work().into_iter().for_each(|path| self.written.closed(path));
                     self.timer.hint(self.clock.now().mono);
                     self.send(CatalogEvent::Arranged(function));
                 }
-                Ok(Command::Mark(mark)) => self.confirm_until(mark),
+                Ok(CatalogCommand::Mark(mark)) => self.confirm_until(mark),
                 // With containers, other mounts come and go all the time.
-                Ok(Command::Mounts) => {
+                Ok(CatalogCommand::Mounts) => {
                     if self.scanner.is_exchanged() {
                         self.watching.forget();
                         self.timer.hint(self.clock.now().mono);
                     }
                 }
-                Ok(Command::Rescan { number, how }) => {
+                Ok(CatalogCommand::Rescan { number, how }) => {
                     if how.forget {
                         self.scanner.forget();
                     }

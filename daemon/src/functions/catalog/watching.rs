@@ -4,7 +4,7 @@
 //! removed and created again is noticed, and the directory of the marks.
 
 use super::marks;
-use super::presence::Identity;
+use super::presence::DirectoryIdentity;
 use super::walk::identity;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
 use notify::{
@@ -90,7 +90,7 @@ pub(super) struct Watching {
     /// The directory of the marks.
     marks: PathBuf,
     /// Each watched path, with the identity of the directory that is watched.
-    watched: HashMap<PathBuf, Identity>,
+    watched: HashMap<PathBuf, DirectoryIdentity>,
     watcher: Option<RecommendedWatcher>,
 }
 

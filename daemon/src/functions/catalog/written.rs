@@ -4,20 +4,20 @@
 //! A close applies to the writes before it: a later write makes the file incomplete again until the next close. The
 //! kernel reports both in the order in which they happened.
 
-use super::scan::Candidate;
+use super::scan::SourceFiles;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The files that are complete since the last scan, and those that are being written.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenFiles {
     /// Closed or renamed since the last scan.
     complete: HashSet<PathBuf>,
     /// Written to and not closed since then.
     writing: HashSet<PathBuf>,
 }
 
-impl Written {
+impl WrittenFiles {
     /// Notes that a file was closed or renamed into place.
     pub(super) fn closed(&mut self, path: PathBuf) {
         self.writing.remove(&path);
@@ -47,12 +47,12 @@ impl Written {
     }
 
     /// Returns whether one of the candidate's files is complete by an event, and none is being written.
-    pub(super) fn is_complete(&self, root: &Path, candidate: &Candidate) -> bool {
+    pub(super) fn is_complete(&self, root: &Path, candidate: &SourceFiles) -> bool {
         Self::any(&self.complete, root, candidate) && !self.is_writing(root, candidate)
     }
 
     /// Returns whether one of the candidate's files was written to and not closed.
-    pub(super) fn is_writing(&self, root: &Path, candidate: &Candidate) -> bool {
+    pub(super) fn is_writing(&self, root: &Path, candidate: &SourceFiles) -> bool {
         Self::any(&self.writing, root, candidate)
     }
 
@@ -61,7 +61,7 @@ impl Written {
         self.writing.contains(path)
     }
 
-    fn any(paths: &HashSet<PathBuf>, root: &Path, candidate: &Candidate) -> bool {
+    fn any(paths: &HashSet<PathBuf>, root: &Path, candidate: &SourceFiles) -> bool {
         let path = root.join(&candidate.source);
         let sidecar = candidate.sidecar.as_ref().map(|sidecar| root.join(sidecar));
         paths.contains(&path)
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use fnd_wire::ids::FunctionName;
 
-    fn candidate(source: &str, sidecar: Option<&str>, directory_form: bool) -> Candidate {
-        Candidate {
+    fn candidate(source: &str, sidecar: Option<&str>, directory_form: bool) -> SourceFiles {
+        SourceFiles {
             function: FunctionName::new("f").unwrap(),
             directory: 0,
             source: source.to_owned(),
@@ -90,7 +90,7 @@ mod tests {
         let root = Path::new("/d");
         let alone = candidate("f.sh", None, false);
         let path = || PathBuf::from("/d/f.sh");
-        let mut written = Written::default();
+        let mut written = WrittenFiles::default();
         assert!(!written.is_complete(root, &alone));
         written.written(path());
         assert!(!written.is_complete(root, &alone) && written.is_writing(root, &alone));
@@ -117,7 +117,7 @@ mod tests {
         let root = Path::new("/d");
         let pair = candidate("f.sh", Some("f.toml"), false);
         let tree = candidate("f", None, true);
-        let mut written = Written::default();
+        let mut written = WrittenFiles::default();
         written.closed("/d/f.sh".into());
         written.written("/d/f.toml".into());
         assert!(!written.is_complete(root, &pair));

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use tokio::io::AsyncWriteExt as _;
 
 /// Returns what is wrong, and with which message, however the bytes are cut.
-fn check(bytes: &[u8], expected: Option<(u64, Wrong)>) {
+fn check(bytes: &[u8], expected: Option<(u64, WrongFraming)>) {
     for step in [1, 2, 3, 7, bytes.len().max(1)] {
         let mut framing = Framing::new();
         bytes.chunks(step).for_each(|piece| framing.read(piece));
@@ -43,34 +43,38 @@ fn messages_are_followed_to_their_ends() {
         check(fine.as_bytes(), None);
     }
     for (text, number, wrong) in [
-        ("GET / HTTP/1.1\nhost: a\n\n".to_owned(), 1, Wrong::LineEnd),
-        ("GET / HTTP/1.1\r\nhost: a\n\r\n".to_owned(), 1, Wrong::LineEnd),
-        (format!("{GET}GET / HTTP/1.1\r\nhost: a\r\n\n"), 2, Wrong::LineEnd),
+        ("GET / HTTP/1.1\nhost: a\n\n".to_owned(), 1, WrongFraming::LineEnd),
+        ("GET / HTTP/1.1\r\nhost: a\n\r\n".to_owned(), 1, WrongFraming::LineEnd),
+        (
+            format!("{GET}GET / HTTP/1.1\r\nhost: a\r\n\n"),
+            2,
+            WrongFraming::LineEnd,
+        ),
         (
             format!("GET / HTTP/1.1\r\nx: {}\nHost: a\r\n\r\n", "y".repeat(126)),
             1,
-            Wrong::LineEnd,
+            WrongFraming::LineEnd,
         ),
         (
             format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(500)),
             1,
-            Wrong::LineEnd,
+            WrongFraming::LineEnd,
         ),
-        (format!("{long}\n"), 2, Wrong::LineEnd),
+        (format!("{long}\n"), 2, WrongFraming::LineEnd),
         (
             "GET / HTTP/1.1\r\nhost: a\r\nHOST: a\r\n\r\n".to_owned(),
             1,
-            Wrong::Hosts,
+            WrongFraming::Hosts,
         ),
         (
             format!("POST / HTTP/1.1\r\ncontent-length:{}2\r\n\r\n", " ".repeat(130)),
             1,
-            Wrong::Digits,
+            WrongFraming::Digits,
         ),
         (
             format!("POST / HTTP/1.1\r\ncontent-length: {}2\r\n\r\n", "0".repeat(130)),
             1,
-            Wrong::Digits,
+            WrongFraming::Digits,
         ),
         (
             format!(
@@ -78,28 +82,28 @@ fn messages_are_followed_to_their_ends() {
                 "0".repeat(200)
             ),
             1,
-            Wrong::Digits,
+            WrongFraming::Digits,
         ),
         // hyper does not look at a length beside this coding.
         (
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: x\r\n\r\n".to_owned(),
             1,
-            Wrong::TwoLengths,
+            WrongFraming::TwoLengths,
         ),
         (
             "POST / HTTP/1.1\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
             1,
-            Wrong::TwoLengths,
+            WrongFraming::TwoLengths,
         ),
         (
             format!("{GET}POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n"),
             2,
-            Wrong::TwoLengths,
+            WrongFraming::TwoLengths,
         ),
         (
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n".to_owned(),
             1,
-            Wrong::LineEnd,
+            WrongFraming::LineEnd,
         ),
     ] {
         check(text.as_bytes(), Some((number, wrong)));

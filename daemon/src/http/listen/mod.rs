@@ -18,7 +18,7 @@ pub mod tls;
 pub mod unix;
 
 use local::Local;
-use socket::{Accepted, Peer, Socket};
+use socket::{AcceptedConnection, Peer, Socket};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -83,11 +83,11 @@ pub struct Unbound {
 /// The sockets of one server. A clone is the same sockets: the server has one, and the part that configures it the
 /// other.
 #[derive(Debug, Clone, Default)]
-pub struct Listeners(Rc<Inner>);
+pub struct Listeners(Rc<InnerListener>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    open: RefCell<Vec<Open>>,
+struct InnerListener {
+    open: RefCell<Vec<OpenListener>>,
     wanted: RefCell<Vec<Address>>,
     unbound: RefCell<Vec<Unbound>>,
     /// Notified when there are some.
@@ -100,7 +100,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenListener {
     /// Absent if the socket was inherited.
     address: Option<Address>,
     listening: Listening,
@@ -218,7 +218,7 @@ impl Listeners {
         let wanted = self.0.wanted.borrow().clone();
         let mut unbound = Vec::new();
         for address in &wanted {
-            let is_open = |open: &Open| {
+            let is_open = |open: &OpenListener| {
                 open.address.as_ref() == Some(address) || open.listening.address().as_ref() == Some(address)
             };
             if self.0.open.borrow().iter().any(is_open) {
@@ -239,22 +239,22 @@ impl Listeners {
     }
 
     fn add(&self, address: Option<Address>, listening: Listening) {
-        self.0.open.borrow_mut().push(Open { address, listening });
+        self.0.open.borrow_mut().push(OpenListener { address, listening });
         if let Some(waiting) = self.0.waiting.borrow_mut().take() {
             waiting.wake();
         }
     }
 
     /// Returns the next connection. Cancel-safe: a connection is either returned or still in its socket.
-    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+    pub(super) async fn accept(&self) -> io::Result<AcceptedConnection> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<AcceptedConnection>> {
         let open = self.0.open.borrow();
         let first = self.0.first.get();
         for at in (0..open.len()).map(|at| (first + at) % open.len()) {
-            let Some(Open { listening, .. }) = open.get(at) else {
+            let Some(OpenListener { listening, .. }) = open.get(at) else {
                 continue;
             };
             while let Poll::Ready(accepted) = listening.poll_accept(cx, &self.0.security.borrow()) {
@@ -286,7 +286,7 @@ impl Listening {
     }
 
     /// Polls for the next connection; nothing if it has to be closed.
-    fn poll_accept(&self, cx: &mut Context<'_>, security: &Security) -> Poll<io::Result<Option<Accepted>>> {
+    fn poll_accept(&self, cx: &mut Context<'_>, security: &Security) -> Poll<io::Result<Option<AcceptedConnection>>> {
         match self {
             Self::Tcp(listener, port) => listener.poll_accept(cx).map_ok(|(stream, address)| {
                 // An answer waits for no others; without this the last bytes of one may wait for the client.
@@ -296,7 +296,7 @@ impl Listening {
                     Security::Tls(tls) => Some(tls.clone()),
                     Security::Broken => return None,
                 };
-                Some(Accepted {
+                Some(AcceptedConnection {
                     socket: Socket::Tcp(stream),
                     peer: Peer::remote(address, *port, tls.is_some()),
                     tls,
@@ -304,7 +304,7 @@ impl Listening {
             }),
             Self::Unix(listener) => {
                 let (stream, _) = ready!(listener.poll_accept(cx))?;
-                Poll::Ready(Ok(Some(Accepted {
+                Poll::Ready(Ok(Some(AcceptedConnection {
                     socket: Socket::Unix(Local::new(stream)?),
                     peer: Peer::LOCAL,
                     tls: None,

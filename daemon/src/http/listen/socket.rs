@@ -55,7 +55,7 @@ impl Peer {
 
 /// A connection that was accepted, and not yet admitted.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     pub(in crate::http) socket: Socket,
     /// What to make the handshake with.
     pub(in crate::http) tls: Option<Tls>,
@@ -63,7 +63,7 @@ pub struct Accepted {
     pub peer: Peer,
 }
 
-impl Accepted {
+impl AcceptedConnection {
     /// Returns the connection over a Unix socket, whose peer the kernel knows.
     #[must_use]
     pub fn unix(&self) -> Option<&Local> {

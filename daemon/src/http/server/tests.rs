@@ -10,7 +10,7 @@ mod public;
 mod storm;
 
 use super::*;
-use crate::http::connections::{Connections, Owner, Places};
+use crate::http::connections::{ConnectionOwner, Connections, SocketPlaces};
 use crate::http::response::whole;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,11 +22,11 @@ const STOP: Duration = Duration::from_secs(1);
 
 struct Single(Rc<Connections>);
 
-impl Service for Single {
+impl HttpService for Single {
     type Caller = ();
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> HttpLimits {
+        HttpLimits {
             head_bytes: 8 << 10,
             headers: 50,
             head_time: SILENCE,
@@ -38,8 +38,8 @@ impl Service for Single {
         }
     }
 
-    fn admit(&self, _: &Accepted) -> Result<((), Rc<Connection>), Option<Refusal>> {
-        Ok(((), self.0.admit_if_free(Owner::Exempt).ok_or(None)?))
+    fn admit(&self, _: &AcceptedConnection) -> Result<((), Rc<HttpConnection>), Option<Refusal>> {
+        Ok(((), self.0.admit_if_free(ConnectionOwner::Exempt).ok_or(None)?))
     }
 
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answered {
@@ -53,10 +53,10 @@ impl Service for Single {
 }
 
 /// Serves in this runtime, with two places, until the test stops it.
-async fn serve_here(test: impl AsyncFnOnce(std::net::SocketAddr, Stop)) {
+async fn serve_here(test: impl AsyncFnOnce(std::net::SocketAddr, ServerStop)) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let places = Places {
+    let places = SocketPlaces {
         all: 2,
         of_one: 2,
         for_root: 0,

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const MAPPINGS: usize = 64;
 
 /// A mapping, if `start` is not 0.
-struct Place {
+struct MappedRange {
     start: AtomicUsize,
     length: AtomicUsize,
     is_lost: AtomicBool,
 }
 
-static PLACES: [Place; MAPPINGS] = [const {
-    Place {
+static PLACES: [MappedRange; MAPPINGS] = [const {
+    MappedRange {
         start: AtomicUsize::new(0),
         length: AtomicUsize::new(0),
         is_lost: AtomicBool::new(false),
@@ -42,7 +42,7 @@ impl Guarded {
         if BEFORE.get_or_init(set).is_none() {
             return Err(io::Error::other("the handler of SIGBUS cannot be set"));
         }
-        let taken = |place: &Place| {
+        let taken = |place: &MappedRange| {
             place
                 .start
                 .compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire)

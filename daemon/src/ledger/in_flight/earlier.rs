@@ -7,8 +7,8 @@
 
 use super::old_table::{self, OldTable};
 use super::pages::Pages;
-use super::slot::{self, Begun, Header};
-use super::{FILE, FilledSlot, InFlight, Slots};
+use super::slot::{self, Begun, TableHeader};
+use super::{FILE, FilledSlot, InFlight, InFlightSlots};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,8 +131,8 @@ impl Earlier {
     fn empty(&self, file: File) -> InFlight {
         InFlight {
             pages: Pages::new(file),
-            slots: Mutex::new(Slots {
-                header: Header {
+            slots: Mutex::new(InFlightSlots {
+                header: TableHeader {
                     boot: self.boot.clone(),
                     nonce: self.nonce,
                     complete: true,

@@ -22,12 +22,12 @@ const _: () = assert!(LENGTH as u64 == SLOTS * slot::SIZE);
 const WORDS: usize = slot::LENGTH / size_of::<AtomicU64>();
 
 /// A slot. The words are atomic: if two threads stored a slot at once, its words would be mixed, and nothing worse.
-pub(super) type Words = [AtomicU64; WORDS];
+pub(super) type MappedWords = [AtomicU64; WORDS];
 
 /// The mapping of the first [`SLOTS`] slots of a file, also of those that the file does not have yet.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    words: NonNull<Words>,
+    words: NonNull<MappedWords>,
     guarded: Guarded,
 }
 
@@ -41,7 +41,7 @@ impl Mapping {
         let (access, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
         // SAFETY: the kernel chooses the address, so the mapping replaces no other memory. The descriptor is open.
         let start = unsafe { libc::mmap(null_mut(), LENGTH, access, libc::MAP_SHARED, descriptor, 0) };
-        let words = NonNull::new(start.cast::<Words>()).filter(|_| start != libc::MAP_FAILED);
+        let words = NonNull::new(start.cast::<MappedWords>()).filter(|_| start != libc::MAP_FAILED);
         let words = words.ok_or_else(io::Error::last_os_error)?;
         match Guarded::of(words.addr().get(), LENGTH) {
             Ok(guarded) => Ok(Self { words, guarded }),
@@ -58,7 +58,7 @@ impl Mapping {
     }
 
     /// Returns a slot, if it is mapped. If the file does not have the slot, what is stored there is lost.
-    pub(super) fn words(&self, at: u64) -> Option<&Words> {
+    pub(super) fn words(&self, at: u64) -> Option<&MappedWords> {
         let at = usize::try_from(at).ok().filter(|_| at < SLOTS)?;
         // SAFETY: the slot is within the mapping, which lasts as long as `self` and begins at the start of a page, so the
         // slot is aligned. All bytes are valid words. This process accesses the memory by atomic operations only.
@@ -73,7 +73,7 @@ impl Drop for Mapping {
 }
 
 /// Ends a mapping of [`Mapping::of`]. No reference to its memory may be left.
-fn unmap(words: NonNull<Words>) {
+fn unmap(words: NonNull<MappedWords>) {
     // SAFETY: only the last owner of the mapping calls this.
     let unmapped = unsafe { libc::munmap(words.as_ptr().cast(), LENGTH) };
     debug_assert!(unmapped == 0, "{}", io::Error::last_os_error());

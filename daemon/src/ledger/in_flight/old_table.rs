@@ -2,11 +2,11 @@
 
 use super::super::events::Earlier;
 use super::super::rows::{self, UNFINISHED, blob, int};
-use super::super::store::{self, Counts, StoreError};
-use super::slot::{self, Begun, Header, Over, Slot};
-use super::{FILE, Seen};
-use crate::ledger::Command;
-use fnd_core::outcome::{State, Trigger};
+use super::super::store::{self, LedgerCounts, StoreError};
+use super::slot::{self, Begun, Over, Slot, TableHeader};
+use super::{FILE, InFlightFigures};
+use crate::ledger::LedgerCommand;
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const NONCE: &str = "in-flight";
 /// A table as it was read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OldTable {
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<TableHeader>,
     /// The filled slots, each with its position.
     pub(super) slots: Vec<(u64, Slot)>,
     /// Number of slots that could not be read.
@@ -30,9 +30,9 @@ pub(super) struct OldTable {
 
 impl OldTable {
     /// Returns its figures.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> InFlightFigures {
         let (filled, unreadable) = (self.slots.len(), self.unreadable);
-        Seen { filled, unreadable }
+        InFlightFigures { filled, unreadable }
     }
 
     /// Returns whether this may be the table of a database that has recorded this nonce. A table whose first slot
@@ -51,7 +51,9 @@ pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut file, &mut bytes)?;
     let mut slots = bytes.chunks(slot::LENGTH);
-    let header = slots.next().and_then(|slot| understood::<Header>(slot).ok().flatten());
+    let header = slots
+        .next()
+        .and_then(|slot| understood::<TableHeader>(slot).ok().flatten());
     let mut table = OldTable {
         header,
         slots: Vec::new(),
@@ -93,7 +95,7 @@ pub(super) fn settle(
     let known = known(transaction)?;
     let own = tables.iter().find(|table| table.may_be(known.as_deref()));
     let table = own.cloned().unwrap_or_default();
-    let is_ours = |header: &Header| {
+    let is_ours = |header: &TableHeader| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
@@ -163,7 +165,7 @@ fn over(
 ) -> rusqlite::Result<()> {
     if let Some(known) = rows::find(db, begun.invocation)? {
         let is_known = known.attempts > begun.attempt.0
-            || (known.attempts == begun.attempt.0 && known.state != State::Running)
+            || (known.attempts == begun.attempt.0 && known.state != RunState::Running)
             || known.state.is_final();
         if is_known {
             return Ok(());
@@ -176,8 +178,8 @@ fn over(
         // The earlier fnd could not decide it any more, or its decision is not on the disk.
         store::follow_later(db, record.id)?;
     }
-    let command = Command::Record(Box::new(attempt), Box::new(record));
-    let mut counts = Counts::default();
+    let command = LedgerCommand::Record(Box::new(attempt), Box::new(record));
+    let mut counts = LedgerCounts::default();
     let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());
     let stored = stored.and_then(|()| counts.store(db));
     stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)

@@ -10,7 +10,7 @@
 //! two bytes of its content) is stored last, in one instruction: a slot that was empty stays empty until its content is
 //! complete. A slot that is filled must not be overwritten, because it would be torn in between.
 
-use super::mapping::{Mapping, SLOTS, Words};
+use super::mapping::{MappedWords, Mapping, SLOTS};
 use super::slot;
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -92,7 +92,7 @@ impl Pages {
         Ok(())
     }
 
-    fn words(&self, at: u64) -> Option<&Words> {
+    fn words(&self, at: u64) -> Option<&MappedWords> {
         let mapping = self.mapping.as_ref().filter(|_| self.is_mapped(at))?;
         mapping.words(at)
     }

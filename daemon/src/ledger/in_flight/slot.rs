@@ -1,6 +1,6 @@
 //! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
-use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Reader, Wire, WireError, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -49,7 +49,7 @@ impl Wire for Word {
 
 wire_structs! {
     /// Says which boot and database the table belongs to.
-    pub struct Header {
+    pub struct TableHeader {
         /// Id of the boot.
         pub boot: String,
         /// The number by which the database knows the table.
@@ -72,7 +72,7 @@ wire_structs! {
 
     /// The end of an attempt.
     pub struct Over {
-        /// The state of its invocation ([`State::as_str`]).
+        /// The state of its invocation ([`RunState::as_str`]).
         pub state: Word,
         /// Which limit was exhausted.
         pub exhausted: Option<Word>,
@@ -113,7 +113,7 @@ wire_structs! {
 impl Over {
     /// Returns the end as a slot stores it. Returns nothing if the next attempt needs a result of this one.
     pub(super) fn of(attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) -> Option<Self> {
-        if !record.state.is_final() && record.state != State::Waiting {
+        if !record.state.is_final() && record.state != RunState::Waiting {
             return None;
         }
         Some(Self {
@@ -172,7 +172,7 @@ impl Over {
             usage: self.usage,
             next_attempt_ms: self.next_attempt_ms,
         };
-        let state = State::parse(&self.state.0)?;
+        let state = RunState::parse(&self.state.0)?;
         let record = InvocationRecord {
             id: begun.invocation,
             function: begun.function.clone(),
@@ -202,7 +202,7 @@ pub(super) trait Says: Wire {
     fn shorten(&self, bytes: usize) -> Option<Self>;
 }
 
-impl Says for Header {
+impl Says for TableHeader {
     fn shorten(&self, _: usize) -> Option<Self> {
         None
     }

@@ -2,7 +2,7 @@
 
 use super::Sweeper;
 use super::expiries::{Expiries, SHORT};
-use crate::ledger::forget::{self, Bounds, Round, Scope, Walk, Weigh};
+use crate::ledger::forget::{self, ForgetWalk, KeepBounds, Round, Scope, Weigh};
 use crate::ledger::rows;
 use fnd_wire::ids::FunctionName;
 use rusqlite::{Connection, params};
@@ -20,7 +20,7 @@ const NAMES: &str = "WITH RECURSIVE found (name) AS (
 
 /// A task of the sweeper.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum SweepJob {
     /// Forget records of all functions that are older than the global age limit.
     Age,
     /// Check every function with a history whose name sorts after this one.
@@ -28,9 +28,9 @@ pub(super) enum Job {
     /// Check one function by count, age and bytes.
     Function(FunctionName),
     /// Continue to count a function's records.
-    Walking(FunctionName, Walk, Option<u128>),
+    Walking(FunctionName, ForgetWalk, Option<u128>),
     /// Continue to add up the bytes of the records that the counts keep.
-    Weighing(FunctionName, Weigh, Bounds),
+    Weighing(FunctionName, Weigh, KeepBounds),
     Going(Round),
 }
 
@@ -42,7 +42,7 @@ impl Sweeper {
         self.overdue.clear();
         self.gathered.clear();
         self.expiries = Expiries::default();
-        self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
+        self.jobs = VecDeque::from([SweepJob::Age, SweepJob::Everybody(String::new())]);
     }
 
     /// Queues checks for the next functions; returns the last name if there may be more.
@@ -59,57 +59,57 @@ impl Sweeper {
     }
 
     /// Does a job, or a part of it; returns the rest of the job.
-    pub(super) fn work(&mut self, db: &Connection, job: Job) -> rusqlite::Result<Option<Job>> {
+    pub(super) fn work(&mut self, db: &Connection, job: SweepJob) -> rusqlite::Result<Option<SweepJob>> {
         Ok(match job {
-            Job::Age => {
-                let bounds = Bounds::before(self.first_kept(self.retention.keep_for));
+            SweepJob::Age => {
+                let bounds = KeepBounds::before(self.first_kept(self.retention.keep_for));
                 self.expire(db, None, self.retention.keep_for, bounds)?;
-                Some(Job::Going(Round::new(Scope::All, bounds)))
+                Some(SweepJob::Going(Round::new(Scope::All, bounds)))
             }
-            Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
-            Job::Function(function) => {
+            SweepJob::Everybody(after) => self.enlist(db, &after)?.map(SweepJob::Everybody),
+            SweepJob::Function(function) => {
                 self.waiting.remove(&function);
                 self.now_at = self.ended.remove(&function);
-                let walk = Walk::new(self.retention.of(&function).keep, false);
-                Some(Job::Walking(function, walk, None))
+                let walk = ForgetWalk::new(self.retention.of(&function).keep, false);
+                Some(SweepJob::Walking(function, walk, None))
             }
-            Job::Walking(function, mut walk, rest) => match (walk.step(db, &function)?, rest) {
-                (None, rest) => Some(Job::Walking(function, walk, rest)),
+            SweepJob::Walking(function, mut walk, rest) => match (walk.step(db, &function)?, rest) {
+                (None, rest) => Some(SweepJob::Walking(function, walk, rest)),
                 (Some(rest), None) => {
-                    let walk = Walk::new(self.retention.of(&function).keep_failed, true);
-                    Some(Job::Walking(function, walk, Some(rest)))
+                    let walk = ForgetWalk::new(self.retention.of(&function).keep_failed, true);
+                    Some(SweepJob::Walking(function, walk, Some(rest)))
                 }
                 (Some(failed), Some(rest)) => {
                     let keep = self.retention.of(&function);
-                    let aged = Bounds::before(self.first_kept(keep.keep_for));
+                    let aged = KeepBounds::before(self.first_kept(keep.keep_for));
                     self.expire(db, Some(&function), keep.keep_for, aged)?;
-                    let bounds = Bounds {
+                    let bounds = KeepBounds {
                         rest,
                         // The newest invocations are kept whether they failed or not.
                         failed: failed.min(rest),
                         ..aged
                     };
-                    Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
+                    Some(SweepJob::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
                 }
             },
-            Job::Weighing(function, mut weigh, bounds) => match weigh.step(db, &function)? {
-                None => Some(Job::Weighing(function, weigh, bounds)),
+            SweepJob::Weighing(function, mut weigh, bounds) => match weigh.step(db, &function)? {
+                None => Some(SweepJob::Weighing(function, weigh, bounds)),
                 Some(beyond) => {
-                    let bounds = Bounds {
+                    let bounds = KeepBounds {
                         all: bounds.all.max(beyond),
                         ..bounds
                     };
-                    self.round_of(function, bounds).map(Job::Going)
+                    self.round_of(function, bounds).map(SweepJob::Going)
                 }
             },
-            Job::Going(mut round) => {
+            SweepJob::Going(mut round) => {
                 let done = round.step(db)?;
                 self.forgotten += done.forgotten as u64;
                 if done.over {
                     self.has_passed(round);
                     None
                 } else {
-                    Some(Job::Going(round))
+                    Some(SweepJob::Going(round))
                 }
             }
         })
@@ -121,7 +121,7 @@ impl Sweeper {
         db: &Connection,
         whose: Option<&FunctionName>,
         keep_for: Duration,
-        aged: Bounds,
+        aged: KeepBounds,
     ) -> rusqlite::Result<()> {
         if keep_for >= SHORT {
             return Ok(());

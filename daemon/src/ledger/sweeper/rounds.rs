@@ -1,8 +1,8 @@
 //! Plans the rounds that forget: one for each function, or one for several functions together.
 
 use super::Sweeper;
-use super::jobs::Job;
-use crate::ledger::forget::{Bounds, Round, Scope};
+use super::jobs::SweepJob;
+use crate::ledger::forget::{KeepBounds, Round, Scope};
 use fnd_wire::ids::FunctionName;
 
 /// If functions are checked together: most invocations that are checked for each one that is forgotten. Checking one
@@ -11,9 +11,9 @@ const WORTH: u64 = 16;
 
 /// A function that may be checked together with others.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct GatheredRounds {
     function: FunctionName,
-    bounds: Bounds,
+    bounds: KeepBounds,
     /// The check begins after this invocation.
     from: u128,
     /// How many invocations of this function have ended, and how many of all functions in the same time.
@@ -24,7 +24,7 @@ pub(super) struct Gathered {
 impl Sweeper {
     /// Returns the round that forgets the function's records by these bounds, without those that an earlier round has
     /// checked. Returns nothing if there are none, or if the function is checked together with others.
-    pub(super) fn round_of(&mut self, function: FunctionName, bounds: Bounds) -> Option<Round> {
+    pub(super) fn round_of(&mut self, function: FunctionName, bounds: KeepBounds) -> Option<Round> {
         let since = self.now_at.take();
         let passed = self.passed.get(&function).copied();
         // `keep_failed` kept older failed invocations beyond the others, and some of them exceed it now. They can be
@@ -41,7 +41,7 @@ impl Sweeper {
             return Some(round);
         }
         if bounds.end() > passed {
-            self.gathered.push(Gathered {
+            self.gathered.push(GatheredRounds {
                 function,
                 bounds,
                 from: passed,
@@ -72,12 +72,12 @@ impl Sweeper {
             let bounds = all.into_iter().map(|one| (one.function, one.bounds));
             let mut round = Round::each(bounds.collect());
             round.at = from;
-            self.jobs.push_back(Job::Going(round));
+            self.jobs.push_back(SweepJob::Going(round));
         }
         for one in rest {
             let mut round = Round::new(Scope::Of(one.function), one.bounds);
             round.at = one.from;
-            self.jobs.push_back(Job::Going(round));
+            self.jobs.push_back(SweepJob::Going(round));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Makes room in the database and returns free pages to the disk.
 
 use super::Sweeper;
-use crate::ledger::forget::{Bounds, Round, Scope};
+use crate::ledger::forget::{KeepBounds, Round, Scope};
 use crate::ledger::room::{self, Pages};
 use rusqlite::Connection;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Sweeper {
             return Ok(false);
         }
         let (bounds, spare) = match why {
-            Room::Bytes => (Bounds::before(u128::MAX), None),
+            Room::Bytes => (KeepBounds::before(u128::MAX), None),
             Room::Disk => {
                 // A clock that is not trusted makes no record old here either.
                 let now_ms = self.age.ahead_of().unwrap_or(now.unix_ms);

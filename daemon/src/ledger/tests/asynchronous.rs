@@ -19,7 +19,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
         durable: false,
         ..accepted(5, "f")
     };
-    ledger.submit(Command::Store(Box::new(called.clone())));
+    ledger.submit(LedgerCommand::Store(Box::new(called.clone())));
     end(&ledger, &called, Reason::Exit(3), None);
     let loaded = Accepted {
         trigger: Trigger::Load,
@@ -46,7 +46,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     };
     ledger.store(again.clone()).unwrap();
     assert_eq!(dead(&ledger), [7000, 3000]);
-    ledger.submit(Command::DiscardDeadLetter(other.id));
+    ledger.submit(LedgerCommand::DiscardDeadLetter(other.id));
     assert_eq!(dead(&ledger), [3000]);
     // Ended twice, as after a write that was tried again: it does not come back.
     end(&ledger, &failed, Reason::Exit(3), None);
@@ -93,8 +93,8 @@ fn durable_work_whose_acceptance_is_not_stored_is_no_dead_letter() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     let accepted = accepted(1, "f");
-    let waiting = record(&accepted, State::Waiting);
-    ledger.submit(Command::Update(Box::new(waiting)));
+    let waiting = record(&accepted, RunState::Waiting);
+    ledger.submit(LedgerCommand::Update(Box::new(waiting)));
     ledger.opened.writer.flush(LIMIT);
     end(&ledger, &accepted, Reason::Exit(3), None);
     assert_eq!((dead(&ledger), count(&ledger, "f")), (Vec::new(), 0));
@@ -116,7 +116,7 @@ fn payloads_are_kept_of_all_but_calls_that_went_well() {
             durable,
             ..accepted(second, "f")
         };
-        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        ledger.submit(LedgerCommand::Store(Box::new(accepted.clone())));
         if second % 2 == 0 {
             // Written before it ends, or with its end: it makes no difference.
             ledger.opened.writer.flush(LIMIT);
@@ -141,7 +141,7 @@ fn a_key_is_found_as_long_as_its_invocation_is_there() {
         priority: -3,
         ..accepted(1, "f")
     };
-    ledger.submit(Command::Store(Box::new(keyed.clone())));
+    ledger.submit(LedgerCommand::Store(Box::new(keyed.clone())));
     end(&ledger, &keyed, Reason::Ok, Some(b"1"));
     let live = Accepted {
         key: Some(of(7, "live", "x")),

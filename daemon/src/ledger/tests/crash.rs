@@ -72,7 +72,7 @@ fn parse(line: &str) -> Option<InvocationId> {
 #[ignore = "run by `a_full_disk_refuses_durable_work_and_recovers`"]
 fn fills_the_disk() {
     // How it is when it refuses, before it tries again: a small transaction may find room.
-    let writer = Arc::new(OnceLock::<Writer>::new());
+    let writer = Arc::new(OnceLock::<LedgerWriter>::new());
     let (refusing, (sender, acknowledged)) = (Arc::clone(&writer), channel());
     let acknowledge = move |event| {
         if let Acknowledged::Stored { result: Err(_), .. } = &event {
@@ -101,7 +101,7 @@ fn fills_the_disk() {
     };
     assert!(refused.contains("failed to write the ledger"), "{refused}");
     // A claim is small: some still find room.
-    let claim = |n| ledger.claim(record(&big(1 + n % (second - 1)), State::Running));
+    let claim = |n| ledger.claim(record(&big(1 + n % (second - 1)), RunState::Running));
     let refused = (0..1000).find_map(|n| claim(n).err()).expect("there is a limit");
     assert!(refused.contains("failed to write the ledger"), "{refused}");
     // The end of accepted work is kept while it cannot be written.
@@ -113,7 +113,7 @@ fn fills_the_disk() {
             ..big(second)
         };
         let (_, record) = ended(&call, Reason::Failed, Some(&vec![3; 60_000]));
-        ledger.submit(Command::Update(Box::new(record)));
+        ledger.submit(LedgerCommand::Update(Box::new(record)));
     }
     let refused = |_| assert!(ledger.store(big(4000)).is_err());
     (0..10).for_each(refused);
@@ -138,12 +138,12 @@ fn fills_the_disk() {
     while ledger.store(big(5000)).is_err() {
         assert!(begun.elapsed() < LIMIT, "it recovers");
     }
-    ledger.claim(record(&big(5000), State::Running)).unwrap();
+    ledger.claim(record(&big(5000), RunState::Running)).unwrap();
     let health = ledger.opened.writer.health();
     assert_eq!((health.failing, health.lost), (None, 0));
     assert_eq!(ledger.opened.writer.queue_age(), Duration::ZERO);
     let (record, attempts) = ledger.get(id(1)).unwrap();
-    assert_eq!((record.state, attempts.len()), (State::Succeeded, 1));
+    assert_eq!((record.state, attempts.len()), (RunState::Succeeded, 1));
     assert!(
         ledger.get(id(second)).is_none(),
         "what was refused does not appear later"

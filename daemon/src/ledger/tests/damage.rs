@@ -59,7 +59,7 @@ fn filled(state: &Path) -> Vec<u8> {
         queued.payload.data = Some(vec![b'x'; 500].into());
         ledger.store(queued).unwrap();
     }
-    ledger.submit(Command::StoreEnabled {
+    ledger.submit(LedgerCommand::StoreEnabled {
         function: name("off"),
         enabled: false,
     });
@@ -162,7 +162,7 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     let cleared = crate::ledger::notices::clear(&other).unwrap();
     assert_eq!(cleared.hold.as_deref(), Some(&*hold));
     let until = crate::clock::monotonic() + LIMIT;
-    while ledger.opened.writer.health() != Health::default() {
+    while ledger.opened.writer.health() != WriterHealth::default() {
         assert!(crate::clock::monotonic() < until, "it is not noticed");
         std::thread::yield_now();
     }
@@ -263,7 +263,7 @@ fn a_salvage_that_was_interrupted_is_ended_by_the_next_start() {
         let ledger = open_again(state.path());
         assert_eq!(
             (there(&ledger), ledger.opened.writer.health()),
-            (all(), Health::default())
+            (all(), WriterHealth::default())
         );
         ledger.stop();
         for suffix in ["", "-wal"] {
@@ -292,7 +292,7 @@ fn a_bit_of_a_payload_or_a_result_is_noticed() {
         damaged[at] ^= 1;
         std::fs::write(state.path().join(FILE), &damaged).unwrap();
         let examined = examine::site(setting_aside(state.path()), false);
-        let is_error = |finding: &fnd_core::examined::LedgerFinding| finding.what.contains("not what was written");
+        let is_error = |finding: &fnd_core::verify_report::LedgerFinding| finding.what.contains("not what was written");
         assert!(examined.findings.iter().any(is_error), "{examined:?}");
         let ledger = open_again(state.path());
         let health = ledger.opened.writer.health();
@@ -303,7 +303,7 @@ fn a_bit_of_a_payload_or_a_result_is_noticed() {
             assert!(health.hold.unwrap().contains("queued work"));
         } else {
             // A result is found to be damaged when somebody asks for it.
-            assert_eq!((health, queued.len()), (Health::default(), QUEUED.count()));
+            assert_eq!((health, queued.len()), (WriterHealth::default(), QUEUED.count()));
             let broken = (1..60).filter(|second| wait(ledger.opened.reader.result(id(*second))).is_err());
             assert_eq!(broken.count(), 1);
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::command::StoredShares;
-use fnd_core::outcome::{Skip, State};
+use fnd_core::outcome::{RunState, Skip};
 use fnd_core::supervisor::{Delivered, EventShares, Shares, Taken};
 
 fn shares(key: &str, accepted: Vec<Accepted>, skipped: Vec<Accepted>) -> EventShares {
@@ -31,7 +31,7 @@ fn publish(ledger: &Ledger, second: u64, events: Vec<EventShares>) -> StoredShar
         accepted_ms: second * 1000,
         events,
     };
-    ledger.submit(Command::Publish {
+    ledger.submit(LedgerCommand::Publish {
         shares: Box::new(shares),
         since_ms: second.saturating_sub(10) * 1000,
     });
@@ -56,12 +56,12 @@ fn shares_are_stored_once_for_an_event_that_is_remembered() {
     );
     assert_eq!(first.invocations, [(name("f"), id(1)), (name("g"), id(2))]);
     assert_eq!(first.earlier, [None]);
-    assert_eq!(ledger.get(id(1)).unwrap().0.state, State::Queued);
+    assert_eq!(ledger.get(id(1)).unwrap().0.state, RunState::Queued);
     // The share that had no room is skipped, and can be redriven.
     let skipped = wait(ledger.opened.reader.stored_invocation(id(3))).unwrap().unwrap();
     assert_eq!(
         (skipped.record.state, skipped.dead, skipped.payload.is_some()),
-        (State::Skipped, true, true)
+        (RunState::Skipped, true, true)
     );
     assert_eq!(ledger.opened.writer.dead_letters_of(&name("h")), 1);
     // After a kill too; a new event in the same request is stored.

@@ -32,17 +32,17 @@ fn fill(db: &rusqlite::Connection, count: u64, functions: u64) {
 }
 
 /// Returns a clock that stands still.
-pub(super) fn stopped(unix_ms: u64) -> crate::ledger::sweeper::Clock {
+pub(super) fn stopped(unix_ms: u64) -> crate::ledger::sweeper::SweepClock {
     set(&Arc::new(AtomicU64::new(unix_ms)))
 }
 
 /// Returns a clock that a test sets; both of its times go together.
-fn set(unix_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::Clock {
+fn set(unix_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::SweepClock {
     set_both(unix_ms, unix_ms)
 }
 
 /// Returns a clock that a test sets, in milliseconds.
-pub(super) fn set_both(unix_ms: &Arc<AtomicU64>, mono_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::Clock {
+pub(super) fn set_both(unix_ms: &Arc<AtomicU64>, mono_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::SweepClock {
     let (unix_ms, mono_ms) = (Arc::clone(unix_ms), Arc::clone(mono_ms));
     Box::new(move || Now {
         unix_ms: unix_ms.load(Ordering::Relaxed),
@@ -256,7 +256,7 @@ fn a_stop_ends_forgetting_within_a_step() {
     let all = 60_000;
     fill(&db, all, 1);
     let ledger = Ledger::open_with(state.path(), keep(10));
-    ledger.submit(Command::DiscardDeadLetter(id(1)));
+    ledger.submit(LedgerCommand::DiscardDeadLetter(id(1)));
     let begun = crate::clock::monotonic();
     while count(&db, "1") == all {
         assert!(begun.elapsed() < LIMIT, "it forgets");
@@ -343,8 +343,8 @@ fn forgetting_keeps_up() {
                 };
                 let (attempt, record) = ended(&accepted, Reason::Ok, Some(b"{}"));
                 let both = [
-                    Command::Store(Box::new(accepted)),
-                    Command::Record(Box::new(attempt), Box::new(record)),
+                    LedgerCommand::Store(Box::new(accepted)),
+                    LedgerCommand::Record(Box::new(attempt), Box::new(record)),
                 ];
                 for command in both {
                     let mut refused = ledger.opened.writer.submit(command).err();

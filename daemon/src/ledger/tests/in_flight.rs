@@ -12,7 +12,7 @@ fn begun(second: u64) -> Begun {
     }
 }
 
-fn running(ledger: &Ledger) -> Vec<(InvocationId, State, u32, Option<u64>)> {
+fn running(ledger: &Ledger) -> Vec<(InvocationId, RunState, u32, Option<u64>)> {
     let unfinished = ledger.opened.restored.unfinished.iter();
     unfinished
         .map(|found| {
@@ -32,7 +32,10 @@ fn what_has_begun_is_running_for_the_next_one_and_only_once() {
     let (copy, next) = killed(state.path());
     assert_eq!(
         running(&next),
-        [(id(5), State::Running, 1, Some(7)), (id(6), State::Running, 1, Some(7))]
+        [
+            (id(5), RunState::Running, 1, Some(7)),
+            (id(6), RunState::Running, 1, Some(7))
+        ]
     );
     assert_eq!(next.opened.restored.unfinished[0].accepted.accepted_ms, 5000);
     assert_eq!(next.opened.last_id, Some(id(6)));
@@ -83,7 +86,7 @@ fn claim(accepted: &Accepted) -> InvocationRecord {
     InvocationRecord {
         attempts: 1,
         started_ms: Some(9),
-        ..record(accepted, State::Running)
+        ..record(accepted, RunState::Running)
     }
 }
 
@@ -98,13 +101,13 @@ fn what_was_claimed_and_has_not_begun_waits_again() {
         ledger.claim(claim(&accepted(n, "hello"))).unwrap();
     }
     ledger.opened.writer.begins(begun(5));
-    let waiting = (id(4), State::Queued, 0, None);
+    let waiting = (id(4), RunState::Queued, 0, None);
     let found = |ledger: &Ledger| running(ledger);
     let (copy, next) = killed(state.path());
     let expected = [
         waiting,
-        (id(5), State::Running, 1, Some(9)),
-        (id(6), State::Queued, 0, None),
+        (id(5), RunState::Running, 1, Some(9)),
+        (id(6), RunState::Queued, 0, None),
     ];
     assert_eq!(found(&next), expected);
     next.stop();
@@ -118,8 +121,8 @@ fn what_was_claimed_and_has_not_begun_waits_again() {
 #[test]
 fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
     for (reason, state, polls) in [
-        (Reason::Exit(3), State::Waiting, 0),
-        (Reason::ExecuteAgain, State::Polling, 1),
+        (Reason::Exit(3), RunState::Waiting, 0),
+        (Reason::ExecuteAgain, RunState::Polling, 1),
     ] {
         let directory = directory();
         let ledger = Ledger::open(directory.path());
@@ -132,11 +135,11 @@ fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
             ..record(&accepted, state)
         };
         let first = attempt(&accepted, 1, reason);
-        ledger.submit(Command::Record(Box::new(first), Box::new(unended.clone())));
+        ledger.submit(LedgerCommand::Record(Box::new(first), Box::new(unended.clone())));
         let claimed = InvocationRecord {
             attempts: 2,
             polls,
-            state: State::Running,
+            state: RunState::Running,
             ..unended
         };
         ledger.claim(claimed).unwrap();
@@ -168,7 +171,7 @@ fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_beg
         let next = Ledger::open(copy.path());
         let found = running(&next)[0];
         next.stop();
-        found.1 == State::Running
+        found.1 == RunState::Running
     };
     assert!(!running_after(&|_| {}));
     assert!(running_after(&Vec::clear), "a power cut took it");
@@ -189,7 +192,7 @@ fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_beg
     .unwrap();
     std::fs::copy(state.path().join("in-flight"), other.path().join("in-flight")).unwrap();
     let next = Ledger::open(other.path());
-    assert_eq!(running(&next)[0].1, State::Running);
+    assert_eq!(running(&next)[0].1, RunState::Running);
     next.stop();
     ledger.stop();
 }
@@ -264,7 +267,7 @@ fn an_attempt_with_two_slots_has_ended() {
         std::fs::write(copy.path().join("in-flight"), slots.map(Vec::as_slice).concat()).unwrap();
         let next = Ledger::open(copy.path());
         let (found, attempts) = next.get(id(5)).unwrap();
-        assert_eq!((found.state, found.attempts, attempts.len()), (State::Failed, 1, 1));
+        assert_eq!((found.state, found.attempts, attempts.len()), (RunState::Failed, 1, 1));
         assert_eq!(next.opened.restored.counts, [(name("hello"), 1, 1)]);
         next.stop();
     }
@@ -281,7 +284,7 @@ fn an_end_in_a_slot_makes_a_dead_letter_of_durable_work_only() {
             durable,
             ..accepted(n, "hello")
         };
-        ledger.submit(Command::Store(Box::new(accepted)));
+        ledger.submit(LedgerCommand::Store(Box::new(accepted)));
     }
     ledger.opened.writer.flush(LIMIT);
     for n in [5, 6, 7] {
@@ -334,13 +337,13 @@ fn an_end_is_known_also_where_the_next_attempt_has_begun() {
     writer.begins(begun(6));
     let (attempt, record) = call(6, Reason::Error);
     let waiting = InvocationRecord {
-        state: State::Waiting,
+        state: RunState::Waiting,
         ended_ms: None,
         ..record
     };
     writer.ends(&attempt, &waiting, false);
     let (other, ended) = call(5, Reason::Ok);
-    ledger.submit(Command::Record(Box::new(other), Box::new(ended)));
+    ledger.submit(LedgerCommand::Record(Box::new(other), Box::new(ended)));
     wait_emptied(state.path(), 1);
     writer.begins(Begun {
         attempt: Attempt(2),
@@ -349,7 +352,7 @@ fn an_end_is_known_also_where_the_next_attempt_has_begun() {
     assert_ne!(slot(state.path(), 1)[..6], [0; 6], "it is used again");
     let (_copy, next) = killed(state.path());
     let (found, attempts) = next.get(id(6)).unwrap();
-    assert_eq!((found.state, found.attempts), (State::Running, 2));
+    assert_eq!((found.state, found.attempts), (RunState::Running, 2));
     assert_eq!(
         attempts.iter().map(|attempt| attempt.attempt).collect::<Vec<_>>(),
         [Attempt(1)]
@@ -374,7 +377,7 @@ fn an_end_says_what_is_lost_with_it() {
     writer.ends(&attempt, &record, true);
     let (_copy, next) = killed(state.path());
     let (found, _) = next.get(id(5)).unwrap();
-    assert_eq!((found.state, found.result), (State::Succeeded, None));
+    assert_eq!((found.state, found.result), (RunState::Succeeded, None));
     assert_eq!(
         found.message,
         "its result is lost, and its output may be lost: fnd was killed before that was on disk"
@@ -389,8 +392,8 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     for (n, reason, expected) in [
-        (5, Reason::Error, State::Waiting),
-        (6, Reason::ExecuteAgain, State::Polling),
+        (5, Reason::Error, RunState::Waiting),
+        (6, Reason::ExecuteAgain, RunState::Polling),
     ] {
         let accepted = accepted(n, "hello");
         ledger.store(accepted.clone()).unwrap();
@@ -409,7 +412,10 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
     let (_copy, next) = killed(state.path());
     assert_eq!(
         running(&next),
-        [(id(5), State::Waiting, 1, Some(9)), (id(6), State::Running, 1, Some(9))]
+        [
+            (id(5), RunState::Waiting, 1, Some(9)),
+            (id(6), RunState::Running, 1, Some(9))
+        ]
     );
     assert_eq!(next.opened.restored.unfinished[0].record.next_attempt_ms, Some(77));
     next.stop();
@@ -453,7 +459,7 @@ fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
             durable,
             ..accepted(second, "hello")
         };
-        ledger.submit(Command::Store(Box::new(queued)));
+        ledger.submit(LedgerCommand::Store(Box::new(queued)));
     }
     end(&ledger, &accepted(6, "hello"), Reason::Ok, None);
     ledger.opened.writer.flush(LIMIT);
@@ -463,7 +469,10 @@ fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
     let (_copy, next) = killed(state.path());
     assert_eq!(
         running(&next),
-        [(id(4), State::Running, 1, Some(7)), (id(5), State::Running, 1, Some(7))]
+        [
+            (id(4), RunState::Running, 1, Some(7)),
+            (id(5), RunState::Running, 1, Some(7))
+        ]
     );
     next.stop();
     ledger.stop();
@@ -495,7 +504,7 @@ fn every_flipped_byte_is_found_and_makes_no_end() {
         std::fs::write(copy.path().join("in-flight"), &damaged).unwrap();
         std::fs::write(copy.path().join(FILE), &database).unwrap();
         let next = Ledger::open(copy.path());
-        assert_eq!(running(&next), [(id(6), State::Running, 1, Some(7))], "byte {at}");
+        assert_eq!(running(&next), [(id(6), RunState::Running, 1, Some(7))], "byte {at}");
         assert!(next.get(id(5)).is_none(), "byte {at}");
         next.stop();
     }
@@ -530,13 +539,13 @@ fn the_table_is_in_the_run_directory_and_one_of_an_earlier_fnd_is_taken_over() {
     }
     ledger.opened.writer.begins(begun(5));
     ledger.stop();
-    let running_of = |opened: &Opened| {
+    let running_of = |opened: &OpenedLedger| {
         let unfinished = opened.restored.unfinished.iter();
         unfinished
             .map(|found| (found.record.id, found.record.state))
             .collect::<Vec<_>>()
     };
-    let expected = [(id(4), State::Queued), (id(5), State::Running)];
+    let expected = [(id(4), RunState::Queued), (id(5), RunState::Running)];
     let opened = open(apart(state.path(), run.path()), forever(), &[], |_| {}).unwrap();
     assert_eq!(
         running_of(&opened),
@@ -550,7 +559,7 @@ fn the_table_is_in_the_run_directory_and_one_of_an_earlier_fnd_is_taken_over() {
     opened.writer.stop();
     // A boot later there is no table, and nobody knows what has begun.
     let (_copy, next) = killed(state.path());
-    assert_eq!(running(&next)[1].1, State::Running);
+    assert_eq!(running(&next)[1].1, RunState::Running);
     next.stop();
 }
 

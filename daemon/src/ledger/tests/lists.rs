@@ -15,7 +15,7 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
         over(&ledger, second, "f", reason);
     }
     let failed = InvocationFilter {
-        state: Some(State::Failed),
+        state: Some(RunState::Failed),
         ..unfiltered()
     };
     assert_eq!(ledger.ids(failed.clone()), [20_000, 15_000, 10_000, 5_000]);
@@ -141,14 +141,14 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
         ),
         (
             InvocationFilter {
-                state: Some(State::Failed),
+                state: Some(RunState::Failed),
                 ..unfiltered()
             },
             "INDEX failed ",
         ),
         (
             InvocationFilter {
-                state: Some(State::Interrupted),
+                state: Some(RunState::Interrupted),
                 function: function.clone(),
                 ..unfiltered()
             },
@@ -156,7 +156,7 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
         ),
         (
             InvocationFilter {
-                state: Some(State::Running),
+                state: Some(RunState::Running),
                 ..unfiltered()
             },
             "unfinished",
@@ -202,7 +202,7 @@ fn a_list_adds_up_what_attempts_used() {
         attempt.usage.scope_worker = false;
         attempt.usage.cpu_us = cpu_us;
         attempt.usage.memory_peak_bytes = Some(peak);
-        ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+        ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(record)));
     }
     let list = |usage| {
         let filter = InvocationFilter { usage, ..unfiltered() };
@@ -224,14 +224,14 @@ fn a_page_of_a_limited_caller_counts_only_what_it_may_view() {
     }
     let web = [(Role::Viewer, Some(&["web/*".to_owned()][..]))];
     let limited = InvocationFilter {
-        reach: Reach::of(web),
+        reach: Permissions::of(web),
         ..InvocationFilter::default()
     };
     let page = ledger.list(InvocationFilter {
         limit: Some(4),
         ..limited.clone()
     });
-    let ids = |page: &Page| page.records.iter().map(|record| record.id.0 >> 80).collect::<Vec<_>>();
+    let ids = |page: &RecordPage| page.records.iter().map(|record| record.id.0 >> 80).collect::<Vec<_>>();
     assert_eq!(ids(&page), [30_000, 27_000, 24_000, 21_000]);
     let rest = ledger.list(InvocationFilter {
         after: page.next,

@@ -4,7 +4,7 @@
 use super::damage::{open_again, setting_aside};
 use super::*;
 use crate::database::log::{self, LogEnd};
-use fnd_core::examined::Severity;
+use fnd_core::verify_report::Severity;
 
 const QUEUED: std::ops::Range<u64> = 100..120;
 const ENDED: std::ops::Range<u64> = 200..220;
@@ -109,7 +109,7 @@ fn is_held(killed: &Killed, what: &str) -> usize {
     let queued: Vec<_> = queued.map(|found| found.record.clone()).collect();
     if let Some(record) = queued.first() {
         let mut record = record.clone();
-        (record.state, record.attempts) = (State::Running, 1);
+        (record.state, record.attempts) = (RunState::Running, 1);
         assert_eq!(ledger.claim(record.clone()).unwrap_err(), hold, "{what}");
         let other = rusqlite::Connection::open(killed.path(FILE)).unwrap();
         crate::ledger::notices::clear(&other).unwrap();
@@ -134,7 +134,7 @@ fn renew(killed: &mut Killed) {
 fn a_ledger_that_was_killed_and_is_whole_goes_on() {
     let killed = Killed::new();
     let ledger = open_again(killed.state.path());
-    assert_eq!(ledger.opened.writer.health(), Health::default());
+    assert_eq!(ledger.opened.writer.health(), WriterHealth::default());
     assert_eq!(ledger.opened.restored.unfinished.len(), QUEUED.count());
     ledger.store(accepted(5000, "hello")).unwrap();
     ledger.stop();

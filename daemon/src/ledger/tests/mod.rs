@@ -38,13 +38,13 @@ mod together;
 mod unwritable;
 
 use super::*;
-use fnd_core::access::Reach;
-use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::access::Permissions;
+use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{
     Accepted, AttemptRecord, InvocationFilter, InvocationRecord, Payload, Response, RunResult, Usage,
 };
-use fnd_core::triggers::cause::{Cause, Slots};
+use fnd_core::triggers::cause::{Cause, CauseSlots};
 use fnd_wire::ids::{Attempt, FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -53,7 +53,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Ledger {
-    opened: Opened,
+    opened: OpenedLedger,
     acknowledged: Receiver<Acknowledged>,
 }
 
@@ -75,14 +75,14 @@ impl Ledger {
         Self { opened, acknowledged }
     }
 
-    fn submit(&self, command: Command) {
+    fn submit(&self, command: LedgerCommand) {
         self.opened.writer.submit(command).unwrap();
     }
 
     /// Stores a durable invocation and waits for its acknowledgement.
     fn store(&self, accepted: Accepted) -> Result<(), Arc<str>> {
         let id = accepted.id;
-        self.submit(Command::Store(Box::new(accepted)));
+        self.submit(LedgerCommand::Store(Box::new(accepted)));
         match self.acknowledged.recv_timeout(LIMIT).unwrap() {
             Acknowledged::Stored { id: stored, result } if stored == id => result,
             other => panic!("{other:?}"),
@@ -103,14 +103,14 @@ impl Ledger {
     /// Claims the next attempt of a durable invocation and waits for its acknowledgement.
     fn claim(&self, record: InvocationRecord) -> Result<(), Arc<str>> {
         let id = record.id;
-        self.submit(Command::Claim(Box::new(record)));
+        self.submit(LedgerCommand::Claim(Box::new(record)));
         match self.acknowledged.recv_timeout(LIMIT).unwrap() {
             Acknowledged::Claimed { ids, result } if ids == [id] => result,
             other => panic!("{other:?}"),
         }
     }
 
-    fn list(&self, filter: InvocationFilter) -> Page {
+    fn list(&self, filter: InvocationFilter) -> RecordPage {
         wait(self.opened.reader.list(filter)).unwrap()
     }
 
@@ -229,7 +229,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
                 headers: vec![("event-type".to_owned(), "order \"é\"".to_owned())],
                 ..HttpRequest::default()
             })),
-            cause: Some(Arc::new(Cause::Schedule(Slots::new(1, 2, 2)))),
+            cause: Some(Arc::new(Cause::Schedule(CauseSlots::new(1, 2, 2)))),
         },
         durable: true,
         dead_letter: true,
@@ -246,7 +246,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
     }
 }
 
-fn record(accepted: &Accepted, state: State) -> InvocationRecord {
+fn record(accepted: &Accepted, state: RunState) -> InvocationRecord {
     InvocationRecord {
         id: accepted.id,
         function: accepted.function.clone(),
@@ -283,7 +283,7 @@ fn ended(accepted: &Accepted, reason: Reason, result: Option<&[u8]>) -> (Attempt
             response: Some(Arc::new(chosen())),
             kept: None,
         }),
-        ..record(accepted, State::Running)
+        ..record(accepted, RunState::Running)
     };
     (attempt(accepted, 1, reason), record)
 }
@@ -326,7 +326,7 @@ fn attempt(accepted: &Accepted, number: u32, reason: Reason) -> AttemptRecord {
 
 fn end(ledger: &Ledger, accepted: &Accepted, reason: Reason, result: Option<&[u8]>) {
     let (attempt, record) = ended(accepted, reason, result);
-    ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+    ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(record)));
 }
 
 /// Stores and ends a durable invocation.
@@ -345,7 +345,7 @@ fn dead(ledger: &Ledger) -> Vec<u128> {
 /// Returns a filter that every invocation passes.
 fn unfiltered() -> InvocationFilter {
     InvocationFilter {
-        reach: Reach::own(),
+        reach: Permissions::own(),
         ..InvocationFilter::default()
     }
 }

@@ -13,7 +13,7 @@ enum Step {
     },
     Update {
         which: usize,
-        state: State,
+        state: RunState,
     },
     End {
         which: usize,
@@ -33,10 +33,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let sizes = prop_oneof![Just(0_usize), Just(10), Just(70_000)];
     let state = prop_oneof![
-        Just(State::Running),
-        Just(State::Waiting),
-        Just(State::Polling),
-        Just(State::Cancelled)
+        Just(RunState::Running),
+        Just(RunState::Waiting),
+        Just(RunState::Polling),
+        Just(RunState::Cancelled)
     ];
     let reason = prop_oneof![
         Just(Reason::Ok),
@@ -85,7 +85,7 @@ impl Model {
         (count > 0).then(|| open.swap_remove(which % count))
     }
 
-    fn apply(&mut self, step: &Step, number: u64) -> Option<Command> {
+    fn apply(&mut self, step: &Step, number: u64) -> Option<LedgerCommand> {
         match step {
             Step::Store { durable, load, payload } => {
                 let mut accepted = accepted(number + 1, "hello");
@@ -98,26 +98,26 @@ impl Model {
                 accepted.payload.data = Some(vec![1; *payload].into());
                 accepted.expires_ms = None;
                 self.loaded += usize::from(*load);
-                let stored = (accepted.clone(), record(&accepted, State::Queued), Vec::new());
+                let stored = (accepted.clone(), record(&accepted, RunState::Queued), Vec::new());
                 self.invocations.insert(accepted.id, stored);
-                Some(Command::Store(Box::new(accepted)))
+                Some(LedgerCommand::Store(Box::new(accepted)))
             }
             Step::Update { which, state } => {
                 let (_, record, _) = self.pick(*which)?;
-                record.attempts += u32::from(*state == State::Running && record.state != State::Running);
+                record.attempts += u32::from(*state == RunState::Running && record.state != RunState::Running);
                 record.state = *state;
                 record.message = format!("step {number}");
                 let record = record.clone();
                 self.runs += u64::from(record.has_run());
                 self.failures += u64::from(record.has_run() && record.state.is_failure());
-                Some(Command::Update(Box::new(record)))
+                Some(LedgerCommand::Update(Box::new(record)))
             }
             Step::End { which, reason, result } => {
                 let (accepted, record, attempts) = self.pick(*which)?;
-                record.attempts += u32::from(record.state != State::Running);
+                record.attempts += u32::from(record.state != RunState::Running);
                 record.reason = Some(*reason);
                 record.state = if number.is_multiple_of(3) {
-                    State::Polling
+                    RunState::Polling
                 } else {
                     reason.final_state()
                 };
@@ -129,9 +129,9 @@ impl Model {
                 });
                 let attempt = attempt(accepted, record.attempts, *reason);
                 attempts.push(attempt.clone());
-                let dead = (accepted.durable && record.state == State::Failed).then_some(record.id);
+                let dead = (accepted.durable && record.state == RunState::Failed).then_some(record.id);
                 let command_state = record.state;
-                let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
+                let command = LedgerCommand::Record(Box::new(attempt), Box::new(record.clone()));
                 self.dead.extend(dead);
                 self.runs += u64::from(command_state.is_final());
                 self.failures += u64::from(command_state.is_failure());
@@ -143,14 +143,14 @@ impl Model {
                 accepted.trigger = Trigger::Redrive;
                 accepted.origin = Some(origin);
                 accepted.expires_ms = None;
-                let stored = (accepted.clone(), record(&accepted, State::Queued), Vec::new());
+                let stored = (accepted.clone(), record(&accepted, RunState::Queued), Vec::new());
                 self.invocations.insert(accepted.id, stored);
-                Some(Command::Store(Box::new(accepted)))
+                Some(LedgerCommand::Store(Box::new(accepted)))
             }
-            Step::DiscardDeadLetter { which } => self.pick_dead(*which).map(Command::DiscardDeadLetter),
+            Step::DiscardDeadLetter { which } => self.pick_dead(*which).map(LedgerCommand::DiscardDeadLetter),
             Step::Enabled(enabled) => {
                 self.enabled = *enabled;
-                Some(Command::StoreEnabled {
+                Some(LedgerCommand::StoreEnabled {
                     function: name("hello"),
                     enabled: *enabled,
                 })
@@ -221,8 +221,8 @@ proptest! {
         for (number, step) in steps.iter().enumerate() {
             match model.apply(step, number as u64) {
                 Some(command) => {
-                    if let Command::Update(record) = &command
-                        && record.state == State::Running
+                    if let LedgerCommand::Update(record) = &command
+                        && record.state == RunState::Running
                     {
                         // A running invocation has begun.
                         ledger.begins(record);

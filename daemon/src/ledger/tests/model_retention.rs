@@ -105,8 +105,8 @@ impl Model {
         (count > 0).then(|| dead.swap_remove(which % count))
     }
 
-    fn enqueue(&mut self, accepted: Accepted) -> Command {
-        let record = record(&accepted, State::Queued);
+    fn enqueue(&mut self, accepted: Accepted) -> LedgerCommand {
+        let record = record(&accepted, RunState::Queued);
         let known = Known {
             accepted: accepted.clone(),
             record,
@@ -116,10 +116,10 @@ impl Model {
             may_go: false,
         };
         self.all.insert(accepted.id, known);
-        Command::Store(Box::new(accepted))
+        LedgerCommand::Store(Box::new(accepted))
     }
 
-    fn apply(&mut self, step: &Step, number: u64) -> Option<Command> {
+    fn apply(&mut self, step: &Step, number: u64) -> Option<LedgerCommand> {
         match step {
             Step::Enqueue { function, durable } => {
                 let accepted = Accepted {
@@ -131,7 +131,7 @@ impl Model {
             }
             Step::Claim { which, begins } => {
                 let known = self.open(*which)?;
-                if known.record.state == State::Running {
+                if known.record.state == RunState::Running {
                     return None;
                 }
                 if known.accepted.durable {
@@ -139,13 +139,13 @@ impl Model {
                 }
                 // Others are recorded as running when they do.
                 known.unclaimed = (known.accepted.durable && !begins).then(|| known.record.clone());
-                known.record.state = State::Running;
+                known.record.state = RunState::Running;
                 known.record.attempts += 1;
                 let record = Box::new(known.record.clone());
                 Some(if known.accepted.durable {
-                    Command::Claim(record)
+                    LedgerCommand::Claim(record)
                 } else {
-                    Command::Update(record)
+                    LedgerCommand::Update(record)
                 })
             }
             Step::Finish { which, reason } => {
@@ -156,18 +156,18 @@ impl Model {
             Step::Retry(which) => {
                 let known = self.open(*which)?;
                 let waiting = InvocationRecord {
-                    state: State::Waiting,
+                    state: RunState::Waiting,
                     next_attempt_ms: Some(9),
-                    ..record(&known.accepted, State::Waiting)
+                    ..record(&known.accepted, RunState::Waiting)
                 };
                 Some(self.record(*which, Reason::Transient, waiting))
             }
             Step::Cancel(which) => {
                 let known = self.open(*which)?;
                 known.unclaimed = None;
-                known.record.state = State::Cancelled;
+                known.record.state = RunState::Cancelled;
                 known.record.ended_ms = Some(8);
-                Some(Command::Update(Box::new(known.record.clone())))
+                Some(LedgerCommand::Update(Box::new(known.record.clone())))
             }
             Step::Redrive(which) => {
                 let origin = self.dead(*which)?;
@@ -183,22 +183,23 @@ impl Model {
             Step::Drop(which) => {
                 let known = self.dead(*which)?;
                 known.is_dead = false;
-                Some(Command::DiscardDeadLetter(known.record.id))
+                Some(LedgerCommand::DiscardDeadLetter(known.record.id))
             }
             Step::Retain(_) | Step::Reopen { .. } => None,
         }
     }
 
     /// An attempt has ended, and its invocation stands so now.
-    fn record(&mut self, which: usize, reason: Reason, record: InvocationRecord) -> Command {
+    fn record(&mut self, which: usize, reason: Reason, record: InvocationRecord) -> LedgerCommand {
         let known = self.open(which).expect("it was found before");
-        let attempts = known.record.attempts + u32::from(known.record.state != State::Running);
+        let attempts = known.record.attempts + u32::from(known.record.state != RunState::Running);
         known.unclaimed = None;
         known.record = InvocationRecord { attempts, ..record };
         let attempt = attempt(&known.accepted, attempts, reason);
         known.attempts.push(attempt.clone());
-        known.is_dead = known.accepted.durable && matches!(known.record.state, State::Failed | State::Interrupted);
-        let command = Command::Record(Box::new(attempt), Box::new(known.record.clone()));
+        known.is_dead =
+            known.accepted.durable && matches!(known.record.state, RunState::Failed | RunState::Interrupted);
+        let command = LedgerCommand::Record(Box::new(attempt), Box::new(known.record.clone()));
         let (function, id) = (known.record.function.clone(), known.record.id);
         self.last_run.insert(function, id);
         command
@@ -346,8 +347,8 @@ proptest! {
                 }
                 step => {
                     if let Some(command) = model.apply(step, number as u64) {
-                        if let Command::Claim(record) | Command::Update(record) = &command
-                            && record.state == State::Running
+                        if let LedgerCommand::Claim(record) | LedgerCommand::Update(record) = &command
+                            && record.state == RunState::Running
                             && model.all[&record.id].unclaimed.is_none()
                         {
                             ledger.begins(record);

@@ -97,7 +97,7 @@ fn a_damaged_database_is_refused_untouched_and_never_read_as_empty() {
             durable: false,
             ..accepted(second, "hello")
         };
-        ledger.submit(Command::Store(Box::new(accepted)));
+        ledger.submit(LedgerCommand::Store(Box::new(accepted)));
     }
     ledger.stop();
     drop(std::fs::remove_file(state.path().join("ledger.db-wal")));
@@ -149,7 +149,7 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
     for accepted in [&running, &over] {
         opened
             .writer
-            .submit(Command::Store(Box::new(accepted.clone())))
+            .submit(LedgerCommand::Store(Box::new(accepted.clone())))
             .unwrap();
     }
     let (attempt, record) = ended(&over, Reason::Ok, None);
@@ -158,7 +158,7 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
     let worker = attempt.worker.expect("it was started");
     opened
         .writer
-        .submit(Command::Record(Box::new(attempt), Box::new(record)))
+        .submit(LedgerCommand::Record(Box::new(attempt), Box::new(record)))
         .unwrap();
     match acknowledged.recv_timeout(LIMIT).unwrap() {
         Acknowledged::Recorded(workers) => assert_eq!(workers, [worker]),

@@ -15,7 +15,7 @@ fn a_database_that_is_cut_during_a_write_is_found_before_the_next_one() {
         .unwrap()
         .set_len(0)
         .unwrap();
-    let present = crate::database::Present::of(&state.path().join(FILE)).unwrap();
+    let present = crate::database::PresentFiles::of(&state.path().join(FILE)).unwrap();
     present.written();
     assert!(
         present
@@ -43,7 +43,7 @@ fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why(
         // All of it is in the file, as it is at some time on a busy node.
         let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
         db.query_row("PRAGMA wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
-        assert_eq!(ledger.opened.writer.health(), Health::default());
+        assert_eq!(ledger.opened.writer.health(), WriterHealth::default());
         let file = state.path().join(FILE);
         let log = state.path().join("ledger.db-wal");
         let kept = state.path().join("kept");
@@ -85,7 +85,7 @@ fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why(
             refused.contains(what) && refused.contains("ledger.db"),
             "{what}: {refused}"
         );
-        assert!(ledger.claim(record(&accepted(1, "hello"), State::Running)).is_err());
+        assert!(ledger.claim(record(&accepted(1, "hello"), RunState::Running)).is_err());
         assert!(says(&ledger).contains(what), "{what}: {}", says(&ledger));
         if n == 1 {
             // Put back it is the same as before.
@@ -130,7 +130,7 @@ fn a_ledger_that_shrinks_is_not_truncated() {
         second += 1;
     }
     ledger.store(accepted(second, "hello")).unwrap();
-    assert_eq!(ledger.opened.writer.health(), Health::default());
+    assert_eq!(ledger.opened.writer.health(), WriterHealth::default());
     ledger.stop();
 }
 
@@ -141,7 +141,7 @@ fn a_header_that_is_ahead_of_the_file_is_not_a_truncated_ledger() {
     let ledger = Ledger::open(state.path());
     ledger.store(accepted(1, "hello")).unwrap();
     let file = state.path().join(FILE);
-    let present = crate::database::Present::of(&file).unwrap();
+    let present = crate::database::PresentFiles::of(&file).unwrap();
     let mut head = std::fs::read(&file).unwrap();
     head.resize(4096, 0);
     head[28..32].copy_from_slice(&1_000_000_u32.to_be_bytes());
@@ -149,7 +149,7 @@ fn a_header_that_is_ahead_of_the_file_is_not_a_truncated_ledger() {
     let copy = state.path().join("ahead");
     std::fs::create_dir(&copy).unwrap();
     std::fs::write(copy.join(FILE), &head).unwrap();
-    let ahead = crate::database::Present::of(&copy.join(FILE)).unwrap();
+    let ahead = crate::database::PresentFiles::of(&copy.join(FILE)).unwrap();
     assert_eq!((present.wrong_or_short(), ahead.wrong_or_short()), (None, None));
     std::fs::File::options()
         .write(true)

@@ -16,7 +16,7 @@ fn what_is_stored_is_there_after_a_restart() {
     let waiting = accepted(2, "ops/backup");
     ledger.store(waiting.clone()).unwrap();
     end(&ledger, &load, Reason::Exit(3), Some(b"\xffresult"));
-    ledger.submit(Command::StoreEnabled {
+    ledger.submit(LedgerCommand::StoreEnabled {
         function: name("other"),
         enabled: false,
     });
@@ -39,7 +39,7 @@ fn what_is_stored_is_there_after_a_restart() {
         ..waiting.clone()
     };
     assert_eq!(restored.unfinished[0].accepted, expected);
-    assert_eq!(restored.unfinished[0].record, record(&waiting, State::Queued));
+    assert_eq!(restored.unfinished[0].record, record(&waiting, RunState::Queued));
     assert_eq!(ledger.opened.last_id, Some(id(2)));
     let (attempt, record) = ended(&load, Reason::Exit(3), Some(b"\xffresult"));
     assert_eq!(
@@ -62,7 +62,7 @@ fn results_of_any_size_come_back() {
     for (second, size) in [(1, 0), (2, 64 << 10), (3, (64 << 10) + 1), (4, 6 << 20)] {
         let accepted = accepted(second, "hello");
         ledger.store(accepted.clone()).unwrap();
-        assert_eq!(result(accepted.id), ResultOf::Unfinished(State::Queued));
+        assert_eq!(result(accepted.id), ResultOf::Unfinished(RunState::Queued));
         let data = vec![b'x'; size];
         end(&ledger, &accepted, Reason::Ok, Some(&data));
         assert_eq!(
@@ -93,7 +93,7 @@ fn lists_are_filtered_and_paged() {
             durable: false,
             ..accepted(second * 1000, if second % 2 == 0 { "even" } else { "odd" })
         };
-        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        ledger.submit(LedgerCommand::Store(Box::new(accepted.clone())));
         if second > 2 {
             end(
                 &ledger,
@@ -117,7 +117,7 @@ fn lists_are_filtered_and_paged() {
     );
     check(
         InvocationFilter {
-            state: Some(State::Queued),
+            state: Some(RunState::Queued),
             ..all.clone()
         },
         &[2, 1],
@@ -176,7 +176,7 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
         durable: false,
         ..accepted(second, "hello")
     };
-    let begin = |call: &Accepted| ledger.submit(Command::Store(Box::new(call.clone())));
+    let begin = |call: &Accepted| ledger.submit(LedgerCommand::Store(Box::new(call.clone())));
     for (second, reason, result) in [
         (1, Reason::Ok, None),
         (2, Reason::Failed, Some(&b"why"[..])),
@@ -189,11 +189,11 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
     let again = call(4);
     begin(&again);
     let (first, mut unended) = ended(&again, Reason::ExecuteAgain, Some(&large));
-    unended.state = State::Polling;
-    ledger.submit(Command::Record(Box::new(first), Box::new(unended)));
+    unended.state = RunState::Polling;
+    ledger.submit(LedgerCommand::Record(Box::new(first), Box::new(unended)));
     let (_, mut last) = ended(&again, Reason::Ok, None);
     last.attempts = 2;
-    ledger.submit(Command::Record(
+    ledger.submit(LedgerCommand::Record(
         Box::new(attempt(&again, 2, Reason::Ok)),
         Box::new(last),
     ));
@@ -226,7 +226,7 @@ fn the_request_is_kept_where_the_payload_is() {
         durable: false,
         ..accepted(2, "hello")
     };
-    ledger.submit(Command::Store(Box::new(called.clone())));
+    ledger.submit(LedgerCommand::Store(Box::new(called.clone())));
     ledger.opened.writer.flush(LIMIT);
     end(&ledger, &called, Reason::Ok, None);
     ledger.stop();
@@ -250,7 +250,7 @@ fn an_invocation_that_is_stored_twice_counts_once() {
         // Without a cause, the acceptance of a call that succeeds is left out: its end is the first row of it.
         accepted.payload.cause = None;
         let store = || {
-            ledger.submit(Command::Store(Box::new(accepted.clone())));
+            ledger.submit(LedgerCommand::Store(Box::new(accepted.clone())));
             end(&ledger, &accepted, reason, Some(b"done"));
             // Each time in a transaction of its own.
             ledger.opened.writer.flush(LIMIT);
@@ -263,7 +263,7 @@ fn an_invocation_that_is_stored_twice_counts_once() {
         assert_eq!(ledger.get(accepted.id), once);
         let letters: &[u128] = if durable { &[1000] } else { &[] };
         assert_eq!(dead(&ledger), letters);
-        ledger.submit(Command::DiscardDeadLetter(accepted.id));
+        ledger.submit(LedgerCommand::DiscardDeadLetter(accepted.id));
         store();
         assert_eq!(dead(&ledger), [], "a dropped dead letter does not come back");
         ledger.stop();
@@ -275,8 +275,8 @@ fn an_invocation_that_is_stored_twice_counts_once() {
 }
 
 /// Has a change stored; returns what became of it.
-fn change(ledger: &Ledger, parts: Vec<Command>) -> Result<(), Arc<str>> {
-    ledger.submit(Command::Change { number: 7, parts });
+fn change(ledger: &Ledger, parts: Vec<LedgerCommand>) -> Result<(), Arc<str>> {
+    ledger.submit(LedgerCommand::Change { number: 7, parts });
     match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
         Acknowledged::Changed { number: 7, result } => result,
         other => panic!("{other:?}"),
@@ -290,7 +290,7 @@ fn a_cancellation_is_stored_until_its_invocation_has_ended() {
     let all = [1, 2].map(|second| accepted(second, "hello"));
     for one in &all {
         ledger.store(one.clone()).unwrap();
-        change(&ledger, vec![Command::Cancel(one.id)]).unwrap();
+        change(&ledger, vec![LedgerCommand::Cancel(one.id)]).unwrap();
     }
     ledger.stop();
     let ledger = Ledger::open(state.path());
@@ -300,7 +300,7 @@ fn a_cancellation_is_stored_until_its_invocation_has_ended() {
     end(&ledger, &all[1], Reason::Ok, None);
     let third = accepted(3, "hello");
     ledger.store(third.clone()).unwrap();
-    change(&ledger, vec![Command::Cancel(third.id)]).unwrap();
+    change(&ledger, vec![LedgerCommand::Cancel(third.id)]).unwrap();
     ledger.stop();
     assert_eq!(Ledger::open(state.path()).opened.restored.cancelled, [third.id]);
 }
@@ -312,7 +312,7 @@ fn a_change_that_cannot_be_stored_is_refused_and_not_kept() {
     ledger.store(accepted(1, "hello")).unwrap();
     let away = state.path().join("away");
     std::fs::rename(state.path().join(FILE), &away).unwrap();
-    let disable = || Command::StoreEnabled {
+    let disable = || LedgerCommand::StoreEnabled {
         function: name("hello"),
         enabled: false,
     };

@@ -31,7 +31,7 @@ fn old_history_goes_but_not_what_matters() {
             durable: false,
             ..accepted(second, "hello")
         };
-        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        ledger.submit(LedgerCommand::Store(Box::new(accepted.clone())));
         end(&ledger, &accepted, Reason::Ok, Some(&vec![0; 70_000]));
     }
     // Stopping writes what waits; the sweep follows work, so some more comes after the restart.
@@ -184,7 +184,7 @@ fn what_was_cancelled_before_its_function_ever_ran_goes_as_well() {
 #[test]
 fn a_key_does_not_wait_for_others_to_gather() {
     let store = |key: Option<&str>| {
-        Command::Store(Box::new(Accepted {
+        LedgerCommand::Store(Box::new(Accepted {
             durable: false,
             key: key.map(|key| IdempotencyKey::stored(key.into())),
             ..accepted(1, "hello")
@@ -291,7 +291,7 @@ fn ten_million() {
     measure(
         "what failed",
         InvocationFilter {
-            state: Some(State::Failed),
+            state: Some(RunState::Failed),
             ..unfiltered()
         },
     );

@@ -4,7 +4,7 @@ use super::*;
 use fnd_core::outcome::Skip;
 
 /// An end of the first function, and a call of the second one.
-fn end_and_call(second: u64) -> (Accepted, Accepted, Command) {
+fn end_and_call(second: u64) -> (Accepted, Accepted, LedgerCommand) {
     let first = accepted(second, "job");
     // SQLite has no greater number than `i64::MAX`.
     let call = Accepted {
@@ -13,10 +13,10 @@ fn end_and_call(second: u64) -> (Accepted, Accepted, Command) {
     };
     let (attempt, record) = ended(&first, Reason::Ok, None);
     let parts = vec![
-        Command::Record(Box::new(attempt), Box::new(record)),
-        Command::Store(Box::new(call.clone())),
+        LedgerCommand::Record(Box::new(attempt), Box::new(record)),
+        LedgerCommand::Store(Box::new(call.clone())),
     ];
-    (first, call, Command::Together(parts))
+    (first, call, LedgerCommand::Together(parts))
 }
 
 fn acknowledged(ledger: &Ledger) -> (InvocationId, bool) {
@@ -26,7 +26,7 @@ fn acknowledged(ledger: &Ledger) -> (InvocationId, bool) {
     }
 }
 
-fn state_of(ledger: &Ledger, id: InvocationId) -> Option<State> {
+fn state_of(ledger: &Ledger, id: InvocationId) -> Option<RunState> {
     ledger.get(id).map(|(record, _)| record.state)
 }
 
@@ -38,7 +38,7 @@ fn an_end_and_what_follows_it_are_there_together() {
     ledger.submit(together);
     assert_eq!(acknowledged(&ledger), (call.id, true));
     let (copy, next) = killed(state.path());
-    assert_eq!(state_of(&next, first.id), Some(State::Succeeded));
+    assert_eq!(state_of(&next, first.id), Some(RunState::Succeeded));
     let unfinished: Vec<_> = next
         .opened
         .restored
@@ -62,12 +62,12 @@ fn they_are_kept_together_until_they_can_be_written() {
     let (first, call, together) = end_and_call(1);
     ledger.submit(together);
     let refused = accepted(9, "job");
-    ledger.submit(Command::Store(Box::new(refused.clone())));
+    ledger.submit(LedgerCommand::Store(Box::new(refused.clone())));
     assert_eq!(acknowledged(&ledger), (refused.id, false));
     drop(other);
     assert_eq!(acknowledged(&ledger), (call.id, true));
-    assert_eq!(state_of(&ledger, first.id), Some(State::Succeeded));
-    assert_eq!(state_of(&ledger, call.id), Some(State::Queued));
+    assert_eq!(state_of(&ledger, first.id), Some(RunState::Succeeded));
+    assert_eq!(state_of(&ledger, call.id), Some(RunState::Queued));
     assert_eq!(ledger.opened.writer.health().lost, 0);
     ledger.stop();
 }
@@ -81,16 +81,16 @@ fn a_call_that_is_skipped_and_a_hook_that_failed_are_in_the_history() {
     let skipped = InvocationRecord {
         reason: Some(Reason::Skipped(Skip::Unknown)),
         ended_ms: Some(2000),
-        ..record(&call, State::Skipped)
+        ..record(&call, RunState::Skipped)
     };
-    ledger.submit(Command::Together(vec![
-        Command::Record(Box::new(attempt), Box::new(end)),
-        Command::Update(Box::new(skipped)),
-        Command::HookFailed(first.id),
+    ledger.submit(LedgerCommand::Together(vec![
+        LedgerCommand::Record(Box::new(attempt), Box::new(end)),
+        LedgerCommand::Update(Box::new(skipped)),
+        LedgerCommand::HookFailed(first.id),
     ]));
     let page = ledger.list(unfiltered());
     let states: Vec<_> = page.records.iter().map(|record| (record.id, record.state)).collect();
-    assert_eq!(states, [(call.id, State::Skipped), (first.id, State::Succeeded)]);
+    assert_eq!(states, [(call.id, RunState::Skipped), (first.id, RunState::Succeeded)]);
     assert_eq!(page.hook_failed, [first.id].into());
     let whole = wait(ledger.opened.reader.get(first.id)).unwrap().unwrap();
     assert!(whole.hook_failed);
@@ -112,7 +112,7 @@ fn an_end_that_only_the_table_knows_is_followed_later() {
     let [late] = &next.opened.unfollowed[..] else {
         panic!("{:?}", next.opened.unfollowed);
     };
-    assert_eq!((late.record.id, late.record.state), (first.id, State::Succeeded));
+    assert_eq!((late.record.id, late.record.state), (first.id, RunState::Succeeded));
     assert_eq!(late.payload, first.payload);
     next.stop();
     let next = Ledger::open(copy.path());
@@ -121,7 +121,7 @@ fn an_end_that_only_the_table_knows_is_followed_later() {
         1,
         "it is decided in one transaction with what follows"
     );
-    next.submit(Command::Together(vec![Command::Followed(first.id)]));
+    next.submit(LedgerCommand::Together(vec![LedgerCommand::Followed(first.id)]));
     next.opened.writer.flush(LIMIT);
     next.stop();
     let (_copy, next) = killed(copy.path());
@@ -135,7 +135,7 @@ fn what_was_told_is_there_after_a_restart() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     let tell = |about: &str, health: Option<&str>| {
-        ledger.submit(Command::StoreAlert {
+        ledger.submit(LedgerCommand::StoreAlert {
             about: about.to_owned(),
             health: health.map(str::to_owned),
         });

@@ -93,7 +93,7 @@ const DATABASE: &str = "ledger.db";
 const LOG: &str = "ledger.db-wal";
 const INDEX: &str = "ledger.db-shm";
 
-fn found(ledger: &Ledger) -> Vec<(InvocationId, State, u32)> {
+fn found(ledger: &Ledger) -> Vec<(InvocationId, RunState, u32)> {
     let unfinished = ledger.opened.restored.unfinished.iter();
     unfinished
         .map(|found| (found.record.id, found.record.state, found.record.attempts))
@@ -116,7 +116,7 @@ fn claim(second: u64) -> InvocationRecord {
     InvocationRecord {
         attempts: 1,
         started_ms: Some(9),
-        ..record(&accepted(at(second), "hello"), State::Running)
+        ..record(&accepted(at(second), "hello"), RunState::Running)
     }
 }
 
@@ -162,9 +162,9 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         };
         ledger.stop();
         let each = [
-            (id(at(1)), State::Queued, 0),
-            (id(at(2)), State::Queued, 0),
-            (id(at(3)), State::Running, 1),
+            (id(at(1)), RunState::Queued, 0),
+            (id(at(2)), RunState::Queued, 0),
+            (id(at(3)), RunState::Running, 1),
         ];
         let ledger = disk.open();
         assert_eq!(found(&ledger), each);
@@ -180,7 +180,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         assert_eq!(found(&ledger), each);
         is_refused(&ledger, 10);
         let (attempt, record) = answered_not_stored(&ledger, 6);
-        ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+        ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(record)));
         disk.make_room();
         wait_written(&ledger);
         assert_eq!(ledger.opened.writer.health().lost, 0);
@@ -189,11 +189,15 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
                 .get(id(at(second)))
                 .map(|(record, attempts)| (record.state, attempts.len()))
         };
-        assert_eq!(state(1), Some((State::Queued, 0)));
-        assert_eq!(state(2), Some((State::Queued, 0)), "it was claimed, and has not begun");
-        assert_eq!(state(3), Some((State::Running, 0)));
+        assert_eq!(state(1), Some((RunState::Queued, 0)));
+        assert_eq!(
+            state(2),
+            Some((RunState::Queued, 0)),
+            "it was claimed, and has not begun"
+        );
+        assert_eq!(state(3), Some((RunState::Running, 0)));
         for second in 4..7 {
-            assert_eq!(state(second), Some((State::Succeeded, 1)), "{second}");
+            assert_eq!(state(second), Some((RunState::Succeeded, 1)), "{second}");
         }
         assert_eq!(state(10), None, "what was refused does not appear later");
         ledger.claim(claim(2)).unwrap();
@@ -207,13 +211,13 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         ledger.stop();
         next.make_room();
         let ledger = next.open();
-        let running = (id(at(2)), State::Running, 1);
+        let running = (id(at(2)), RunState::Running, 1);
         assert_eq!(
             found(&ledger),
-            [each[0], running, each[2], (id(at(7)), State::Queued, 0)]
+            [each[0], running, each[2], (id(at(7)), RunState::Queued, 0)]
         );
         assert_eq!(ledger.opened.restored.counts, [(name("hello"), 3, 0)], "counted once");
-        assert_eq!(ledger.opened.writer.health(), Health::default());
+        assert_eq!(ledger.opened.writer.health(), WriterHealth::default());
         ledger.stop();
     }
 }
@@ -228,7 +232,7 @@ fn a_ledger_begins_when_there_is_room_for_it() {
     is_refused(&ledger, 1);
     assert_eq!(ledger.ids(unfiltered()), [0; 0]);
     let (attempt, record) = answered_not_stored(&ledger, 5);
-    ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+    ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(record)));
     is_refused(&ledger, 2);
     disk.make_room();
     wait_written(&ledger);
@@ -239,15 +243,15 @@ fn a_ledger_begins_when_there_is_room_for_it() {
     );
     assert_eq!(
         ledger.opened.writer.health(),
-        Health {
+        WriterHealth {
             failed: ledger.opened.writer.health().failed,
-            ..Health::default()
+            ..WriterHealth::default()
         }
     );
     let Some(next) = Disk::full(&disk.files(&[DATABASE, LOG, "in-flight"])) else {
         return;
     };
-    assert_eq!(found(&next.open()), [(id(at(3)), State::Queued, 0)]);
+    assert_eq!(found(&next.open()), [(id(at(3)), RunState::Queued, 0)]);
     // Replaced from now on it is noticed.
     std::fs::rename(disk.state.path().join(LOG), disk.state.path().join("moved")).unwrap();
     assert!(

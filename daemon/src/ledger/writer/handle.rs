@@ -1,8 +1,8 @@
 //! Accepts commands to store, and reports the state of the writer.
 
-use super::{Acknowledge, Thread};
-use crate::database::Present;
-use crate::ledger::command::{Command, Figures, Health, Queue};
+use super::{Acknowledge, LedgerThread};
+use crate::database::PresentFiles;
+use crate::ledger::command::{CommandQueue, Figures, LedgerCommand, WriterHealth};
 use crate::ledger::in_flight::{Begun, InFlight};
 use crate::ledger::notices;
 use crate::ledger::retention::Retention;
@@ -33,14 +33,14 @@ impl From<rusqlite::Error> for StartError {
 
 /// Accepts commands to store; clones share one thread.
 #[derive(Clone)]
-pub struct Writer {
-    pub(in crate::ledger) queue: Arc<Queue>,
+pub struct LedgerWriter {
+    pub(in crate::ledger) queue: Arc<CommandQueue>,
     in_flight: Arc<InFlight>,
-    present: Arc<Present>,
+    present: Arc<PresentFiles>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-impl Writer {
+impl LedgerWriter {
     pub(in crate::ledger) fn start(
         (db, later): (Connection, Option<Later>),
         in_flight: InFlight,
@@ -48,7 +48,7 @@ impl Writer {
         retention: Retention,
         acknowledge: Acknowledge,
     ) -> Result<Self, StartError> {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(CommandQueue::new());
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
         queue.set_forgetting(sweeper.forgetting());
@@ -60,9 +60,9 @@ impl Writer {
         }
         let path = state.join(FILE);
         // The database has been read, so all of its files exist.
-        let present = Arc::new(Present::of(&path).map_err(|error| StartError::Thread(error.into()))?);
+        let present = Arc::new(PresentFiles::of(&path).map_err(|error| StartError::Thread(error.into()))?);
         let in_flight = Arc::new(in_flight);
-        let mut state = Thread {
+        let mut state = LedgerThread {
             log: None,
             run: run.to_owned(),
             path,
@@ -97,12 +97,15 @@ impl Writer {
     /// ms.
     ///
     /// # Errors
-    /// Returns the command if the disk is so far behind that the queue is full, or after [`Writer::stop`]. A `Store` is
+    /// Returns the command if the disk is so far behind that the queue is full, or after [`LedgerWriter::stop`]. A `Store` is
     /// then not accepted, and a `Claim` or a `Change` has failed. Any other command is lost from the history and counted in
-    /// [`Health::lost`].
-    pub fn submit(&self, command: Command) -> Result<(), Command> {
+    /// [`WriterHealth::lost`].
+    pub fn submit(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
         self.queue.push(command).inspect_err(|command| {
-            if !matches!(command, Command::Store(_) | Command::Claim(_) | Command::Change { .. }) {
+            if !matches!(
+                command,
+                LedgerCommand::Store(_) | LedgerCommand::Claim(_) | LedgerCommand::Change { .. }
+            ) {
                 self.queue.lose(1);
             }
         })
@@ -144,7 +147,7 @@ impl Writer {
 
     /// Returns the health of the writer.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> WriterHealth {
         let mut health = self.queue.health();
         // A caller that asks while nothing is written must also see missing files.
         health.failing = health.failing.or_else(|| self.present.wrong());

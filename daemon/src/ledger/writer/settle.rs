@@ -1,10 +1,10 @@
 //! What follows a write: acknowledgements, and the commands that are kept for a retry.
 
-use super::Thread;
-use crate::ledger::command::{self, Acknowledged, Command, Queue, StoredShares};
+use super::LedgerThread;
+use crate::ledger::command::{self, Acknowledged, CommandQueue, LedgerCommand, StoredShares};
 use crate::ledger::events::Earlier;
 use crate::ledger::files;
-use fnd_core::outcome::{State, Trigger};
+use fnd_core::outcome::{RunState, Trigger};
 use fnd_core::record::InvocationRecord;
 use fnd_core::supervisor::Shares;
 use fnd_wire::ids::WorkerId;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// the oldest are dropped first.
 const BACKLOG_MAX: usize = 65_536;
 
-impl Thread {
+impl LedgerThread {
     /// Acknowledges durable invocations, claims and recorded ends.
-    pub(super) fn settle(&mut self, commands: &[Command], result: &Result<Earlier, Arc<str>>) {
+    pub(super) fn settle(&mut self, commands: &[LedgerCommand], result: &Result<Earlier, Arc<str>>) {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
         let outcome = || result.as_ref().map(|_| ()).map_err(Arc::clone);
         for (command, is_kept) in parts(commands) {
-            if let Command::Record(attempt, _) = command {
+            if let LedgerCommand::Record(attempt, _) = command {
                 // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
                 // a handler continues.
                 recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
@@ -30,15 +30,15 @@ impl Thread {
             }
             match command {
                 // A part of `Together` is written with its end, now or at a retry.
-                Command::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
+                LedgerCommand::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
                         result: outcome(),
                     });
                 }
-                Command::Publish { shares, .. } => self.settle_events(shares, result),
-                Command::Claim(record) => claimed.push(record.id),
-                Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
+                LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
+                LedgerCommand::Claim(record) => claimed.push(record.id),
+                LedgerCommand::Record(_, record) | LedgerCommand::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
                         self.sweeper.ended(&record.function, record.id);
                         if command::is_end_of_files(record) {
@@ -46,23 +46,23 @@ impl Thread {
                         }
                     }
                 }
-                Command::Store(_)
-                | Command::Record(..)
-                | Command::Update(_)
-                | Command::StoreEnabled { .. }
-                | Command::StoreMarks(_)
-                | Command::Files(_)
-                | Command::StorePaused { .. }
-                | Command::DiscardDeadLetter(_)
-                | Command::StoreVersions { .. }
-                | Command::StoreReleases { .. }
-                | Command::Together(_)
-                | Command::Change { .. }
-                | Command::Cancel(_)
-                | Command::FollowLater(_)
-                | Command::Followed(_)
-                | Command::HookFailed(_)
-                | Command::StoreAlert { .. } => {}
+                LedgerCommand::Store(_)
+                | LedgerCommand::Record(..)
+                | LedgerCommand::Update(_)
+                | LedgerCommand::StoreEnabled { .. }
+                | LedgerCommand::StoreMarks(_)
+                | LedgerCommand::Files(_)
+                | LedgerCommand::StorePaused { .. }
+                | LedgerCommand::DiscardDeadLetter(_)
+                | LedgerCommand::StoreVersions { .. }
+                | LedgerCommand::StoreReleases { .. }
+                | LedgerCommand::Together(_)
+                | LedgerCommand::Change { .. }
+                | LedgerCommand::Cancel(_)
+                | LedgerCommand::FollowLater(_)
+                | LedgerCommand::Followed(_)
+                | LedgerCommand::HookFailed(_)
+                | LedgerCommand::StoreAlert { .. } => {}
             }
         }
         if !claimed.is_empty() {
@@ -72,7 +72,7 @@ impl Thread {
             });
         }
         for command in commands {
-            if let Command::Change { number, .. } = command {
+            if let LedgerCommand::Change { number, .. } = command {
                 (self.acknowledge)(Acknowledged::Changed {
                     number: *number,
                     result: outcome(),
@@ -95,7 +95,7 @@ impl Thread {
             (self.acknowledge)(Acknowledged::FilesEnded {
                 function: record.function.clone(),
                 id: record.id,
-                success: record.state == State::Succeeded,
+                success: record.state == RunState::Succeeded,
                 contents,
             });
         }
@@ -125,10 +125,12 @@ impl Thread {
     }
 
     /// Empties the slots of attempts whose end, or whose invocation's end, is now stored.
-    fn empty_slot(&self, command: &Command) {
+    fn empty_slot(&self, command: &LedgerCommand) {
         match command {
-            Command::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
-            Command::Update(record) if record.state.is_final() => self.in_flight.stored(record.id, record.attempts),
+            LedgerCommand::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
+            LedgerCommand::Update(record) if record.state.is_final() => {
+                self.in_flight.stored(record.id, record.attempts)
+            }
             _ => {}
         }
     }
@@ -140,11 +142,11 @@ impl Thread {
     }
 
     /// Appends commands to the backlog, except those whose callers were refused. Commands that do not fit are lost.
-    pub(super) fn keep(&mut self, queue: &Queue, commands: Vec<Command>) {
+    pub(super) fn keep(&mut self, queue: &CommandQueue, commands: Vec<LedgerCommand>) {
         for command in commands {
             let is_kept = match &command {
-                Command::Store(accepted) => !accepted.durable,
-                Command::Publish { .. } | Command::Claim(_) | Command::Change { .. } => false,
+                LedgerCommand::Store(accepted) => !accepted.durable,
+                LedgerCommand::Publish { .. } | LedgerCommand::Claim(_) | LedgerCommand::Change { .. } => false,
                 _ => true,
             };
             if is_kept {
@@ -160,8 +162,8 @@ impl Thread {
             excess += 1;
             for part in oldest.parts() {
                 match part {
-                    Command::Record(attempt, _) => lost.extend(attempt.worker),
-                    Command::Store(accepted) if accepted.durable => (self.acknowledge)(Acknowledged::Stored {
+                    LedgerCommand::Record(attempt, _) => lost.extend(attempt.worker),
+                    LedgerCommand::Store(accepted) if accepted.durable => (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
                         result: Err("the end that it follows was given up".into()),
                     }),
@@ -178,34 +180,34 @@ impl Thread {
 }
 
 /// Returns all commands, each with whether it belongs to a `Together`, which is kept for a retry as a whole.
-fn parts(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
+fn parts(commands: &[LedgerCommand]) -> impl Iterator<Item = (&LedgerCommand, bool)> {
     commands.iter().flat_map(|command| {
-        let is_together = matches!(command, Command::Together(_)); // a `Change` is not kept
+        let is_together = matches!(command, LedgerCommand::Together(_)); // a `Change` is not kept
         command.parts().iter().map(move |part| (part, is_together))
     })
 }
 
 /// Returns whether a command can change the number of dead letters.
-pub(super) fn changes_figures(command: &Command) -> bool {
+pub(super) fn changes_figures(command: &LedgerCommand) -> bool {
     match command {
-        Command::Together(parts) | Command::Change { parts, .. } => parts.iter().any(changes_figures),
-        Command::Record(_, record) | Command::Update(record) => {
-            matches!(record.state, State::Failed | State::Interrupted)
+        LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts.iter().any(changes_figures),
+        LedgerCommand::Record(_, record) | LedgerCommand::Update(record) => {
+            matches!(record.state, RunState::Failed | RunState::Interrupted)
         }
-        Command::Store(accepted) => accepted.origin.is_some(),
-        Command::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
-        Command::DiscardDeadLetter(_) => true,
-        Command::Claim(_)
-        | Command::StoreEnabled { .. }
-        | Command::StoreMarks(_)
-        | Command::Files(_)
-        | Command::StorePaused { .. }
-        | Command::StoreVersions { .. }
-        | Command::StoreReleases { .. }
-        | Command::Cancel(_)
-        | Command::FollowLater(_)
-        | Command::Followed(_)
-        | Command::HookFailed(_)
-        | Command::StoreAlert { .. } => false,
+        LedgerCommand::Store(accepted) => accepted.origin.is_some(),
+        LedgerCommand::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
+        LedgerCommand::DiscardDeadLetter(_) => true,
+        LedgerCommand::Claim(_)
+        | LedgerCommand::StoreEnabled { .. }
+        | LedgerCommand::StoreMarks(_)
+        | LedgerCommand::Files(_)
+        | LedgerCommand::StorePaused { .. }
+        | LedgerCommand::StoreVersions { .. }
+        | LedgerCommand::StoreReleases { .. }
+        | LedgerCommand::Cancel(_)
+        | LedgerCommand::FollowLater(_)
+        | LedgerCommand::Followed(_)
+        | LedgerCommand::HookFailed(_)
+        | LedgerCommand::StoreAlert { .. } => false,
     }
 }

@@ -1,16 +1,16 @@
 //! Writes commands in one transaction.
 
-use super::Thread;
-use crate::ledger::command::Command;
+use super::LedgerThread;
+use crate::ledger::command::LedgerCommand;
 use crate::ledger::events::Earlier;
-use crate::ledger::store::{self, Counts, StoreError};
+use crate::ledger::store::{self, LedgerCounts, StoreError};
 use crate::ledger::unwritable;
 use fnd_core::record::Accepted;
 use std::collections::HashSet;
 
 /// What a transaction reports.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenRecords {
     /// Number of commands that SQLite refused because of their content.
     pub(super) refused: u64,
     /// Events that were sent before.
@@ -37,9 +37,9 @@ impl std::fmt::Display for Unwritten {
     }
 }
 
-impl Thread {
+impl LedgerThread {
     /// Writes commands in one transaction.
-    pub(super) fn write(&mut self, commands: &[Command]) -> Result<Written, Unwritten> {
+    pub(super) fn write(&mut self, commands: &[LedgerCommand]) -> Result<WrittenRecords, Unwritten> {
         if let Some(later) = &mut self.later {
             let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
             self.full_sync = true; // every new connection starts with full sync
@@ -56,8 +56,8 @@ impl Thread {
         written.map_err(Unwritten::Sqlite)
     }
 
-    fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<Written> {
-        let sync = commands.iter().any(Command::is_waited_for);
+    fn write_now(&mut self, commands: &[LedgerCommand]) -> rusqlite::Result<WrittenRecords> {
+        let sync = commands.iter().any(LedgerCommand::is_waited_for);
         if sync != self.full_sync {
             // Without sync a commit does not wait for the disk; the next synced commit includes it.
             self.db
@@ -72,22 +72,22 @@ impl Thread {
         .map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
     }
 
-    fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<Written, StoreError> {
+    fn transact(&mut self, commands: &[LedgerCommand], one_by_one: bool) -> Result<WrittenRecords, StoreError> {
         let (mut refused, mut earlier) = (0, Earlier::new());
         let mut transaction = self.db.transaction()?;
         // Without a write the commit would sync nothing.
         if commands.iter().all(|command| command.parts().is_empty()) {
             transaction.execute("UPDATE meta SET value = value", [])?;
         }
-        let mut counts = Counts::default();
-        let commands: Vec<_> = commands.iter().flat_map(Command::parts).collect();
+        let mut counts = LedgerCounts::default();
+        let commands: Vec<_> = commands.iter().flat_map(LedgerCommand::parts).collect();
         for (command, is_new) in needed(&commands) {
             if !one_by_one {
                 store::apply(&transaction, (command, is_new), &mut counts, &mut earlier)?;
                 continue;
             }
             let step = transaction.savepoint()?;
-            let mut counts = Counts::default();
+            let mut counts = LedgerCounts::default();
             let stored = store::apply(&step, (command, is_new), &mut counts, &mut earlier);
             let stored = stored.and_then(|()| counts.store(&step));
             match stored {
@@ -102,7 +102,7 @@ impl Thread {
         }
         counts.store(&transaction)?;
         transaction.commit()?;
-        Ok(Written { refused, earlier })
+        Ok(WrittenRecords { refused, earlier })
     }
 }
 
@@ -111,26 +111,28 @@ impl Thread {
 /// the invocation. It is stored if it has a load key, an idempotency key, a mark of a schedule or a cause, which is kept.
 ///
 /// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
-fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bool)> {
-    let end = |command: &Command| match command {
-        Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| !record.keeps_payload()),
-        Command::Store(_)
-        | Command::Publish { .. }
-        | Command::Claim(_)
-        | Command::StoreEnabled { .. }
-        | Command::StoreMarks(_)
-        | Command::Files(_)
-        | Command::StorePaused { .. }
-        | Command::DiscardDeadLetter(_)
-        | Command::StoreVersions { .. }
-        | Command::StoreReleases { .. }
-        | Command::Together(_)
-        | Command::Change { .. }
-        | Command::Cancel(_)
-        | Command::FollowLater(_)
-        | Command::Followed(_)
-        | Command::HookFailed(_)
-        | Command::StoreAlert { .. } => None,
+fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a LedgerCommand, bool)> {
+    let end = |command: &LedgerCommand| match command {
+        LedgerCommand::Record(_, record) | LedgerCommand::Update(record) => {
+            Some(record.id).filter(|_| !record.keeps_payload())
+        }
+        LedgerCommand::Store(_)
+        | LedgerCommand::Publish { .. }
+        | LedgerCommand::Claim(_)
+        | LedgerCommand::StoreEnabled { .. }
+        | LedgerCommand::StoreMarks(_)
+        | LedgerCommand::Files(_)
+        | LedgerCommand::StorePaused { .. }
+        | LedgerCommand::DiscardDeadLetter(_)
+        | LedgerCommand::StoreVersions { .. }
+        | LedgerCommand::StoreReleases { .. }
+        | LedgerCommand::Together(_)
+        | LedgerCommand::Change { .. }
+        | LedgerCommand::Cancel(_)
+        | LedgerCommand::FollowLater(_)
+        | LedgerCommand::Followed(_)
+        | LedgerCommand::HookFailed(_)
+        | LedgerCommand::StoreAlert { .. } => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(|command| end(command)).collect();
     let is_left_out = |accepted: &Accepted| {
@@ -143,39 +145,39 @@ fn needed<'a>(commands: &[&'a Command]) -> impl Iterator<Item = (&'a Command, bo
     };
     let mut new = HashSet::new();
     for command in commands {
-        if let Command::Store(accepted) = command
+        if let LedgerCommand::Store(accepted) = command
             && is_left_out(accepted)
         {
             new.insert(accepted.id);
         }
     }
     let mut covered = HashSet::new();
-    let later = |command: &&Command| match command {
-        Command::Claim(record) | Command::Update(record) => covered.insert(record.id),
-        Command::Record(_, record) => {
+    let later = |command: &&LedgerCommand| match command {
+        LedgerCommand::Claim(record) | LedgerCommand::Update(record) => covered.insert(record.id),
+        LedgerCommand::Record(_, record) => {
             covered.insert(record.id);
             true
         }
-        Command::Store(accepted) => !is_left_out(accepted),
-        Command::Publish { .. }
-        | Command::StoreEnabled { .. }
-        | Command::StoreMarks(_)
-        | Command::Files(_)
-        | Command::StorePaused { .. }
-        | Command::DiscardDeadLetter(_)
-        | Command::StoreVersions { .. }
-        | Command::StoreReleases { .. }
-        | Command::Together(_)
-        | Command::Change { .. }
-        | Command::Cancel(_)
-        | Command::FollowLater(_)
-        | Command::Followed(_)
-        | Command::HookFailed(_)
-        | Command::StoreAlert { .. } => true,
+        LedgerCommand::Store(accepted) => !is_left_out(accepted),
+        LedgerCommand::Publish { .. }
+        | LedgerCommand::StoreEnabled { .. }
+        | LedgerCommand::StoreMarks(_)
+        | LedgerCommand::Files(_)
+        | LedgerCommand::StorePaused { .. }
+        | LedgerCommand::DiscardDeadLetter(_)
+        | LedgerCommand::StoreVersions { .. }
+        | LedgerCommand::StoreReleases { .. }
+        | LedgerCommand::Together(_)
+        | LedgerCommand::Change { .. }
+        | LedgerCommand::Cancel(_)
+        | LedgerCommand::FollowLater(_)
+        | LedgerCommand::Followed(_)
+        | LedgerCommand::HookFailed(_)
+        | LedgerCommand::StoreAlert { .. } => true,
     };
     let needed: Vec<_> = commands.iter().copied().rev().filter(later).collect();
     needed.into_iter().rev().map(move |command| {
-        let is_new = matches!(command, Command::Record(_, record) if new.contains(&record.id));
+        let is_new = matches!(command, LedgerCommand::Record(_, record) if new.contains(&record.id));
         (command, is_new)
     })
 }

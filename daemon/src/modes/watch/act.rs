@@ -1,7 +1,7 @@
 //! Deletes and moves files after their invocation. Nothing is ever overwritten, and a file that changed stays.
 
 use super::disk::{Unmade, facts, make_below, open_below, open_directory, split};
-use fnd_core::triggers::file::content::Facts;
+use fnd_core::triggers::file::content::FileStat;
 use fnd_core::triggers::file::machine::{Act, Acted};
 use fnd_manifest::function::file::FileAction;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstat, linkat, openat, renameat_with, statat, unlinkat};
@@ -24,7 +24,7 @@ pub(super) fn act(root: BorrowedFd<'_>, watched: &str, act: &Act) -> Acted {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Acted::Changed,
         Err(error) => return failed(watched, act, "find", error),
     };
-    let is_same = |facts: Facts| (facts.inode, facts.size, facts.modified_ns) == act.content;
+    let is_same = |facts: FileStat| (facts.inode, facts.size, facts.modified_ns) == act.content;
     let file = openat(
         &parent,
         OsStr::from_bytes(name),
@@ -73,7 +73,7 @@ fn destination(root: BorrowedFd<'_>, watched: &str, to: &Path, above: &[u8]) -> 
     make_below(to.as_fd(), above)
 }
 
-fn stat(directory: &OwnedFd, name: &[u8]) -> Result<Option<Facts>, Errno> {
+fn stat(directory: &OwnedFd, name: &[u8]) -> Result<Option<FileStat>, Errno> {
     let stat = statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(facts(&stat))
 }

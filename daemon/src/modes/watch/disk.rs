@@ -3,7 +3,7 @@
 //! A watched directory is opened for each round of looks and closed afterwards: an open descriptor would keep its file
 //! system from being unmounted.
 
-use fnd_core::triggers::file::content::{Facts, Hash};
+use fnd_core::triggers::file::content::{FileStat, Hash};
 use fnd_core::triggers::file::machine::Look;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
@@ -17,10 +17,10 @@ use std::path::Path;
 const HASHED_WHOLE: u64 = 4 << 20;
 
 /// Device and inode of a directory.
-pub(super) type Identity = (u64, u64);
+pub(super) type InodeIdentity = (u64, u64);
 
 /// Opens a directory by a path that may lead through links.
-pub(super) fn open_directory(path: &Path) -> Result<(OwnedFd, Identity), Errno> {
+pub(super) fn open_directory(path: &Path) -> Result<(OwnedFd, InodeIdentity), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(CWD, path, flags, Mode::empty())?;
     let stat = fstat(&directory)?;
@@ -94,7 +94,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns the facts of a regular file.
-pub(super) fn facts(stat: &Stat) -> Option<Facts> {
+pub(super) fn facts(stat: &Stat) -> Option<FileStat> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
@@ -102,7 +102,7 @@ pub(super) fn facts(stat: &Stat) -> Option<Facts> {
         let nanos = i64::try_from(nanos).unwrap_or_default();
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     };
-    Some(Facts {
+    Some(FileStat {
         inode: stat.st_ino,
         device: stat.st_dev,
         size: u64::try_from(stat.st_size).unwrap_or_default(),

@@ -15,7 +15,7 @@ const SHOWN: usize = 80;
 
 /// The findings of the scans of a directory.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ScanFindings {
     /// Why the kernel does not report all changes.
     pub(super) blind: Option<Errno>,
     /// A directory whose files cannot be seen, and why. No event says that they can be seen again.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) is_lost: bool,
 }
 
-impl Found {
+impl ScanFindings {
     /// Adds what was found later. The first of its kind is the one that is told.
     pub(super) fn add(&mut self, later: Self) {
         self.blind = self.blind.or(later.blind);

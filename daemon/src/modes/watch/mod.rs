@@ -24,10 +24,12 @@ mod watched;
 mod watches;
 
 use crate::clock;
-use fnd_core::triggers::file::machine::{Acted, Action, Clock, Event, Look, Machine, Named, POLL_INTERVAL};
+use fnd_core::triggers::file::machine::{
+    Acted, FileClock, FileEvent, FileMachine, Look, NamedFile, POLL_INTERVAL, WatchAction,
+};
 use fnd_core::triggers::file::message::ToWatcher;
 use fnd_manifest::function::keys::FileTrigger;
-use found::Found;
+use found::ScanFindings;
 use mounts::Mounts;
 use pipes::{Pipes, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,7 +40,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watched::Watched;
-use watches::{Report, Watches};
+use watches::{KernelReport, Watches};
 
 /// The environment variable with the entries of `[[file]]`, as JSON.
 pub const ENTRIES: &str = "FND_WATCHED";
@@ -64,7 +66,9 @@ pub fn run() -> ExitCode {
     let (input, output) = (io::stdin(), io::stdout());
     let ended = entries.and_then(|entries| {
         let pipes = Pipes::new(input.as_fd(), output.as_fd()).map_err(|error| error.to_string())?;
-        Watcher::new(entries, pipes).run().map_err(|error| error.to_string())
+        WatchProcess::new(entries, pipes)
+            .run()
+            .map_err(|error| error.to_string())
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,8 +80,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-struct Watcher<'a> {
-    machine: Machine,
+struct WatchProcess<'a> {
+    machine: FileMachine,
     pipes: Pipes<'a>,
     watched: Vec<Watched>,
     /// Where the paths led at the last look.
@@ -94,9 +98,9 @@ struct Watcher<'a> {
     begun: bool,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> WatchProcess<'a> {
     fn new(entries: Vec<FileTrigger>, pipes: Pipes<'a>) -> Self {
-        let machine = Machine::new(entries);
+        let machine = FileMachine::new(entries);
         Self {
             watched: Watched::all(machine.entries()),
             places: None,
@@ -112,14 +116,14 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn clock(&self) -> Clock {
-        Clock {
+    fn clock(&self) -> FileClock {
+        FileClock {
             now: clock::monotonic().saturating_duration_since(self.origin),
             wall_ns: clock::unix_ns(),
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: FileEvent) {
         self.machine.handle(self.clock(), event);
     }
 
@@ -134,7 +138,7 @@ impl<'a> Watcher<'a> {
             }
             let ready = self.wait()?;
             if ready.input
-                && let Ended::Yes = self.receive()?
+                && let WatchEnd::Yes = self.receive()?
             {
                 return Ok(());
             }
@@ -204,21 +208,21 @@ impl<'a> Watcher<'a> {
         })
     }
 
-    fn receive(&mut self) -> io::Result<Ended> {
+    fn receive(&mut self) -> io::Result<WatchEnd> {
         let messages = match self.pipes.receive()? {
-            Received::End => return Ok(Ended::Yes),
+            Received::End => return Ok(WatchEnd::Yes),
             Received::Messages(messages) => messages,
         };
         for message in messages {
             let is_begin = matches!(message, ToWatcher::Begin(_));
-            self.handle(Event::Message(message));
+            self.handle(FileEvent::Message(message));
             if is_begin {
                 self.begun = true;
                 self.mounts_changed();
                 self.examine();
             }
         }
-        Ok(Ended::No)
+        Ok(WatchEnd::No)
     }
 
     fn examine(&mut self) {
@@ -227,7 +231,7 @@ impl<'a> Watcher<'a> {
         self.examined_next = watched::is_hidden(&self.watched).then_some(next);
         let places = watched::places(&self.watched);
         if self.places.replace(places) != Some(places) {
-            self.handle(Event::Places(places));
+            self.handle(FileEvent::Places(places));
         }
         self.report_states();
     }
@@ -251,28 +255,28 @@ impl<'a> Watcher<'a> {
         let mut is_examined = false;
         for report in reports {
             match report {
-                Report::Long(directory, path, false) => {
-                    let found = Found {
+                KernelReport::Long(directory, path, false) => {
+                    let found = ScanFindings {
                         long: Some(path),
-                        ..Found::default()
+                        ..ScanFindings::default()
                     };
                     is_examined |= watched::noticed(&mut self.watched, directory, found);
                 }
-                Report::Long(directory, path, true) => self.forget_long(directory, &path),
-                Report::Named(directory, path, named) => {
-                    if named == Named::DirectoryMoved {
+                KernelReport::Long(directory, path, true) => self.forget_long(directory, &path),
+                KernelReport::Named(directory, path, named) => {
+                    if named == NamedFile::DirectoryMoved {
                         self.forget_long(directory, &path);
                     }
-                    self.handle(Event::Named(directory, path, named));
+                    self.handle(FileEvent::Named(directory, path, named));
                 }
-                Report::NewDirectory(directory, path) => {
+                KernelReport::NewDirectory(directory, path) => {
                     let recursive = |watched: &&Watched| watched.number == directory && watched.is_recursive;
                     if self.watched.iter().find(recursive).is_some() {
                         self.scans.part(directory, path);
                     }
                 }
-                Report::Examine => is_examined = true,
-                Report::Overflow => self.handle(Event::Overflow),
+                KernelReport::Examine => is_examined = true,
+                KernelReport::Overflow => self.handle(FileEvent::Overflow),
             }
         }
         if is_examined {
@@ -296,7 +300,7 @@ impl<'a> Watcher<'a> {
         }
         let mut is_examined = false;
         for event in events {
-            if let Event::ScanEnded(number, device) = event {
+            if let FileEvent::ScanEnded(number, device) = event {
                 is_examined |= watched::scan_ended(&mut self.watched, number, device.is_some());
             }
             self.handle(event);
@@ -318,16 +322,16 @@ impl<'a> Watcher<'a> {
         let mut is_examined = false;
         for action in actions {
             let answer = match action {
-                Action::Say(message) => {
+                WatchAction::Say(message) => {
                     self.pipes.say(&message);
                     continue;
                 }
-                Action::Scan(directory) => {
+                WatchAction::Scan(directory) => {
                     is_examined = true;
                     self.scans.all(directory);
                     continue;
                 }
-                Action::Look(id, directory, path, hash) => {
+                WatchAction::Look(id, directory, path, hash) => {
                     let root = self.open(&mut opened, directory);
                     let look = root.map_or(Look::Unreachable, |root| disk::look(root.as_fd(), &path, hash));
                     if look == Look::Unreachable {
@@ -335,22 +339,22 @@ impl<'a> Watcher<'a> {
                         is_examined = true;
                         // Without the directory itself, the error may be over already.
                         let unreadable = root.map(|root| disk::unreachable(root.as_fd(), &path));
-                        let found = Found {
+                        let found = ScanFindings {
                             unreadable: Some(unreadable.unwrap_or((Vec::new(), Errno::AGAIN))),
-                            ..Found::default()
+                            ..ScanFindings::default()
                         };
                         watched::noticed(&mut self.watched, directory, found);
                     }
-                    Event::Looked(id, look)
+                    FileEvent::Looked(id, look)
                 }
-                Action::Act(act) => {
+                WatchAction::Act(act) => {
                     let path = self.watched.iter().find(|watched| watched.number == act.directory);
                     let path = path
                         .map(|watched| watched.path.display().to_string())
                         .unwrap_or_default();
                     let root = self.open(&mut opened, act.directory);
                     let acted = root.map_or(Acted::Changed, |root| act::act(root.as_fd(), &path, &act));
-                    Event::Acted(act, acted)
+                    FileEvent::Acted(act, acted)
                 }
             };
             self.handle(answer);
@@ -375,7 +379,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-enum Ended {
+enum WatchEnd {
     Yes,
     No,
 }

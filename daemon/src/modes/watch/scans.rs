@@ -1,10 +1,10 @@
 //! Lists the files of directories in pieces, so that messages of fnd and events are read in between.
 
 use super::disk::{facts, open_below, open_directory};
-use super::found::{Found, is_lost_and_found};
+use super::found::{ScanFindings, is_lost_and_found};
 use super::watched::Watched;
 use super::watches::Watches;
-use fnd_core::triggers::file::machine::Event;
+use fnd_core::triggers::file::machine::FileEvent;
 use fnd_core::triggers::file::message::PATH_MAX;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
@@ -55,12 +55,12 @@ impl Scans {
         &mut self,
         watched: &[Watched],
         watches: &mut Watches,
-        events: &mut Vec<Event>,
-    ) -> Option<(u16, Found)> {
+        events: &mut Vec<FileEvent>,
+    ) -> Option<(u16, ScanFindings)> {
         if self.active.is_none() {
             self.active = self.next();
             if let Some(scan) = &self.active {
-                events.push(Event::ScanBegan(scan.directory, scan.is_complete));
+                events.push(FileEvent::ScanBegan(scan.directory, scan.is_complete));
             }
         }
         let scan = self.active.as_mut()?;
@@ -68,13 +68,13 @@ impl Scans {
             self.active = None;
             return None;
         };
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         if scan.listing.is_none() {
             match scan.paths.pop() {
                 Some(path) => found = scan.open(watched, path, watches, events),
                 None => {
                     let device = scan.device.filter(|_| scan.is_complete && !scan.failed);
-                    events.push(Event::ScanEnded(scan.directory, device));
+                    events.push(FileEvent::ScanEnded(scan.directory, device));
                     self.active = None;
                     return None;
                 }
@@ -106,8 +106,14 @@ impl Scans {
 impl Scan {
     /// Opens a directory, which is watched before it is listed: a file is in the list, or is reported, or both.
     /// Returns what hinders.
-    fn open(&mut self, watched: &Watched, path: Vec<u8>, watches: &mut Watches, events: &mut Vec<Event>) -> Found {
-        let mut found = Found::default();
+    fn open(
+        &mut self,
+        watched: &Watched,
+        path: Vec<u8>,
+        watches: &mut Watches,
+        events: &mut Vec<FileEvent>,
+    ) -> ScanFindings {
+        let mut found = ScanFindings::default();
         let (root, identity) = match open_directory(&watched.path) {
             Ok(opened) if watched.identity == Some(opened.1) => opened,
             other => {
@@ -125,7 +131,7 @@ impl Scan {
             Err(error) => {
                 let is_usual = is_lost_and_found(root.as_fd(), &path);
                 found.unreadable = (!is_usual).then(|| (path.clone(), error));
-                events.push(Event::Unreadable(self.directory, path));
+                events.push(FileEvent::Unreadable(self.directory, path));
                 return found;
             }
         };
@@ -138,14 +144,14 @@ impl Scan {
     }
 
     /// Ends the list of a directory whose files cannot be seen.
-    fn unreadable(&mut self, path: Vec<u8>, error: Errno, events: &mut Vec<Event>, found: &mut Found) {
+    fn unreadable(&mut self, path: Vec<u8>, error: Errno, events: &mut Vec<FileEvent>, found: &mut ScanFindings) {
         self.failed = true;
         self.listing = None;
-        events.push(Event::Unreadable(self.directory, path.clone()));
+        events.push(FileEvent::Unreadable(self.directory, path.clone()));
         found.unreadable.get_or_insert((path, error));
     }
 
-    fn list(&mut self, is_recursive: bool, events: &mut Vec<Event>, found: &mut Found) {
+    fn list(&mut self, is_recursive: bool, events: &mut Vec<FileEvent>, found: &mut ScanFindings) {
         for _ in 0..PIECE {
             let Some((above, directory, listing)) = &mut self.listing else {
                 return;
@@ -195,7 +201,7 @@ impl Scan {
             } else if is_entered {
                 self.paths.push(path());
             } else if let Some(facts) = facts {
-                events.push(Event::Scanned(self.directory, path(), facts));
+                events.push(FileEvent::Scanned(self.directory, path(), facts));
             }
         }
     }

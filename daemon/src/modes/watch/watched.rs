@@ -1,13 +1,13 @@
 //! The watched directories: whether each is there, whether it is still the same, and what hinders the watcher.
 
-use super::disk::{Identity, open_directory};
-use super::found::Found;
+use super::disk::{InodeIdentity, open_directory};
+use super::found::ScanFindings;
 use super::mounts::below;
 use super::scans::Scans;
 use super::watches::Watches;
-use crate::way::way;
+use crate::path_steps::way;
 use fnd_core::triggers::file::entries::Entries;
-use fnd_core::triggers::file::machine::{DirectoryState, Event, POLL_INTERVAL};
+use fnd_core::triggers::file::machine::{DirectoryState, FileEvent, POLL_INTERVAL};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,10 +19,10 @@ pub(super) struct Watched {
     pub(super) path: PathBuf,
     pub(super) is_recursive: bool,
     /// The directory that the path leads to; nothing if there is none that can be read.
-    pub(super) identity: Option<Identity>,
-    found: Found,
+    pub(super) identity: Option<InodeIdentity>,
+    found: ScanFindings,
     /// The same for the scan that is under way.
-    scan: Found,
+    scan: ScanFindings,
     /// A directory above cannot be watched.
     is_hidden: bool,
     /// The mounts below, where directories below count.
@@ -38,8 +38,8 @@ impl Watched {
             path: path.into(),
             is_recursive,
             identity: None,
-            found: Found::default(),
-            scan: Found::default(),
+            found: ScanFindings::default(),
+            scan: ScanFindings::default(),
             is_hidden: false,
             mounts: Vec::new(),
             state: DirectoryState::default(),
@@ -50,14 +50,14 @@ impl Watched {
 }
 
 /// Notes what the scan that is under way has found.
-pub(super) fn scanned(watched: &mut [Watched], number: u16, found: Found) {
+pub(super) fn scanned(watched: &mut [Watched], number: u16, found: ScanFindings) {
     if let Some(watched) = watched.iter_mut().find(|watched| watched.number == number) {
         watched.scan.add(found);
     }
 }
 
 /// Notes what was found without a scan. Returns whether it changes what is to be reported.
-pub(super) fn noticed(watched: &mut [Watched], number: u16, found: Found) -> bool {
+pub(super) fn noticed(watched: &mut [Watched], number: u16, found: ScanFindings) -> bool {
     let watched = watched.iter_mut().find(|watched| watched.number == number);
     watched.is_some_and(|watched| {
         let before = watched.found.clone();
@@ -80,7 +80,7 @@ pub(super) fn scan_ended(watched: &mut [Watched], number: u16, is_complete: bool
         let scanned = std::mem::take(&mut watched.scan);
         // A part says nothing about the other directories.
         let mut found = if is_complete {
-            Found::default()
+            ScanFindings::default()
         } else {
             watched.found.clone()
         };
@@ -130,7 +130,7 @@ pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mu
         if is_replaced {
             watches.remove(watched.number, b"");
             watched.identity = identity;
-            watched.found = Found::default();
+            watched.found = ScanFindings::default();
         }
         if let Ok((directory, _)) = &opened
             && !watches.has(watched.number)
@@ -202,14 +202,14 @@ fn absent(path: &Path, error: Errno) -> String {
 }
 
 /// Returns the states that are not reported yet.
-pub(super) fn states(watched: &mut [Watched]) -> Vec<Event> {
+pub(super) fn states(watched: &mut [Watched]) -> Vec<FileEvent> {
     let changed = |watched: &mut Watched| {
         // The same state again would put off the next scan.
         if watched.said.as_ref() == Some(&watched.state) {
             return None;
         }
         watched.said = Some(watched.state.clone());
-        Some(Event::Directory(watched.number, watched.state.clone()))
+        Some(FileEvent::Directory(watched.number, watched.state.clone()))
     };
     watched.iter_mut().filter_map(changed).collect()
 }

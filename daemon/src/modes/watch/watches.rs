@@ -5,7 +5,7 @@
 //! watcher each time when a program reads a file.
 
 use super::disk::split;
-use fnd_core::triggers::file::machine::Named;
+use fnd_core::triggers::file::machine::NamedFile;
 use fnd_core::triggers::file::message::PATH_MAX;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -38,9 +38,9 @@ const READ_MAX: usize = 1 << 20;
 
 /// A report of the kernel.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum KernelReport {
     /// A name of a watched directory changed.
-    Named(u16, Vec<u8>, Named),
+    Named(u16, Vec<u8>, NamedFile),
     /// A directory appeared below a watched one.
     NewDirectory(u16, Vec<u8>),
     /// A watched directory may be another one now, or be gone.
@@ -199,7 +199,7 @@ impl Watches {
     }
 
     /// Reads the events that are there now, at most a piece.
-    pub(super) fn read(&mut self, reports: &mut Vec<Report>) -> Result<(), Errno> {
+    pub(super) fn read(&mut self, reports: &mut Vec<KernelReport>) -> Result<(), Errno> {
         let Ok(inotify) = &self.inotify else { return Ok(()) };
         let mut events = Vec::new();
         let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
@@ -226,10 +226,10 @@ impl Watches {
         Ok(())
     }
 
-    fn report(&mut self, number: i32, flags: ReadFlags, name: &[u8], reports: &mut Vec<Report>) {
+    fn report(&mut self, number: i32, flags: ReadFlags, name: &[u8], reports: &mut Vec<KernelReport>) {
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-            reports.push(Report::Overflow);
-            reports.push(Report::Examine);
+            reports.push(KernelReport::Overflow);
+            reports.push(KernelReport::Examine);
             return;
         }
         let Some(watch) = self.watches.get(&number) else { return };
@@ -238,11 +238,11 @@ impl Watches {
         if is_self && (watch.on_way || !watch.names.is_empty() || is_root)
             || watch.names.contains(OsStr::from_bytes(name))
         {
-            reports.push(Report::Examine);
+            reports.push(KernelReport::Examine);
         }
         if flags.contains(ReadFlags::IGNORED) {
             let is_examined = is_root || watch.on_way || !watch.names.is_empty();
-            reports.extend(is_examined.then_some(Report::Examine));
+            reports.extend(is_examined.then_some(KernelReport::Examine));
             let watch = self.watches.remove(&number).unwrap_or_default();
             for place in watch.places {
                 if self.places.get(&place) == Some(&number) {
@@ -265,31 +265,31 @@ impl Watches {
         }
     }
 
-    fn name(&mut self, directory: u16, path: Vec<u8>, flags: ReadFlags, reports: &mut Vec<Report>) {
+    fn name(&mut self, directory: u16, path: Vec<u8>, flags: ReadFlags, reports: &mut Vec<KernelReport>) {
         if path.len() > PATH_MAX {
             let is_gone = flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE);
-            reports.push(Report::Long(directory, path, is_gone));
+            reports.push(KernelReport::Long(directory, path, is_gone));
             return;
         }
         if flags.contains(ReadFlags::ISDIR) {
             if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE) {
                 self.remove(directory, &path);
-                reports.push(Report::Named(directory, path, Named::DirectoryMoved));
+                reports.push(KernelReport::Named(directory, path, NamedFile::DirectoryMoved));
             } else if flags.intersects(ReadFlags::MOVED_TO | ReadFlags::CREATE) && !split(&path).1.starts_with(b".") {
-                reports.push(Report::NewDirectory(directory, path));
+                reports.push(KernelReport::NewDirectory(directory, path));
             }
             return;
         }
         let kinds = [
-            (ReadFlags::CREATE, Named::Created),
-            (ReadFlags::MODIFY, Named::Written),
-            (ReadFlags::CLOSE_WRITE, Named::Closed),
-            (ReadFlags::MOVED_TO, Named::MovedHere),
-            (ReadFlags::MOVED_FROM, Named::MovedAway),
-            (ReadFlags::DELETE, Named::Removed),
+            (ReadFlags::CREATE, NamedFile::Created),
+            (ReadFlags::MODIFY, NamedFile::Written),
+            (ReadFlags::CLOSE_WRITE, NamedFile::Closed),
+            (ReadFlags::MOVED_TO, NamedFile::MovedHere),
+            (ReadFlags::MOVED_FROM, NamedFile::MovedAway),
+            (ReadFlags::DELETE, NamedFile::Removed),
         ];
         for (_, kind) in kinds.into_iter().filter(|(flag, _)| flags.contains(*flag)) {
-            reports.push(Report::Named(directory, path.clone(), kind));
+            reports.push(KernelReport::Named(directory, path.clone(), kind));
         }
     }
 }

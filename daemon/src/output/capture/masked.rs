@@ -1,14 +1,14 @@
 //! Masks the values of secrets in both streams of an attempt, before they are split into lines.
 
 use super::Stream;
-use fnd_core::mask::{Held, Mask, Masker};
+use fnd_core::mask::{Mask, Masker, PendingBytes};
 use fnd_wire::form::{Bytes, wire_structs};
 use std::sync::Arc;
 
 wire_structs! {
     /// The bytes of both streams that are held back, for the spool: they are unmasked.
     pub struct HeldBack {
-        /// Those of standard output, and [`Held::run`].
+        /// Those of standard output, and [`PendingBytes::run`].
         pub stdout: (Bytes, Option<u64>),
         /// Those of standard error, likewise.
         pub stderr: (Bytes, Option<u64>),
@@ -56,7 +56,7 @@ impl Masked {
 
     pub(super) fn held_back(&self) -> HeldBack {
         let held = |masker: &Masker| {
-            let Held { bytes, run } = masker.held();
+            let PendingBytes { bytes, run } = masker.held();
             (Bytes(bytes), run.map(|run| run as u64))
         };
         HeldBack {
@@ -68,7 +68,7 @@ impl Masked {
     pub(super) fn restore(&mut self, held: HeldBack) {
         let restored = |(Bytes(bytes), run): (Bytes, Option<u64>)| {
             let run = run.map(|run| usize::try_from(run).unwrap_or(usize::MAX));
-            Masker::restore(Arc::clone(&self.mask), &Held { bytes, run })
+            Masker::restore(Arc::clone(&self.mask), &PendingBytes { bytes, run })
         };
         (self.stdout, self.stderr) = (restored(held.stdout), restored(held.stderr));
     }

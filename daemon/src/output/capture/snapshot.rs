@@ -1,21 +1,21 @@
 //! A capture as a value, for the spool.
 
-use super::super::Meta;
+use super::super::AttemptOutput;
 use super::{Capture, ErrorLine, HeldBack, LastLines, Splitter};
-use crate::output::kept::{Decoder, Lines, Stream};
+use crate::output::log_store::{Decoder, LogLinesReader, Stream};
 use fnd_wire::form::{Bytes, wire_structs};
 
 wire_structs! {
-    /// A whole [`Capture`], except its [`Meta`].
+    /// A whole [`Capture`], except its [`AttemptOutput`].
     pub struct Snapshot {
         /// See [`Capture`]; the other fields likewise.
         pub last_ms: u64,
         /// Lines of the head not on disk yet.
-        pub head: Kept,
+        pub head: KeptLines,
         /// Bytes by which the head may still grow.
         pub head_left: u64,
         /// Lines of the tail.
-        pub tail: Kept,
+        pub tail: KeptLines,
         /// Bytes dropped between head and tail.
         pub gap: u64,
         /// Bytes cut from lines that are too long.
@@ -23,27 +23,27 @@ wire_structs! {
         /// When the first bytes were dropped, Unix milliseconds.
         pub gap_ms: u64,
         /// Standard output.
-        pub stdout: Unfinished,
+        pub stdout: UnfinishedLine,
         /// Standard error.
-        pub stderr: Unfinished,
+        pub stderr: UnfinishedLine,
         /// The bytes of standard output, while they can be a result.
         pub result: Bytes,
         /// See [`ErrorLine`].
         pub error_line: Bytes,
     }
 
-    /// Some [`Lines`].
-    pub struct Kept {
+    /// Some [`LogLinesReader`].
+    pub struct KeptLines {
         /// Number of the first.
         pub first: u64,
-        /// The base of the times, as [`Lines::encoded`] gave it.
+        /// The base of the times, as [`LogLinesReader::encoded`] gave it.
         pub base_ms: u64,
-        /// The lines, as [`Lines::encoded`] gave them.
+        /// The lines, as [`LogLinesReader::encoded`] gave them.
         pub lines: Bytes,
     }
 
     /// A [`Splitter`].
-    pub struct Unfinished {
+    pub struct UnfinishedLine {
         /// Bytes on the stream.
         pub bytes: u64,
         /// The line that has not ended yet.
@@ -86,8 +86,8 @@ impl Capture {
     }
 
     /// Returns the capture that a snapshot was taken of.
-    pub(in super::super) fn restore(meta: Meta, snapshot: Snapshot) -> Self {
-        let lines = |kept: &Kept| Lines::decode(kept.first, kept.base_ms, &kept.lines.0);
+    pub(in super::super) fn restore(meta: AttemptOutput, snapshot: Snapshot) -> Self {
+        let lines = |kept: &KeptLines| LogLinesReader::decode(kept.first, kept.base_ms, &kept.lines.0);
         // The snapshot has no last lines, but it has the lines that are not on disk yet, and the tail.
         let mut last_lines = LastLines::default();
         for kept in [&snapshot.head, &snapshot.tail] {
@@ -112,10 +112,10 @@ impl Capture {
     }
 }
 
-fn kept(lines: &mut Lines) -> Kept {
+fn kept(lines: &mut LogLinesReader) -> KeptLines {
     let first = lines.first();
     let (base_ms, encoded) = lines.encoded();
-    Kept {
+    KeptLines {
         first,
         // Without lines `base_ms` is left over from earlier lines.
         base_ms: if encoded.is_empty() { 0 } else { base_ms },
@@ -123,8 +123,8 @@ fn kept(lines: &mut Lines) -> Kept {
     }
 }
 
-impl From<Unfinished> for Splitter {
-    fn from(unfinished: Unfinished) -> Self {
+impl From<UnfinishedLine> for Splitter {
+    fn from(unfinished: UnfinishedLine) -> Self {
         Self {
             bytes: unfinished.bytes,
             partial: unfinished.partial.0,
@@ -134,8 +134,8 @@ impl From<Unfinished> for Splitter {
 }
 
 impl Splitter {
-    fn snapshot(&self) -> Unfinished {
-        Unfinished {
+    fn snapshot(&self) -> UnfinishedLine {
+        UnfinishedLine {
             bytes: self.bytes,
             partial: Bytes(self.partial.clone()),
             cut: self.cut,

@@ -3,7 +3,7 @@
 use super::Io;
 use crate::clock;
 use crate::output::capture::Capture;
-use crate::output::kept::Stream;
+use crate::output::log_store::Stream;
 use crate::output::spool::Spool;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 /// Most bytes read at the end. A pipe holds 1 MiB at most; more can only come from a process outside the leaf.
 const LAST: usize = 2 << 20;
 
-pub(super) struct Running {
+pub(super) struct RunningPoll {
     pub(super) capture: Capture,
     pub(super) spool: Spool,
     /// How many of its lines an earlier fnd has kept.
@@ -27,7 +27,7 @@ pub(super) struct Pipe {
     pub(super) first: bool,
 }
 
-impl Running {
+impl RunningPoll {
     /// Reads until the pipe is empty, `most` bytes were read, or the pipe has ended. A pipe that has ended is closed.
     pub(super) fn read(&mut self, stream: Stream, most: usize, io: &mut Io) {
         let meta = self.capture.meta.clone();

@@ -1,9 +1,9 @@
 //! Reads spools, up to the first piece that is torn. Of a torn chunk, the bytes that are there are used.
 
-use super::super::Meta;
+use super::super::AttemptOutput;
 use super::super::capture::Capture;
-use super::{Key, LOST, Piece, Spool, Spools, path};
-use crate::output::kept::Stream;
+use super::{LOST, Piece, Spool, SpoolKey, Spools, path};
+use crate::output::log_store::Stream;
 use fnd_core::mask::Mask;
 use fnd_wire::form::Wire as _;
 use fnd_wire::ids::{Attempt, InvocationId};
@@ -52,11 +52,11 @@ impl Loss {
 
 impl Spools {
     /// Returns the attempts that have spools; removes snapshots that were not written completely.
-    pub(in super::super) fn list(&mut self) -> io::Result<Vec<Key>> {
+    pub(in super::super) fn list(&mut self) -> io::Result<Vec<SpoolKey>> {
         let mut found = list(&self.places.state)?;
         self.in_memory.extend(list(&self.places.memory)?);
         for key in &found {
-            let first = Pieces::open(&path(&self.places.state, *key))
+            let first = ReplayPieces::open(&path(&self.places.state, *key))
                 .ok()
                 .and_then(|mut pieces| pieces.next());
             if matches!(first, Some(Piece::InMemory(_))) {
@@ -70,21 +70,21 @@ impl Spools {
     }
 
     /// Returns the invocation and the bounds in a spool; absent where they cannot be read.
-    pub(in super::super) fn meta(&self, key: Key) -> Option<Meta> {
-        let first = |place| Pieces::open(&path(place, key)).ok()?.next()?.meta();
+    pub(in super::super) fn meta(&self, key: SpoolKey) -> Option<AttemptOutput> {
+        let first = |place| ReplayPieces::open(&path(place, key)).ok()?.next()?.meta();
         // A spool in memory may have lost its marker, or the marker its spool.
         let meta = first(&self.places.state).or_else(|| first(&self.places.memory));
         meta.filter(|meta| meta.key() == key)
     }
 
     /// Reads a spool, so that it can be continued; that of a function with secrets only with their fingerprints.
-    pub(in super::super) fn replay(&mut self, key: Key, mask: Option<&Arc<Mask>>) -> io::Result<Replayed> {
+    pub(in super::super) fn replay(&mut self, key: SpoolKey, mask: Option<&Arc<Mask>>) -> io::Result<Replayed> {
         let in_memory = self.in_memory.contains(&key);
         if in_memory && mask.is_none() {
             let there = self.path(key).exists();
             return Ok(Replayed::Lost(if there { Loss::Unmasked } else { Loss::Memory }));
         }
-        let mut pieces = match Pieces::open(&self.path(key)) {
+        let mut pieces = match ReplayPieces::open(&self.path(key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(if in_memory {
                     Replayed::Lost(Loss::Memory)
@@ -106,7 +106,7 @@ impl Spools {
         if meta.key() != key {
             return Ok(Replayed::Lost(Loss::Damaged));
         }
-        let meta = Meta {
+        let meta = AttemptOutput {
             mask: mask.cloned(),
             ..meta
         };
@@ -147,7 +147,7 @@ impl Spools {
     }
 }
 
-fn list(directory: &Path) -> io::Result<Vec<Key>> {
+fn list(directory: &Path) -> io::Result<Vec<SpoolKey>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -165,14 +165,14 @@ fn parse(name: &str) -> Option<(InvocationId, Attempt)> {
 }
 
 /// The pieces of a spool, up to the first that is torn.
-struct Pieces {
+struct ReplayPieces {
     file: BufReader<File>,
     size: u64,
     /// The end of the last piece read.
     end: u64,
 }
 
-impl Pieces {
+impl ReplayPieces {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -194,7 +194,7 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for ReplayPieces {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {

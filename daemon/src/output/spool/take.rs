@@ -6,7 +6,7 @@
 
 use super::{Chunk, Piece, Spool, Spools, put};
 use crate::clock;
-use crate::output::kept::Stream;
+use crate::output::log_store::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{SpliceFlags, splice};

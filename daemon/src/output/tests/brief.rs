@@ -3,7 +3,7 @@
 use super::*;
 
 /// Makes the facts of an invocation from its number.
-type Facts<'a> = &'a dyn Fn(u128) -> Meta;
+type Facts<'a> = &'a dyn Fn(u128) -> AttemptOutput;
 
 fn result(bytes: &[u8]) -> Option<OwnedFd> {
     let mut file = tempfile::tempfile().unwrap();
@@ -21,12 +21,12 @@ fn end(running: &Running, worker: u64, mut result: Option<OwnedFd>) -> (Captured
 
 #[test]
 fn a_silent_worker_is_over_at_once_with_the_same_result() {
-    let document = |id| Meta { cgi: true, ..meta(id) };
-    let small = |id| Meta {
+    let document = |id| AttemptOutput { cgi: true, ..meta(id) };
+    let small = |id| AttemptOutput {
         result_max: 3,
         ..meta(id)
     };
-    let secret = |id| Meta {
+    let secret = |id| AttemptOutput {
         mask: Some(mask(&["correct horse"])),
         ..meta(id)
     };

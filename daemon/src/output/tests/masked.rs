@@ -7,8 +7,8 @@ use fnd_core::record::RunResult;
 
 const VALUES: [&str; 2] = ["hunter22", "s3cret-key"];
 
-fn secret(id: u128) -> Meta {
-    Meta {
+fn secret(id: u128) -> AttemptOutput {
+    AttemptOutput {
         mask: Some(mask(&VALUES)),
         ..meta(id)
     }
@@ -37,7 +37,7 @@ fn all_but_the_result_is_masked_and_of_the_result_what_is_kept() {
     let follow = Follow {
         function: Some(function()),
         invocation: None,
-        reach: Reach::own(),
+        reach: Permissions::own(),
     };
     let mut followed = wait(running.output.follow(follow)).unwrap();
     out.write_all(b"{\"key\": \"hunter22\"}\n").unwrap();
@@ -67,7 +67,7 @@ fn all_but_the_result_is_masked_and_of_the_result_what_is_kept() {
 #[test]
 fn a_document_that_is_none_is_reported_without_its_values() {
     let running = Running::new();
-    let (mut out, err) = running.attach(1, Meta { cgi: true, ..secret(1) });
+    let (mut out, err) = running.attach(1, AttemptOutput { cgi: true, ..secret(1) });
     out.write_all(b"Status: hunter22\n\n").unwrap();
     drop((out, err));
     let captured = running.finish(1, None);

@@ -17,7 +17,7 @@ fn warm(exclusive: bool) -> Warm {
 }
 
 /// One that has printed something, maybe in a call, while no fnd was there.
-fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<Meta>) -> Warm {
+fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<AttemptOutput>) -> Warm {
     let running = Running::new();
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let ((out, out_write), (err, err_write)) = (pipe(), pipe());
@@ -34,7 +34,7 @@ fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<Meta>) -> Warm 
 }
 
 impl Warm {
-    fn end(&self, id: u128) -> (Ended, Receiver<Captured>) {
+    fn end(&self, id: u128) -> (CallOutputEnd, Receiver<Captured>) {
         let (done, output) = channel();
         let ended = self
             .call_output
@@ -76,7 +76,7 @@ fn what_a_call_printed_while_no_fnd_was_there_is_its_output() {
     let mut warm = taken_over(true, b"before\n", Some(meta(1)));
     warm.pipes[0].write_all(b"after\n").unwrap();
     let (ended, output) = warm.end(1);
-    assert_eq!(ended, Ended::Printed);
+    assert_eq!(ended, CallOutputEnd::Printed);
     assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
     let line = |text: &str| (1, "stdout".to_owned(), text.to_owned());
     assert_eq!(warm.lines(), [line("before"), line("after")]);
@@ -132,12 +132,12 @@ fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
     let mut warm = warm(true);
     warm.pipes[0].write_all(b"loading\n").unwrap();
     warm.call_output.begin(meta(1));
-    assert_eq!(warm.end(1).0, Ended::Silent);
+    assert_eq!(warm.end(1).0, CallOutputEnd::Silent);
     warm.call_output.begin(meta(2));
     warm.pipes[0].write_all(b"in two\nno line end").unwrap();
     warm.pipes[1].write_all(b"error of two\n").unwrap();
     let (ended, output) = warm.end(2);
-    assert_eq!(ended, Ended::Printed);
+    assert_eq!(ended, CallOutputEnd::Printed);
     warm.pipes[0].write_all(b"between\n").unwrap();
     let captured = output.recv_timeout(LIMIT).unwrap();
     assert_eq!((captured.stdout_bytes, captured.stderr_bytes), (18, 13));
@@ -174,7 +174,7 @@ fn records_are_kept_with_their_call_in_order_with_what_was_printed() {
         .log(Some(meta(1).key()), &record(Level::Error, "Traceback\n  line 1"));
     warm.call_output.log(None, &record(Level::Info, "of the worker"));
     let (ended, output) = warm.end(1);
-    assert_eq!(ended, Ended::Printed);
+    assert_eq!(ended, CallOutputEnd::Printed);
     assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
     let mut lines = warm.lines();
     lines.sort_by_key(|line| line.0);
@@ -196,9 +196,9 @@ fn what_a_worker_of_several_calls_prints_is_nobodys_but_its_records_are() {
     warm.call_output.begin(meta(2));
     warm.pipes[0].write_all(b"whose\n").unwrap();
     warm.call_output.log(Some(meta(1).key()), &record(Level::Info, "mine"));
-    assert_eq!(warm.end(2).0, Ended::Silent);
+    assert_eq!(warm.end(2).0, CallOutputEnd::Silent);
     let (ended, output) = warm.end(1);
-    assert_eq!(ended, Ended::Printed);
+    assert_eq!(ended, CallOutputEnd::Printed);
     assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 0);
     let mut lines = warm.lines();
     lines.sort();
@@ -229,7 +229,7 @@ fn records_that_come_too_fast_are_dropped_and_fill_no_memory() {
         assert!(warm.call_output.ends.logged() <= LOGS_MAX + DROPPED.len() + 100);
     }
     let (ended, output) = warm.end(1);
-    assert_eq!(ended, Ended::Printed);
+    assert_eq!(ended, CallOutputEnd::Printed);
     output.recv_timeout(LIMIT).unwrap();
     let told = format!("warning {DROPPED}");
     assert!(warm.lines().iter().any(|(_, _, text)| *text == told));
@@ -254,7 +254,7 @@ proptest! {
                 }
                 0 => {
                     let (ended, captured) = warm.end(call);
-                    prop_assert_eq!(ended == Ended::Silent, bytes == 0);
+                    prop_assert_eq!(ended == CallOutputEnd::Silent, bytes == 0);
                     if bytes > 0 {
                         output.push((captured, bytes));
                     }
@@ -295,7 +295,7 @@ fn output_is_on_disk_before_its_call_is_reported_as_ended() {
             let kept = texts(&logs).contains(&("stdout".to_owned(), text));
             checked.send(kept).unwrap();
         };
-        assert_eq!(warm.call_output.end(meta(id).key(), kept), Ended::Printed);
+        assert_eq!(warm.call_output.end(meta(id).key(), kept), CallOutputEnd::Printed);
     }
     for _ in 1..=20 {
         assert!(ended.recv_timeout(LIMIT).unwrap(), "its lines are not on disk");

@@ -22,7 +22,7 @@ pub(super) enum End {
 pub(super) struct World {
     pub(super) state: tempfile::TempDir,
     pub(super) output: Output,
-    pub(super) meta: Meta,
+    pub(super) meta: AttemptOutput,
     /// Reading ends, as the spawner holds them.
     reads: [OwnedFd; 2],
     writes: Option<[File; 2]>,
@@ -53,7 +53,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl World {
-    pub(super) fn new(meta: Meta) -> Self {
+    pub(super) fn new(meta: AttemptOutput) -> Self {
         let state = tempfile::tempdir().unwrap();
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let ((out, out_write), (err, err_write)) = (pipe(), pipe());
@@ -141,7 +141,7 @@ impl World {
 type Printed = (Stream, Vec<u8>);
 
 /// Prints pieces, with an end of fnd before some of them. Returns the output that a reader finds then.
-fn run(meta: &Meta, pieces: &[Printed], ends: &[(usize, End)]) -> (Captured, Vec<(String, String)>) {
+fn run(meta: &AttemptOutput, pieces: &[Printed], ends: &[(usize, End)]) -> (Captured, Vec<(String, String)>) {
     let mut world = World::new(meta.clone());
     for (i, (stream, bytes)) in pieces.iter().enumerate() {
         for (_, how) in ends.iter().filter(|(at, _)| *at == i) {
@@ -158,7 +158,7 @@ fn run(meta: &Meta, pieces: &[Printed], ends: &[(usize, End)]) -> (Captured, Vec
     (captured, kept)
 }
 
-fn check(meta: &Meta, pieces: &[Printed], at: usize) {
+fn check(meta: &AttemptOutput, pieces: &[Printed], at: usize) {
     let undisturbed = run(meta, pieces, &[]);
     for how in [End::Stop, End::Kill] {
         assert!(
@@ -202,7 +202,7 @@ fn binary_survives() {
 
 #[test]
 fn more_than_is_kept_survives_with_snapshots() {
-    let meta = Meta {
+    let meta = AttemptOutput {
         output_max: 64 << 10,
         result_max: 1 << 20,
         ..meta(1)
@@ -232,7 +232,7 @@ fn a_cgi_document_survives() {
         out(b"\n<p>\0"),
         out(&[b'x'; 3000]),
     ];
-    let document = Meta { cgi: true, ..meta(1) };
+    let document = AttemptOutput { cgi: true, ..meta(1) };
     check(&document, &pieces, 1);
     let mut world = World::new(document);
     for (stream, bytes) in &pieces {
@@ -258,7 +258,7 @@ fn an_attempt_that_printed_nothing_is_adopted_without_a_word() {
 #[test]
 fn what_was_finished_and_not_released_is_finished_again_the_same() {
     for older in [true, false] {
-        let mut world = World::new(Meta {
+        let mut world = World::new(AttemptOutput {
             output_max: 20,
             ..meta(1)
         });
@@ -327,7 +327,7 @@ fn a_short_script_does_not_touch_the_spool() {
 
 #[test]
 fn nobody_adopts_and_the_output_is_kept_to_its_end() {
-    let meta = Meta {
+    let meta = AttemptOutput {
         output_max: 20,
         ..meta(1)
     };
@@ -468,14 +468,16 @@ fn printed() -> impl Strategy<Value = Vec<Printed>> {
     proptest::collection::vec((stream, bytes), 1..30)
 }
 
-fn small() -> impl Strategy<Value = Meta> {
+fn small() -> impl Strategy<Value = AttemptOutput> {
     let mask = || super::mask(&["xxxxxx", "xx\nl\u{0}lllllll", &"l".repeat(300)]);
-    (0..500_u64, 0..500_u64, any::<bool>(), any::<bool>()).prop_map(move |(output_max, result_max, cgi, masked)| Meta {
-        output_max,
-        result_max,
-        cgi,
-        mask: masked.then(mask),
-        ..meta(1)
+    (0..500_u64, 0..500_u64, any::<bool>(), any::<bool>()).prop_map(move |(output_max, result_max, cgi, masked)| {
+        AttemptOutput {
+            output_max,
+            result_max,
+            cgi,
+            mask: masked.then(mask),
+            ..meta(1)
+        }
     })
 }
 

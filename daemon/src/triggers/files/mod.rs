@@ -14,9 +14,9 @@ pub(crate) mod talk;
 #[cfg(test)]
 mod tests;
 
-use crate::ledger::Reader;
+use crate::ledger::LedgerReader;
 use fnd_core::triggers::file::memory::FileMark;
-use fnd_core::triggers::file::message::{Change, File, Ready, RunContent, ToWatcher};
+use fnd_core::triggers::file::message::{RunContent, SeenChange, SeenFile, ToWatcher, WatcherReady};
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, HashMap};
@@ -32,15 +32,15 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// The watchers of all functions.
 pub(crate) struct Watchers {
     /// Has what is remembered of the files.
-    pub(crate) ledger: Reader,
-    all: BTreeMap<FunctionName, Watcher>,
+    pub(crate) ledger: LedgerReader,
+    all: BTreeMap<FunctionName, FileWatcher>,
     /// Submissions that the ledger has not stored yet: the function, the worker and the number of the message.
     storing: HashMap<InvocationId, (FunctionName, WorkerId, u64)>,
 }
 
 /// The watcher that a function needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct NeededWatcher {
     pub(crate) id: FunctionId,
     pub(crate) version: Version,
     pub(crate) entries: Rc<[FileTrigger]>,
@@ -48,10 +48,10 @@ pub(crate) struct Wanted {
 
 /// The watcher of a function.
 #[derive(Debug, Default)]
-pub(crate) struct Watcher {
+pub(crate) struct FileWatcher {
     /// Absent if the function needs none any more.
-    wanted: Option<Wanted>,
-    stage: Stage,
+    wanted: Option<NeededWatcher>,
+    stage: WatcherStage,
     /// Why the watcher does not run; absent while it does.
     failure: Option<String>,
     /// Number of times in a row that it ended by itself.
@@ -66,7 +66,7 @@ pub(crate) struct Watcher {
 
 /// A watcher's process.
 #[derive(Debug, Default)]
-pub(crate) enum Stage {
+pub(crate) enum WatcherStage {
     /// There is none.
     #[default]
     Idle,
@@ -92,7 +92,7 @@ pub(crate) struct Process {
 
 /// The next step with a watcher.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Next {
+pub(crate) enum WatcherStep {
     Nothing,
     Start,
     Kill(WorkerId),
@@ -100,7 +100,7 @@ pub(crate) enum Next {
 
 impl Watchers {
     /// Returns the part without a watcher.
-    pub(crate) fn new(ledger: Reader) -> Self {
+    pub(crate) fn new(ledger: LedgerReader) -> Self {
         Self {
             ledger,
             all: BTreeMap::new(),
@@ -114,13 +114,13 @@ impl Watchers {
     }
 
     /// Says which watcher a function needs from now on. Returns what is to be done.
-    pub(crate) fn want(&mut self, function: &FunctionName, wanted: Option<Wanted>) -> Next {
+    pub(crate) fn want(&mut self, function: &FunctionName, wanted: Option<NeededWatcher>) -> WatcherStep {
         let watcher = self.all.entry(function.clone()).or_default();
-        let version = |wanted: &Option<Wanted>| wanted.as_ref().map(|wanted| wanted.version);
+        let version = |wanted: &Option<NeededWatcher>| wanted.as_ref().map(|wanted| wanted.version);
         if version(&watcher.wanted) != version(&wanted) {
             (watcher.failure, watcher.failures) = (None, 0);
-            if matches!(watcher.stage, Stage::Paused(_)) {
-                watcher.stage = Stage::Idle;
+            if matches!(watcher.stage, WatcherStage::Paused(_)) {
+                watcher.stage = WatcherStage::Idle;
             }
         }
         watcher.wanted = wanted;
@@ -128,46 +128,46 @@ impl Watchers {
     }
 
     /// Returns what is to be done about a watcher.
-    pub(crate) fn next(&mut self, function: &FunctionName) -> Next {
+    pub(crate) fn next(&mut self, function: &FunctionName) -> WatcherStep {
         let Some(watcher) = self.all.get_mut(function) else {
-            return Next::Nothing;
+            return WatcherStep::Nothing;
         };
         match (&watcher.stage, &watcher.wanted) {
-            (Stage::Idle | Stage::Paused(_), None) => {
+            (WatcherStage::Idle | WatcherStage::Paused(_), None) => {
                 self.all.remove(function);
-                Next::Nothing
+                WatcherStep::Nothing
             }
-            (Stage::Idle, Some(_)) => Next::Start,
-            (Stage::Running(process, _), wanted) => {
+            (WatcherStage::Idle, Some(_)) => WatcherStep::Start,
+            (WatcherStage::Running(process, _), wanted) => {
                 if wanted.as_ref().is_some_and(|wanted| wanted.version == process.version) {
-                    return Next::Nothing;
+                    return WatcherStep::Nothing;
                 }
                 let process = process.clone();
                 let worker = process.worker;
-                watcher.stage = Stage::Ending(process);
-                Next::Kill(worker)
+                watcher.stage = WatcherStage::Ending(process);
+                WatcherStep::Kill(worker)
             }
-            (Stage::Starting(_) | Stage::Ending(_) | Stage::Paused(_), _) => Next::Nothing,
+            (WatcherStage::Starting(_) | WatcherStage::Ending(_) | WatcherStage::Paused(_), _) => WatcherStep::Nothing,
         }
     }
 
     /// Returns the watcher that a function needs and that does not run.
-    pub(crate) fn to_start(&self, function: &FunctionName) -> Option<Wanted> {
+    pub(crate) fn to_start(&self, function: &FunctionName) -> Option<NeededWatcher> {
         let watcher = self.all.get(function)?;
-        let is_idle = matches!(watcher.stage, Stage::Idle);
+        let is_idle = matches!(watcher.stage, WatcherStage::Idle);
         watcher.wanted.clone().filter(|_| is_idle)
     }
 
     /// Records that the spawner was asked for the process of a watcher.
     pub(crate) fn starting(&mut self, function: &FunctionName, process: Process) {
         if let Some(watcher) = self.all.get_mut(function) {
-            watcher.stage = Stage::Starting(process);
+            watcher.stage = WatcherStage::Starting(process);
         }
     }
 
     /// Returns the function whose watcher this worker is.
     pub(crate) fn function_of(&self, worker: WorkerId) -> Option<&FunctionName> {
-        let is_it = |watcher: &Watcher| watcher.process().is_some_and(|process| process.worker == worker);
+        let is_it = |watcher: &FileWatcher| watcher.process().is_some_and(|process| process.worker == worker);
         self.all
             .iter()
             .find(|(_, watcher)| is_it(watcher))
@@ -176,11 +176,11 @@ impl Watchers {
 
     /// Records that the process runs; `to` takes the messages for it. Returns what is to be done: it may not be wanted any
     /// more.
-    pub(crate) fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> Next {
+    pub(crate) fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> WatcherStep {
         if let Some(watcher) = self.all.get_mut(function)
-            && let Stage::Starting(process) = &watcher.stage
+            && let WatcherStage::Starting(process) = &watcher.stage
         {
-            watcher.stage = Stage::Running(process.clone(), to);
+            watcher.stage = WatcherStage::Running(process.clone(), to);
         }
         self.next(function)
     }
@@ -192,24 +192,24 @@ impl Watchers {
         function: &FunctionName,
         why: impl FnOnce() -> String,
         now: Duration,
-    ) -> (Option<Process>, Next) {
+    ) -> (Option<Process>, WatcherStep) {
         let Some(watcher) = self.all.get_mut(function) else {
-            return (None, Next::Nothing);
+            return (None, WatcherStep::Nothing);
         };
         let stage = std::mem::take(&mut watcher.stage);
         // The next process says what hinders it.
         watcher.troubles.clear();
         watcher.waiting = 0;
         let (process, by_itself) = match stage {
-            Stage::Starting(process) | Stage::Running(process, _) => (Some(process), true),
-            Stage::Ending(process) => (Some(process), false),
-            Stage::Idle | Stage::Paused(_) => (None, false),
+            WatcherStage::Starting(process) | WatcherStage::Running(process, _) => (Some(process), true),
+            WatcherStage::Ending(process) => (Some(process), false),
+            WatcherStage::Idle | WatcherStage::Paused(_) => (None, false),
         };
         if by_itself {
             let pause = PAUSE.0.saturating_mul(1 << watcher.failures.min(10)).min(PAUSE.1);
             watcher.failures = watcher.failures.saturating_add(1);
             watcher.failure.get_or_insert_with(why);
-            watcher.stage = Stage::Paused(now.saturating_add(pause));
+            watcher.stage = WatcherStage::Paused(now.saturating_add(pause));
         }
         (process, self.next(function))
     }
@@ -223,10 +223,10 @@ impl Watchers {
 
     /// Returns the functions whose watchers are to be started again now.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<FunctionName> {
-        let is_due = |watcher: &Watcher| matches!(watcher.stage, Stage::Paused(at) if at <= now);
+        let is_due = |watcher: &FileWatcher| matches!(watcher.stage, WatcherStage::Paused(at) if at <= now);
         let mut due = Vec::new();
         for (name, watcher) in self.all.iter_mut().filter(|(_, watcher)| is_due(watcher)) {
-            watcher.stage = Stage::Idle;
+            watcher.stage = WatcherStage::Idle;
             due.push(name.clone());
         }
         due
@@ -234,8 +234,8 @@ impl Watchers {
 
     /// Returns when a watcher is to be started again.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        let at = |watcher: &Watcher| match watcher.stage {
-            Stage::Paused(at) => Some(at),
+        let at = |watcher: &FileWatcher| match watcher.stage {
+            WatcherStage::Paused(at) => Some(at),
             _ => None,
         };
         self.all.values().filter_map(at).min()
@@ -244,7 +244,7 @@ impl Watchers {
     /// Returns the process of a function's watcher, while it runs.
     pub(crate) fn running(&self, function: &FunctionName) -> Option<&Process> {
         match &self.all.get(function)?.stage {
-            Stage::Running(process, _) => Some(process),
+            WatcherStage::Running(process, _) => Some(process),
             _ => None,
         }
     }
@@ -252,7 +252,7 @@ impl Watchers {
     /// Sends a message to a function's watcher, if it runs. Returns the watcher if it has too many messages already.
     pub(crate) fn tell(&self, function: &FunctionName, message: ToWatcher) -> Option<WorkerId> {
         match &self.all.get(function)?.stage {
-            Stage::Running(process, to) => match to.try_send(message) {
+            WatcherStage::Running(process, to) => match to.try_send(message) {
                 // Closed: its process has ended, and the next one reads the ledger.
                 Ok(()) | Err(TrySendError::Closed(_)) => None,
                 Err(TrySendError::Full(_)) => Some(process.worker),
@@ -326,11 +326,13 @@ impl Watchers {
     }
 }
 
-impl Watcher {
+impl FileWatcher {
     fn process(&self) -> Option<&Process> {
         match &self.stage {
-            Stage::Starting(process) | Stage::Running(process, _) | Stage::Ending(process) => Some(process),
-            Stage::Idle | Stage::Paused(_) => None,
+            WatcherStage::Starting(process) | WatcherStage::Running(process, _) | WatcherStage::Ending(process) => {
+                Some(process)
+            }
+            WatcherStage::Idle | WatcherStage::Paused(_) => None,
         }
     }
 }
@@ -349,7 +351,7 @@ pub(crate) fn directories(entries: &[FileTrigger]) -> Vec<Arc<str>> {
 /// # Errors
 /// The rule that the offer breaks. fnd checks each message, because a watcher has the rights of the function.
 pub(crate) fn offered<'a>(
-    ready: &Ready,
+    ready: &WatcherReady,
     entries: &'a [FileTrigger],
 ) -> Result<(&'a FileTrigger, Vec<FileMark>), &'static str> {
     let entry = entries
@@ -360,7 +362,7 @@ pub(crate) fn offered<'a>(
         return Err("an offer without files or with more than a batch");
     }
     let directories = directories(entries);
-    let mark = |change: &Change| match change.kind {
+    let mark = |change: &SeenChange| match change.kind {
         0 | 1 => known(&directories, &change.file, entry.acts()),
         2 => gone(&directories, change.file.directory, change.file.inode),
         _ => Err("a change of no kind"),
@@ -384,7 +386,7 @@ pub(crate) fn numbered(contents: Vec<(Arc<str>, RunContent)>, entries: &[FileTri
 ///
 /// # Errors
 /// As [`offered`].
-pub(crate) fn seen(files: &[File], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
+pub(crate) fn seen(files: &[SeenFile], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
     let directories = directories(entries);
     files.iter().map(|file| known(&directories, file, false)).collect()
 }
@@ -401,7 +403,7 @@ pub(crate) fn forgotten(files: &[(u16, u64)], entries: &[FileTrigger]) -> Result
         .collect()
 }
 
-fn known(directories: &[Arc<str>], file: &File, acts: bool) -> Result<FileMark, &'static str> {
+fn known(directories: &[Arc<str>], file: &SeenFile, acts: bool) -> Result<FileMark, &'static str> {
     let directory = directory(directories, file.directory)?;
     let path = &file.path.0;
     let is_sound = !path.is_empty() && path.len() <= fnd_core::triggers::file::message::PATH_MAX && !path.contains(&0);

@@ -2,8 +2,8 @@
 //! writes to its standard error.
 
 use crate::driver::inbox::{Inbox, Input};
-use crate::ledger::{QueryError, Reader};
-use fnd_core::triggers::file::message::{Ended, FILES_MAX, FromWatcher, Messages, ToWatcher, put};
+use crate::ledger::{LedgerReader, QueryError};
+use fnd_core::triggers::file::message::{FILES_MAX, FileRunEnded, FromWatcher, Messages, ToWatcher, put};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct Feed {
     pub(crate) function: FunctionName,
     /// The directories of all entries.
     pub(crate) directories: Vec<Arc<str>>,
-    pub(crate) ledger: Reader,
+    pub(crate) ledger: LedgerReader,
     pub(crate) stdin: OwnedFd,
 }
 
@@ -86,7 +86,7 @@ impl Feed {
         put(&ToWatcher::Begin(since), &mut bytes);
         for (id, success) in ends {
             let contents = Vec::new(); // the known files say what waits for it
-            put(&ToWatcher::Ended(Ended { id, success, contents }), &mut bytes);
+            put(&ToWatcher::Ended(FileRunEnded { id, success, contents }), &mut bytes);
         }
         stdin.write_all(&bytes).await
     }
@@ -103,7 +103,7 @@ async fn patiently<T, F: Future<Output = Result<T, QueryError>>>(ask: impl Fn() 
 }
 
 /// Reads what a watcher says, until it ends or says something that cannot be read.
-pub(crate) async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: Reader, inbox: Inbox) {
+pub(crate) async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: LedgerReader, inbox: Inbox) {
     let mut messages = Messages::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut ahead = 0;

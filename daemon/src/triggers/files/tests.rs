@@ -1,7 +1,7 @@
 //! Watchers: one process at a time, the right one, again after a pause; and what they may not say.
 
 use super::*;
-use fnd_core::triggers::file::message::File;
+use fnd_core::triggers::file::message::SeenFile;
 use fnd_manifest::schema::pick::FromValue as _;
 use fnd_wire::form::Bytes;
 use tokio::sync::mpsc::channel;
@@ -18,8 +18,8 @@ fn entry(path: &str, batch: u32) -> FileTrigger {
     }
 }
 
-fn wanted(version: u8) -> Option<Wanted> {
-    Some(Wanted {
+fn wanted(version: u8) -> Option<NeededWatcher> {
+    Some(NeededWatcher {
         id: FunctionId(1),
         version: Version([version; 32]),
         entries: [entry("/srv/in", 1)].into(),
@@ -50,8 +50,8 @@ fn watchers() -> (Watchers, tempfile::TempDir) {
 }
 
 #[track_caller]
-fn started(watchers: &mut Watchers, next: &Next, (worker, version): (u64, u8)) {
-    assert!(matches!(next, Next::Start), "{next:?}");
+fn started(watchers: &mut Watchers, next: &WatcherStep, (worker, version): (u64, u8)) {
+    assert!(matches!(next, WatcherStep::Start), "{next:?}");
     assert_eq!(watchers.to_start(&name()).unwrap().version, Version([version; 32]));
     watchers.starting(&name(), process(worker, version));
 }
@@ -62,20 +62,20 @@ fn a_new_version_gets_its_watcher_when_the_old_one_is_gone() {
     let next = watchers.want(&name(), wanted(1));
     started(&mut watchers, &next, (7, 1));
     // Changes while it starts count when it runs.
-    assert!(matches!(watchers.want(&name(), wanted(2)), Next::Nothing));
+    assert!(matches!(watchers.want(&name(), wanted(2)), WatcherStep::Nothing));
     let next = watchers.runs(&name(), channel(1).0);
-    assert!(matches!(next, Next::Kill(WorkerId(7))), "{next:?}");
+    assert!(matches!(next, WatcherStep::Kill(WorkerId(7))), "{next:?}");
     assert!(watchers.running(&name()).is_none(), "it is not listened to any more");
     assert_eq!(watchers.function_of(WorkerId(7)), Some(&name()));
     let (old, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
     assert_eq!(old.unwrap().worker, WorkerId(7));
     started(&mut watchers, &next, (8, 2));
-    assert!(matches!(watchers.runs(&name(), channel(1).0), Next::Nothing));
-    assert!(matches!(watchers.want(&name(), wanted(2)), Next::Nothing));
+    assert!(matches!(watchers.runs(&name(), channel(1).0), WatcherStep::Nothing));
+    assert!(matches!(watchers.want(&name(), wanted(2)), WatcherStep::Nothing));
     // The function goes.
-    assert!(matches!(watchers.want(&name(), None), Next::Kill(WorkerId(8))));
+    assert!(matches!(watchers.want(&name(), None), WatcherStep::Kill(WorkerId(8))));
     let (_, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
-    assert!(matches!(next, Next::Nothing));
+    assert!(matches!(next, WatcherStep::Nothing));
     assert_eq!(watchers.function_of(WorkerId(8)), None);
     assert!(watchers.all.is_empty());
 }
@@ -89,7 +89,7 @@ fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
         started(&mut watchers, &next, (7, 1));
         watchers.runs(&name(), channel(1).0);
         let (_, after) = watchers.ended(&name(), || "it broke".to_owned(), now);
-        assert!(matches!(after, Next::Nothing));
+        assert!(matches!(after, WatcherStep::Nothing));
         assert_eq!(watchers.problem_of(&name()), Some("it broke"));
         now += Duration::from_secs(pause);
         assert_eq!(watchers.next_due(), Some(now));
@@ -131,7 +131,7 @@ fn an_answer_of_the_ledger_reaches_only_the_watcher_that_asked() {
 fn what_a_watcher_must_not_say_is_refused() {
     let entries = [entry("/srv/in/", 1), entry("/srv/in", 2), entry("/", 1)];
     assert_eq!(directories(&entries), ["/srv/in".into(), "/srv/in".into(), "/".into()]);
-    let file = |directory, path: &[u8]| File {
+    let file = |directory, path: &[u8]| SeenFile {
         directory,
         path: Bytes(path.to_vec()),
         inode: 1,
@@ -141,11 +141,11 @@ fn what_a_watcher_must_not_say_is_refused() {
         changed_ns: 0,
         hash: None,
     };
-    let change = |kind, directory, path| Change {
+    let change = |kind, directory, path| SeenChange {
         kind,
         file: file(directory, path),
     };
-    let ready = |entry, changes: &[Change]| Ready {
+    let ready = |entry, changes: &[SeenChange]| WatcherReady {
         number: 1,
         entry,
         changes: changes.to_vec(),

@@ -6,7 +6,7 @@ use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
 use crate::http::request::short;
 use crate::http::response::{Answered, INVOCATION};
-use crate::http::tunnel::Passed;
+use crate::http::tunnel::TunnelCount;
 use fnd_core::durations::{Durations, quantile};
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::Answer;
@@ -49,7 +49,7 @@ impl RouteCalls {
 
 /// A request that is being answered, or whose connection speaks another protocol since its answer. It is told of when
 /// this is dropped; without an answer its caller has left.
-pub(super) struct Access {
+pub(super) struct RouteAccess {
     listener: Rc<Listener>,
     control: Control,
     begun: Instant,
@@ -62,11 +62,11 @@ pub(super) struct Access {
     /// How long it took until the answer began.
     took: Option<Duration>,
     /// The bytes after the answer, if another protocol follows it.
-    passed: Option<Rc<Passed>>,
+    passed: Option<Rc<TunnelCount>>,
     invocation: Option<InvocationId>,
 }
 
-impl Access {
+impl RouteAccess {
     pub(super) fn begins(listener: &Rc<Listener>, control: &Control, parts: &Parts, peer: &Peer) -> Self {
         Self {
             listener: Rc::clone(listener),
@@ -114,13 +114,13 @@ impl Access {
     }
 
     /// Notes that another protocol follows the answer, and its bytes.
-    pub(super) fn follows(mut self, passed: Rc<Passed>) -> Self {
+    pub(super) fn follows(mut self, passed: Rc<TunnelCount>) -> Self {
         self.passed = Some(passed);
         self
     }
 }
 
-impl Drop for Access {
+impl Drop for RouteAccess {
     fn drop(&mut self) {
         let lasted = self.begun.elapsed();
         let took = self.took.unwrap_or(lasted);

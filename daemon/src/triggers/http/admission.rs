@@ -5,10 +5,10 @@
 //! matched route are tried.
 
 use super::Public;
-use crate::http::connections::Owner;
-use crate::http::request::Request;
+use crate::http::connections::ConnectionOwner;
+use crate::http::request::IncomingRequest;
 use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
-use crate::triggers::passwords::Refused;
+use crate::triggers::passwords::LoginRefusal;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey};
@@ -82,7 +82,7 @@ impl Public {
     /// passwords wait to be checked, or a secret is on its way.
     pub(super) async fn admitted(
         &self,
-        request: &Request,
+        request: &IncomingRequest,
         caller: Option<IpAddr>,
         (route, admits): (Option<&Route>, &Admits),
     ) -> Result<(Admitted, Option<Data>), Refusal> {
@@ -131,10 +131,10 @@ impl Public {
     /// fnd holds it.
     ///
     /// # Errors
-    /// As [`Request::read_unauthenticated_body`].
+    /// As [`IncomingRequest::read_unauthenticated_body`].
     pub(super) async fn read_body(
         &self,
-        request: &Request,
+        request: &IncomingRequest,
         (admitted, caller): (&Admitted, Option<IpAddr>),
         (limit, limit_name): (u64, &str),
     ) -> Result<Data, Refusal> {
@@ -150,7 +150,7 @@ impl Public {
     /// Returns whether a request has the headers of a signature that some route of the host takes: otherwise its body, which
     /// proves nothing, need not be read. All of the host's schemes count, not the route's: the answer would tell else which
     /// paths are routes.
-    fn may_be_signed(&self, request: &Request, admits: &Admits) -> bool {
+    fn may_be_signed(&self, request: &IncomingRequest, admits: &Admits) -> bool {
         let headers = OfRequest(&request.parts.headers);
         let mut signed = admits.signatures.iter();
         signed.any(|credential| {
@@ -163,7 +163,7 @@ impl Public {
     /// Returns who has a credential of headers alone, if it holds.
     async fn holds(
         &self,
-        request: &Request,
+        request: &IncomingRequest,
         caller: Option<IpAddr>,
         credential: &Credential,
     ) -> Result<Option<Holder>, Refusal> {
@@ -178,12 +178,12 @@ impl Public {
         match self
             .listener
             .passwords
-            .check(login, caller.map_or(Owner::Exempt, Owner::of))
+            .check(login, caller.map_or(ConnectionOwner::Exempt, ConnectionOwner::of))
             .await
         {
             Ok(()) => Ok(Some(holder)),
-            Err(Refused::Denied(_)) => Ok(None),
-            Err(Refused::Busy) => Err(refuse_for_now(
+            Err(LoginRefusal::Denied(_)) => Ok(None),
+            Err(LoginRefusal::Busy) => Err(refuse_for_now(
                 Code::Unavailable,
                 "too many passwords wait to be checked",
             )),
@@ -191,7 +191,7 @@ impl Public {
     }
 
     /// Returns the proof of the first signature that holds; all are tried.
-    fn proof(&self, request: &Request, signed: &[Credential], body: &[u8]) -> Option<Admitted> {
+    fn proof(&self, request: &IncomingRequest, signed: &[Credential], body: &[u8]) -> Option<Admitted> {
         let headers = OfRequest(&request.parts.headers);
         let proofs: Vec<_> = signed
             .iter()

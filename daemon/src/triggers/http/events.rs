@@ -1,15 +1,15 @@
 //! The route for events (`[http] events`): its path and its credentials come from the configuration.
 
 use super::admission::Admitted;
-use super::asked::Asked;
 use super::listener::Listener;
+use super::request_facts::Asked;
 use super::{Public, not_allowed, unauthorized};
 use crate::control::backend::{EventOrigin, EventSender};
 use crate::http::headers::joined;
-use crate::http::request::Request;
+use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
-use fnd_core::access::Reach;
+use fnd_core::access::Permissions;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::route::{Admits, Route, path};
 use fnd_manifest::function::HttpRoute;
@@ -34,7 +34,7 @@ impl Public {
     /// Every answer but 202, 401 and 405.
     pub(super) async fn events(
         &self,
-        request: Request,
+        request: IncomingRequest,
         asked: &Asked,
         route: &Route,
         admits: &Admits,
@@ -60,7 +60,7 @@ impl Public {
         };
         self.first_time(&admitted).await?;
         let origin = EventOrigin {
-            reach: Reach::own(),
+            reach: Permissions::own(),
             sender: EventSender::Listener,
         };
         let trace = Trace::of(|name| joined(&request.parts.headers, name));

@@ -1,6 +1,6 @@
 //! The secrets of routes, ready to verify credentials.
 
-use crate::triggers::secrets::Secrets;
+use crate::triggers::secrets::TriggerSecrets;
 use fnd_core::triggers::credentials::Verifier;
 use fnd_manifest::function::route::Credential;
 use std::collections::{BTreeSet, HashMap};
@@ -17,7 +17,7 @@ pub(crate) struct Keyring {
 impl Keyring {
     /// Makes the verifiers of these credentials. One whose secret has no value, or a line that cannot be used, admits
     /// nobody.
-    pub(super) fn new(credentials: BTreeSet<Credential>, secrets: &Secrets) -> Self {
+    pub(super) fn new(credentials: BTreeSet<Credential>, secrets: &TriggerSecrets) -> Self {
         let mut keyring = Self::default();
         for credential in credentials {
             // Without a value: the secrets themselves say why.

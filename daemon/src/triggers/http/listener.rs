@@ -2,17 +2,17 @@
 
 use super::Keyring;
 use super::access::RouteCalls;
-use crate::http::connections::{Connections, Places};
-use crate::http::limits::Limits;
+use crate::http::connections::{Connections, SocketPlaces};
+use crate::http::limits::HttpLimits;
 use crate::http::listen::tls::{Security, Tls, TlsPair};
 use crate::http::listen::{Address, Listeners};
 use crate::triggers::passwords::Passwords;
 use crate::triggers::replays::Replays;
-use crate::triggers::secrets::Secrets;
+use crate::triggers::secrets::TriggerSecrets;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::rate::Rates;
 use fnd_manifest::function::route::Credential;
-use fnd_manifest::settings::{Http, HttpEvents};
+use fnd_manifest::settings::{HttpEvents, HttpSettings};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The limits of a connection.
-pub(super) const LIMITS: Limits = Limits {
+pub(super) const LIMITS: HttpLimits = HttpLimits {
     head_bytes: 16 * 1024,
     headers: 100,
     head_time: Duration::from_secs(10),
@@ -55,11 +55,11 @@ pub(crate) struct Listener {
     tls_problem: RefCell<Option<String>>,
     /// The generation of secrets from which the certificate was made.
     pairs: Cell<u64>,
-    changed: OnceCell<Changed>,
+    changed: OnceCell<ListenerNotice>,
 }
 
 /// Called when a problem begins or ends.
-struct Changed(Box<dyn Fn()>);
+struct ListenerNotice(Box<dyn Fn()>);
 
 impl Listener {
     /// Returns a listener that listens nowhere yet; `own` is the address of the command line.
@@ -67,7 +67,7 @@ impl Listener {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn new(state: &Path, own: Option<Address>) -> io::Result<Self> {
-        let http = Http::default();
+        let http = HttpSettings::default();
         Ok(Self {
             sockets: Listeners::new(),
             own,
@@ -91,7 +91,7 @@ impl Listener {
     /// Sets a callback for the times when a problem begins or ends.
     pub(crate) fn on_change(&self, changed: impl Fn() + Clone + 'static) {
         self.connections.on_change(changed.clone());
-        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+        let _ = self.changed.set(ListenerNotice(Box::new(changed))); // the first one stays
     }
 
     /// Adds the sockets of the service manager.
@@ -104,7 +104,7 @@ impl Listener {
     }
 
     /// Puts a configuration in force. Addresses that stay keep their sockets.
-    pub(crate) fn apply(&self, http: &Http) {
+    pub(crate) fn apply(&self, http: &HttpSettings) {
         self.connections.set_places(places(http));
         *self.trusted.borrow_mut() = Trusted::new(&http.trusted_proxies);
         self.events.borrow_mut().clone_from(&http.events);
@@ -123,7 +123,7 @@ impl Listener {
 
     /// Takes the present secrets into use: those of these credentials, and the certificate if the configuration names
     /// one. A certificate that cannot be used does not replace the one that serves.
-    pub(crate) fn renew(&self, secrets: &Secrets, credentials: BTreeSet<Credential>, now: Duration) {
+    pub(crate) fn renew(&self, secrets: &TriggerSecrets, credentials: BTreeSet<Credential>, now: Duration) {
         *self.keyring.borrow_mut() = Keyring::new(credentials, secrets);
         if self.pairs.replace(secrets.generation()) == secrets.generation() {
             return;
@@ -153,7 +153,7 @@ impl Listener {
             .collect();
         let before = self.problems.replace(problems);
         if before != *self.problems.borrow()
-            && let Some(Changed(changed)) = self.changed.get()
+            && let Some(ListenerNotice(changed)) = self.changed.get()
         {
             changed();
         }
@@ -180,9 +180,9 @@ impl Listener {
     }
 }
 
-fn places(http: &Http) -> Places {
+fn places(http: &HttpSettings) -> SocketPlaces {
     let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    Places {
+    SocketPlaces {
         all: whole(http.connections),
         of_one: whole(http.connections_per_address),
         for_root: 0,

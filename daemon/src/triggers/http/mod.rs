@@ -10,37 +10,36 @@
 //! Files:
 //! - `access`: what is told of each request: a line in the journal, counters, the list of routes
 //! - `admission`: who may call
-//! - `asked`: the facts of a request that its route depends on
+//! - `request_facts`: the facts of a request that its route depends on
 //! - `events`: the route for events (`[http] events`)
 //! - `keyring`: the secrets, ready to verify credentials
 //! - `listener`: the addresses, TLS and limits of the configuration
 //! - `submission`: what a request runs, and its answer
-//! - `trial`: what would become of a request
+//! - `dry_run`: what would become of a request
 
 mod access;
 mod admission;
-mod asked;
+mod dry_run;
 mod events;
 mod keyring;
 mod listener;
+mod request_facts;
 mod submission;
-mod trial;
 
 pub(crate) use keyring::Keyring;
 pub(crate) use listener::Listener;
 
 use crate::backend::Control;
 use crate::control::backend::EventBackend as _;
-use crate::http::connections::{Connection, Full, Owner};
-use crate::http::limits::{Limits, Pace};
-use crate::http::listen::socket::{Accepted, Peer};
-use crate::http::request::{Request, Unread, discard};
+use crate::http::connections::{ConnectionOwner, Full, HttpConnection};
+use crate::http::limits::{HttpLimits, Pace};
+use crate::http::listen::socket::{AcceptedConnection, Peer};
+use crate::http::request::{IncomingRequest, Unread, discard};
 use crate::http::response::{Answered, Refusal, count, header, problem, refuse, refuse_for_now, whole};
-use crate::http::server::{self, Service, Stop};
-use access::Access;
-use asked::Asked;
+use crate::http::server::{self, HttpService, ServerStop};
+use access::RouteAccess;
 use fnd_core::api::problem::Code;
-use fnd_core::triggers::route::{Found, Routes, cors};
+use fnd_core::triggers::route::{RouteMatch, Routes, cors};
 use fnd_manifest::function::route::Method;
 use hyper::StatusCode;
 use hyper::body::Incoming;
@@ -49,13 +48,14 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderValue, ORIGIN, VARY, WWW_AUTHENTICATE,
 };
+use request_facts::Asked;
 use std::rc::Rc;
 
 /// The path that answers whether fnd serves.
 const HEALTH: &str = "/healthz";
 
 /// Returns a future that serves the public listener until it is stopped, and the handle that stops it.
-pub(crate) fn serve(listener: &Rc<Listener>, control: Control) -> (impl Future<Output = ()> + use<>, Stop) {
+pub(crate) fn serve(listener: &Rc<Listener>, control: Control) -> (impl Future<Output = ()> + use<>, ServerStop) {
     let service = Public {
         listener: Rc::clone(listener),
         control,
@@ -68,18 +68,18 @@ struct Public {
     control: Control,
 }
 
-impl Service for Public {
+impl HttpService for Public {
     type Caller = Peer;
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> HttpLimits {
         listener::LIMITS
     }
 
-    fn admit(&self, accepted: &Accepted) -> Result<(Peer, Rc<Connection>), Option<Refusal>> {
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Peer, Rc<HttpConnection>), Option<Refusal>> {
         let peer = accepted.peer;
         let owner = match peer.address {
-            Some(address) if !self.listener.trusted.borrow().is_trusted(Some(address)) => Owner::of(address),
-            _ => Owner::Exempt,
+            Some(address) if !self.listener.trusted.borrow().is_trusted(Some(address)) => ConnectionOwner::of(address),
+            _ => ConnectionOwner::Exempt,
         };
         match self.listener.connections.admit(owner) {
             Ok(place) => Ok((peer, place)),
@@ -90,8 +90,8 @@ impl Service for Public {
     async fn answer(&self, peer: &Peer, request: hyper::Request<Incoming>) -> Answered {
         let (parts, body) = request.into_parts();
         let unread = Unread::new(&parts.headers, body);
-        let mut access = Access::begins(&self.listener, &self.control, &parts, peer);
-        let request = Request {
+        let mut access = RouteAccess::begins(&self.listener, &self.control, &parts, peer);
+        let request = IncomingRequest {
             parts,
             body: Rc::clone(&unread),
             pace: Pace::REMOTE,
@@ -116,7 +116,12 @@ impl Service for Public {
 }
 
 impl Public {
-    async fn route(&self, request: Request, peer: &Peer, access: &mut Access) -> Result<Answered, Refusal> {
+    async fn route(
+        &self,
+        request: IncomingRequest,
+        peer: &Peer,
+        access: &mut RouteAccess,
+    ) -> Result<Answered, Refusal> {
         let asked = Asked::read(&request.parts, peer, &self.listener.trusted.borrow())?;
         access.from(asked.caller);
         if asked.path == HEALTH {
@@ -128,8 +133,8 @@ impl Public {
             return Ok(answer);
         }
         let route = match &found {
-            Found::Route(route, _) => Some(route),
-            Found::Methods(_) | Found::Nothing => None,
+            RouteMatch::Route(route, _) => Some(route),
+            RouteMatch::Methods(_) | RouteMatch::Nothing => None,
         };
         let events_max = || self.control.event_bytes_max();
         if let Some(route) = events::route(&self.listener, &asked, events_max) {
@@ -148,7 +153,7 @@ impl Public {
             Err(refusal) => return Err(refusal),
         };
         match found {
-            Found::Route(route, params) => {
+            RouteMatch::Route(route, params) => {
                 access.found(route);
                 let answer = self
                     .submit((request, &asked), (route, params), (proof, body), access)
@@ -156,8 +161,8 @@ impl Public {
                 let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
                 Ok(readable(answer, origin.as_ref(), route))
             }
-            Found::Methods(methods) => Ok(not_allowed(&methods, &asked)),
-            Found::Nothing => Err(refuse(Code::NotFound, "there is no route for this path")),
+            RouteMatch::Methods(methods) => Ok(not_allowed(&methods, &asked)),
+            RouteMatch::Nothing => Err(refuse(Code::NotFound, "there is no route for this path")),
         }
     }
 
@@ -175,14 +180,14 @@ impl Public {
 
 /// Returns the answer to a preflight of a browser, which never has a credential; nothing if the request is none. A path
 /// that has no route, or none for pages, is answered alike.
-fn preflight(routes: &Routes, asked: &Asked, request: &Request) -> Option<Answered> {
+fn preflight(routes: &Routes, asked: &Asked, request: &IncomingRequest) -> Option<Answered> {
     let headers = &request.parts.headers;
     let wanted = headers.get(ACCESS_CONTROL_REQUEST_METHOD)?;
     let origin = headers.get(ORIGIN).filter(|_| asked.method == Some(Method::Options))?;
     let mut answer = whole("text/plain; charset=utf-8", "");
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let method = wanted.to_str().ok().and_then(Method::parse);
-    if let Found::Route(route, _) = routes.find(&asked.host, &asked.path, method)
+    if let RouteMatch::Route(route, _) = routes.find(&asked.host, &asked.path, method)
         && let Some(allowed) = origin.to_str().ok().and_then(|origin| cors::allowed(route, origin))
     {
         let set = answer.headers_mut();

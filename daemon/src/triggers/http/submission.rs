@@ -1,13 +1,13 @@
 //! What a request runs: conditions, rate, payload, idempotency key, and the answer.
 
 use super::Public;
-use super::access::Access;
+use super::access::RouteAccess;
 use super::admission::Admitted;
-use super::asked::Asked;
-use crate::control::backend::{Bounds, FunctionBackend as _, InvocationBackend as _};
+use super::request_facts::Asked;
+use crate::control::backend::{FunctionBackend as _, InvocationBackend as _, PageBounds};
 use crate::http::headers::{self, given, joined, upgrade};
 use crate::http::paced::Paced;
-use crate::http::request::Request;
+use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, INVOCATION, Refusal, internal, json, refuse, refuse_for_now, whole};
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
@@ -61,10 +61,10 @@ impl Public {
     /// Every answer of fnd itself.
     pub(super) async fn submit(
         &self,
-        (request, asked): (Request, &Asked),
+        (request, asked): (IncomingRequest, &Asked),
         (route, params): (&Rc<Route>, Vec<(String, String)>),
         (admitted, body): (Admitted, Option<Data>),
-        access: &mut Access,
+        access: &mut RouteAccess,
     ) -> Result<Answered, Refusal> {
         let function = &route.function;
         if route.entry.fetches {
@@ -149,7 +149,7 @@ impl Public {
     /// [`Code::Rate`].
     fn decide(
         &self,
-        request: &Request,
+        request: &IncomingRequest,
         asked: &Asked,
         route: &Route,
         body: &[u8],
@@ -180,7 +180,7 @@ impl Public {
     /// Has the code of a function fetched again, since its repository has changed. The caller does not wait for it.
     async fn pushed(
         &self,
-        request: Request,
+        request: IncomingRequest,
         asked: &Asked,
         function: &FunctionName,
         (admitted, body): (&Admitted, Option<Data>),
@@ -200,7 +200,7 @@ impl Public {
     }
 
     /// Passes the body on to the program as a stream, and its answer to the caller.
-    async fn pass(&self, request: Request, submit: Submit, bounds: &Bounds) -> Result<Answered, Refusal> {
+    async fn pass(&self, request: IncomingRequest, submit: Submit, bounds: &PageBounds) -> Result<Answered, Refusal> {
         request.check_length(bounds.body, "limits.body")?;
         let Some(body) = request.body.take() else {
             return Err(refuse(
@@ -220,7 +220,7 @@ impl Public {
 
 /// Returns the idempotency key of a request: a key belongs to the route, and to the credential that admitted the request.
 fn key(
-    (request, asked): (&Request, &Asked),
+    (request, asked): (&IncomingRequest, &Asked),
     route: &Route,
     admitted: &Admitted,
     body: &[u8],
@@ -244,7 +244,7 @@ fn reads_body(route: &Route) -> bool {
 
 /// Returns the request to run a route's function, without its body.
 fn prepared(
-    request: &Request,
+    request: &IncomingRequest,
     asked: &Asked,
     (route, params): (&Rc<Route>, Vec<(String, String)>),
     admitted: &Admitted,

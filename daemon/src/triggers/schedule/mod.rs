@@ -14,8 +14,8 @@ use fnd_core::instant;
 use fnd_core::outcome::{Skip, Trigger};
 use fnd_core::record::Payload;
 use fnd_core::supervisor::Submit;
-use fnd_core::triggers::cause::{Cause, Slots};
-use fnd_core::triggers::schedule::{Mark, Marks, Occurrence, Plan, Schedules, Span};
+use fnd_core::triggers::cause::{Cause, CauseSlots};
+use fnd_core::triggers::schedule::{LastSlot, Marks, Occurrence, SchedulePlan, Schedules, SlotSpan};
 use fnd_manifest::cron;
 use fnd_manifest::function::Schedule;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -28,18 +28,18 @@ use std::rc::Rc;
 const AGAIN_MS: u64 = 10_000;
 
 /// The schedules of all functions, and their timer.
-pub(crate) struct Part {
+pub(crate) struct ScheduleTimer {
     pub(crate) table: Schedules,
     /// Functions whose schedules a person has paused.
     paused: BTreeSet<FunctionName>,
     pub(crate) alarm: Rc<Alarm>,
     /// Submissions that the ledger has not stored yet: the function, and the mark before it.
-    storing: HashMap<InvocationId, (FunctionName, Mark)>,
+    storing: HashMap<InvocationId, (FunctionName, LastSlot)>,
     /// The name of this machine: `H` and the jitter differ between machines.
     host: String,
 }
 
-impl Part {
+impl ScheduleTimer {
     /// Returns the schedules as the ledger has them, without functions.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Part {
         function: &FunctionName,
         (schedules, enabled): (&[Schedule], bool),
     ) -> Option<Marks> {
-        let plans = Plan::of(schedules, (function, &self.host), zone);
+        let plans = SchedulePlan::of(schedules, (function, &self.host), zone);
         let active = enabled && !self.paused.contains(function);
         let marks = self.table.set(now_ms, function, plans, active);
         self.arm();
@@ -89,7 +89,7 @@ impl Part {
     }
 
     /// Keeps the mark of a submission until the ledger has stored it.
-    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, before: Mark) {
+    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, before: LastSlot) {
         self.storing.insert(id, (function.clone(), before));
     }
 
@@ -135,8 +135,8 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
         dead_letters,
         ..
     } = occurrence;
-    let mut submit = |span: &Span| {
-        let slots = Slots::new(span.first_ms, span.last_ms, span.count);
+    let mut submit = |span: &SlotSpan| {
+        let slots = CauseSlots::new(span.first_ms, span.last_ms, span.count);
         let payload = Payload {
             content_type: data.as_ref().map(|_| "application/json".into()),
             data: data.clone(),
@@ -162,7 +162,7 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
     submissions
 }
 
-fn missed_why(span: &Span) -> String {
+fn missed_why(span: &SlotSpan) -> String {
     let (first, last) = (instant::text(span.first_ms), instant::text(span.last_ms));
     let why = "fnd or the machine was not running, or the clock was set; `catch_up` makes up for missed runs";
     match span.count {

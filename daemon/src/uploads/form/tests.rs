@@ -7,7 +7,7 @@ fn content_type(boundary: &str) -> String {
 /// Stores a body, and returns the files with their contents, or why it is refused.
 fn stored(content_type: &str, body: &[u8]) -> Result<Vec<(String, String)>, String> {
     let directory = tempfile::tempdir().unwrap();
-    let form = Form::of(Some(content_type))?;
+    let form = UploadForm::of(Some(content_type))?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let body = Bytes::copy_from_slice(body);
     let stored = runtime.block_on(store(&form, body, directory.path(), "f"));
@@ -116,7 +116,10 @@ fn what_is_not_complete_is_refused() {
 fn the_content_type_says_what_a_body_is() {
     let files = stored("application/gzip", b"bytes").unwrap();
     assert_eq!(files, [("f.tar.gz".to_owned(), "bytes".to_owned())]);
-    assert_eq!(Form::of(Some("Application/X-Tar; a=b")), Ok(Form::Archive(".tar")));
+    assert_eq!(
+        UploadForm::of(Some("Application/X-Tar; a=b")),
+        Ok(UploadForm::Archive(".tar"))
+    );
     assert_eq!(stored("application/zip", b"").unwrap_err(), "the body is empty");
     for wrong in [
         None,
@@ -125,12 +128,14 @@ fn the_content_type_says_what_a_body_is() {
         Some("multipart/mixed; boundary=x"),
     ] {
         assert!(
-            Form::of(wrong).unwrap_err().starts_with("the content type must be"),
+            UploadForm::of(wrong)
+                .unwrap_err()
+                .starts_with("the content type must be"),
             "{wrong:?}"
         );
     }
     assert!(
-        Form::of(Some("multipart/form-data"))
+        UploadForm::of(Some("multipart/form-data"))
             .unwrap_err()
             .contains("no `boundary`")
     );
@@ -143,7 +148,7 @@ fn a_program_is_executable() {
     for (content, mode) in [("#!/bin/sh\n", 0o750), ("print()", 0o640)] {
         let directory = tempfile::tempdir().unwrap();
         let body = form(&[part("name=\"source\"; filename=\"a.py\"", content)]);
-        let form = Form::of(Some(&content_type("x"))).unwrap();
+        let form = UploadForm::of(Some(&content_type("x"))).unwrap();
         runtime
             .block_on(store(&form, body.into(), directory.path(), "f"))
             .unwrap();

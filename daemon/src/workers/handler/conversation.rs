@@ -24,8 +24,8 @@ mod writing;
 
 use crate::buffers::{Buffers, Reservation};
 use bytes::Bytes;
-use connecting::Origin;
-use fnd_core::protocol::{Decoder, Message, ProtocolError, WorkerMessage};
+use connecting::ConnectionOrigin;
+use fnd_core::protocol::{Decoder, OutgoingMessage, ProtocolError, WorkerMessage};
 use reading::Read;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ use writing::writable;
 pub struct Conversation {
     /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
     socket: RefCell<Rc<AsyncFd<OwnedFd>>>,
-    origin: Cell<Origin>,
+    origin: Cell<ConnectionOrigin>,
     decoder: RefCell<Decoder>,
     /// The bytes that the socket has not taken, in parts.
     unsent: RefCell<VecDeque<Bytes>>,
@@ -67,7 +67,7 @@ enum Course {
 
 /// Why a conversation ended.
 #[derive(Debug)]
-pub enum End {
+pub enum ConversationEnd {
     /// The worker closed the socket or is gone.
     Closed,
     /// The worker sent bytes that are no message; the messages before them were handed on.
@@ -95,7 +95,11 @@ impl Conversation {
         let listens = rustix::net::sockopt::socket_acceptconn(&socket)?;
         Ok(Self {
             socket: RefCell::new(Rc::new(crate::workers::watch(socket, Interest::READABLE)?)),
-            origin: Cell::new(if listens { Origin::Listens } else { Origin::Inherited }),
+            origin: Cell::new(if listens {
+                ConnectionOrigin::Listens
+            } else {
+                ConnectionOrigin::Inherited
+            }),
             decoder: RefCell::new(Decoder::new(result_max, calls_max)),
             unsent: RefCell::default(),
             course: Cell::new(Course::Going),
@@ -143,15 +147,15 @@ impl Conversation {
 
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
     /// is dropped; [`run`](Self::run) reports that the worker is gone.
-    pub fn send(&self, message: Message) {
+    pub fn send(&self, message: OutgoingMessage) {
         if self.course.get() == Course::HungUp {
             return;
         }
         let mut unsent = self.unsent.borrow_mut();
         let waits = !unsent.is_empty();
         match message {
-            Message::Whole(bytes) => unsent.push_back(bytes.into()),
-            Message::Pieces(pieces) => unsent.extend(pieces),
+            OutgoingMessage::Whole(bytes) => unsent.push_back(bytes.into()),
+            OutgoingMessage::Pieces(pieces) => unsent.extend(pieces),
         }
         // After other messages it waits for the room that they wait for.
         if waits || !self.write(&mut unsent) {
@@ -187,10 +191,10 @@ impl Conversation {
         Rc::clone(&self.socket.borrow())
     }
 
-    fn goes_on(&self) -> Result<(), End> {
+    fn goes_on(&self) -> Result<(), ConversationEnd> {
         match self.course.get() {
-            Course::HungUp => Err(End::HungUp),
-            Course::Stopping if self.is_between() => Err(End::Stopped),
+            Course::HungUp => Err(ConversationEnd::HungUp),
+            Course::Stopping if self.is_between() => Err(ConversationEnd::Stopped),
             Course::Going | Course::Stopping => Ok(()),
         }
     }
@@ -206,7 +210,7 @@ impl Conversation {
     /// may send, stop and hang up.
     ///
     /// May be dropped at any time and called again: nothing is lost by that. Two calls must not run at once.
-    pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {
+    pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> ConversationEnd {
         if let Err(end) = self.connected().await {
             return end;
         }
@@ -221,7 +225,7 @@ impl Conversation {
                 (false, Some(room)) => Some(room),
                 (false, None) => match self.watch_room() {
                     Ok(room) => Some(room),
-                    Err(error) => return End::Failed(error),
+                    Err(error) => return ConversationEnd::Failed(error),
                 },
             };
             if reserving.is_none() {
@@ -261,7 +265,7 @@ impl Conversation {
                 },
             };
             if let Err(error) = waited {
-                return End::Failed(error);
+                return ConversationEnd::Failed(error);
             }
         }
     }

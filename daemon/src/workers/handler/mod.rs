@@ -4,17 +4,17 @@
 pub mod conversation;
 
 use crate::driver::inbox::{Inbox, Input};
-use crate::driver::records::Key;
-use crate::driver::tasks::Owner;
-use crate::driver::{Daemon, Message};
-use crate::output::{CallOutput, Ended, Meta, Output, Piped};
-use crate::workers::handler::conversation::{Conversation, End};
+use crate::driver::records::AttemptKey;
+use crate::driver::tasks::TaskOwner;
+use crate::driver::{Daemon, DriverMessage};
+use crate::output::{AttemptOutput, CallOutput, CallOutputEnd, Output, Piped};
+use crate::workers::handler::conversation::{Conversation, ConversationEnd};
 use crate::workers::http::Server;
 use crate::workers::{Workers, environment};
 use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::outcome::Reason;
-use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
+use fnd_core::protocol::{self, InvokeHead, Level, LogRecord, ProtocolError, ProtocolFailure, WorkerMessage};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use fnd_core::triggers::cause::Cause;
 use fnd_manifest::json_text::JsonText;
@@ -34,31 +34,31 @@ const LEAVE_MAX: Duration = Duration::from_millis(500);
 const LEAVE_AGAIN: Duration = Duration::from_millis(5);
 
 /// The connections and calls of a worker that stays.
-pub(crate) struct Member {
+pub(crate) struct WarmWorker {
     /// Present where the worker speaks the protocol on descriptor 3.
-    talk: Option<Talk>,
+    talk: Option<WorkerConnection>,
     /// Present where it serves HTTP.
     pub(crate) server: Option<Rc<Server>>,
     call_output: CallOutput,
     /// Whether it wants the variables of a request.
     pub(crate) variables: bool,
-    calls: HashMap<u64, Key>,
+    calls: HashMap<u64, AttemptKey>,
 }
 
 /// A conversation that is going on, and its task.
-struct Talk {
+struct WorkerConnection {
     conversation: Rc<Conversation>,
     task: AbortHandle,
 }
 
-impl Drop for Talk {
+impl Drop for WorkerConnection {
     fn drop(&mut self) {
         self.conversation.hang_up();
         self.task.abort();
     }
 }
 
-impl std::fmt::Debug for Member {
+impl std::fmt::Debug for WarmWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Member")
             .field("calls", &self.calls)
@@ -74,15 +74,15 @@ impl Workers {
         worker: WorkerId,
         (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
         rules: &Rules,
-        (output, piped, under_way): (&Output, Piped, Vec<(u64, Meta)>),
-    ) -> Option<Member> {
+        (output, piped, under_way): (&Output, Piped, Vec<(u64, AttemptOutput)>),
+    ) -> Option<WarmWorker> {
         let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
         let talk = match channel {
             Some(channel) => Some(self.converse(worker, channel, (rules, calls))?),
             None => None,
         };
         let reachable = talk.is_some() || server.is_some();
-        reachable.then(|| Member {
+        reachable.then(|| WarmWorker {
             talk,
             server,
             variables: false,
@@ -91,7 +91,7 @@ impl Workers {
         })
     }
 
-    fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<Talk> {
+    fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<WorkerConnection> {
         let most = usize::try_from(calls).unwrap_or(usize::MAX);
         let conversation = match Conversation::new(channel, rules.result_max, most) {
             Ok(conversation) => Rc::new(conversation.bounded_by(Arc::clone(&self.buffers))),
@@ -101,8 +101,8 @@ impl Workers {
             }
         };
         let talk = talk(self.inbox.clone(), worker, Rc::clone(&conversation));
-        let task = self.inbox.spawn(Owner::Worker(worker), talk);
-        Some(Talk { conversation, task })
+        let task = self.inbox.spawn(TaskOwner::Worker(worker), talk);
+        Some(WorkerConnection { conversation, task })
     }
 
     /// Hands a call to a worker. If the worker is gone, its end is or will be reported. Returns an event if the call
@@ -113,7 +113,7 @@ impl Workers {
         let member = attached.and_then(|attached| attached.member.as_mut())?;
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
-        member.call_output.begin(Meta {
+        member.call_output.begin(AttemptOutput {
             function: order.function.clone(),
             invocation: attempt.invocation,
             attempt: attempt.attempt,
@@ -211,7 +211,7 @@ impl Workers {
     }
 
     /// Adds the stack of an error to the output of its call.
-    pub(crate) fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
+    pub(crate) fn keep_stack(&self, worker: WorkerId, call: u64, failure: &ProtocolFailure) {
         let Some(stack) = &failure.stack else { return };
         let record = LogRecord {
             time_ms: self.clock.now().unix_ms,
@@ -229,7 +229,7 @@ impl Workers {
     }
 
     /// Ends the output of a call that is over. Returns the call if its output will be reported later.
-    pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<Key> {
+    pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<AttemptKey> {
         let messages = self.inbox.for_threads();
         let member = self.attached.get_mut(&worker)?.member.as_mut()?;
         let key = member.calls.remove(&call)?;
@@ -239,7 +239,7 @@ impl Workers {
     /// Removes a worker that is gone, with its temporary files. Returns the descriptor of its result, and the calls whose
     /// output will be reported later: if there are several, each has output of its own; that of a single call ends with
     /// the worker's.
-    pub(crate) fn detach(&mut self, worker: WorkerId) -> (Option<OwnedFd>, Vec<Key>) {
+    pub(crate) fn detach(&mut self, worker: WorkerId) -> (Option<OwnedFd>, Vec<AttemptKey>) {
         let Some(attached) = self.attached.remove(&worker) else {
             return (None, Vec::new());
         };
@@ -311,11 +311,11 @@ impl Daemon {
 }
 
 /// Ends the output of a call; returns whether its output will be reported later.
-fn end_output(messages: UnboundedSender<Message>, member: &Member, key: Key) -> bool {
+fn end_output(messages: UnboundedSender<DriverMessage>, member: &WarmWorker, key: AttemptKey) -> bool {
     let done = move |captured| {
-        let _ = messages.send(Message::OutputRead(key, Box::new(captured))); // fnd is stopping
+        let _ = messages.send(DriverMessage::OutputRead(key, Box::new(captured))); // fnd is stopping
     };
-    member.call_output.end(key, done) == Ended::Printed
+    member.call_output.end(key, done) == CallOutputEnd::Printed
 }
 
 /// Runs the conversation with one worker until it is over.
@@ -326,14 +326,14 @@ async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
                 WorkerMessage::Result { call, .. } => conversation.take_reserved(*call),
                 WorkerMessage::Ready(_) | WorkerMessage::Error { .. } | WorkerMessage::Log { .. } => None,
             };
-            inbox.input(Input::Said(worker, message, reserved));
+            inbox.input(Input::WorkerMessage(worker, message, reserved));
         })
         .await;
     let broken = |message| Event::Broken { worker, message };
     let event = match end {
-        End::Closed => Event::Closed(worker),
-        End::Failed(error) => broken(format!("its socket cannot be read: {error}")),
-        End::Protocol(error) => {
+        ConversationEnd::Closed => Event::Closed(worker),
+        ConversationEnd::Failed(error) => broken(format!("its socket cannot be read: {error}")),
+        ConversationEnd::Protocol(error) => {
             let message = error.to_string();
             if let ProtocolError::TooLarge { call, .. } = error {
                 let how = (Reason::ResultTooLarge, message.clone());
@@ -341,7 +341,7 @@ async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
             }
             broken(message)
         }
-        End::Stopped | End::HungUp => return,
+        ConversationEnd::Stopped | ConversationEnd::HungUp => return,
     };
     inbox.input(Input::Event(event));
 }

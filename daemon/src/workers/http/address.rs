@@ -41,8 +41,8 @@ pub enum Address {
 }
 
 /// A connection to a worker.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub trait WorkerStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> WorkerStream for T {}
 
 impl Address {
     /// Returns a port that no process listens on.
@@ -87,7 +87,7 @@ impl Address {
     ///
     /// # Errors
     /// `connect` fails, or the socket is not the worker's.
-    pub async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+    pub async fn connect(&self) -> io::Result<Box<dyn WorkerStream>> {
         Ok(match self {
             Self::Port(port) => {
                 let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await?;

@@ -6,7 +6,7 @@ use super::exchange::{self, ExchangeError, Sent};
 use super::{DEATH_SHOWS, DEATH_SHOWS_LATER, Server, Upload};
 use crate::driver::inbox::{Inbox, Input};
 use crate::http::headers::put_upgrade;
-use crate::http::passing::{Headed, Passing, PassingEnd};
+use crate::http::streaming_body::{Headed, Passing, PassingEnd};
 use crate::http::tunnel::{Side, Tunnel};
 use crate::workers::environment;
 use bytes::Bytes;
@@ -35,16 +35,16 @@ pub(super) const EXIT_WAIT: Duration = Duration::from_secs(1);
 const CUT: &str = "the program ended before its answer did";
 
 /// A request that is being answered.
-pub(super) struct Open(Rc<Server>);
+pub(super) struct OpenCall(Rc<Server>);
 
-impl Open {
+impl OpenCall {
     pub(super) fn new(server: Rc<Server>) -> Self {
         server.open.set(server.open.get() + 1);
         Self(server)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         self.0.open.set(self.0.open.get() - 1);
         // A task that reads the worker's last answers checks `open` again.
@@ -123,7 +123,7 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
 }
 
 /// A call that is being made.
-pub(super) struct Task {
+pub(super) struct HttpCallTask {
     pub(super) closer: Arc<RequestCloser>,
     pub(super) inbox: Inbox,
     pub(super) worker: WorkerId,
@@ -158,9 +158,14 @@ impl Afterwards {
     }
 }
 
-impl Task {
+impl HttpCallTask {
     /// Makes the call and reports how it ended.
-    pub(super) async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
+    pub(super) async fn run(
+        self,
+        open: OpenCall,
+        request: Result<Request<Bytes>, String>,
+        upload: Option<Option<Upload>>,
+    ) {
         let mut afterwards = Afterwards::Nothing;
         let exchanged = async {
             match (request, upload) {
@@ -307,7 +312,7 @@ impl Task {
     }
 }
 
-impl Task {
+impl HttpCallTask {
     /// Gives the caller the connection to the worker, which speaks another protocol from now on. The call ends with
     /// that connection, and either side may end it.
     async fn switch(

@@ -1,7 +1,7 @@
 //! The connection of one request to a worker, which fnd can close while the request is answered: the worker sees a caller
 //! that left, and the caller an answer that breaks off.
 
-use super::address::Stream;
+use super::address::WorkerStream;
 use futures_util::task::AtomicWaker;
 use std::io;
 use std::pin::Pin;
@@ -43,12 +43,12 @@ impl RequestCloser {
 
 /// A connection that its [`RequestCloser`] closes.
 pub(super) struct Closable {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn WorkerStream>,
     closer: Arc<RequestCloser>,
 }
 
 impl Closable {
-    pub(super) fn new(stream: Box<dyn Stream>, closer: Arc<RequestCloser>) -> Self {
+    pub(super) fn new(stream: Box<dyn WorkerStream>, closer: Arc<RequestCloser>) -> Self {
         Self { stream, closer }
     }
 }

@@ -8,7 +8,7 @@ use super::address::Address;
 use super::closable::{Closable, RequestCloser};
 use super::key::WorkerKey;
 use crate::driver::inbox::Inbox;
-use crate::driver::tasks::Owner;
+use crate::driver::tasks::TaskOwner;
 use crate::http::paced::{BodyError, Paced};
 use bytes::Bytes;
 use fnd_core::record::Response as Answer;
@@ -164,9 +164,9 @@ pub(crate) async fn send(
         .map_err(|error| bad(&error))?;
     // The connection ends with the bodies; their readers see its error.
     if asks_upgrade {
-        inbox.spawn(Owner::Worker(worker), connection.with_upgrades().map(drop));
+        inbox.spawn(TaskOwner::Worker(worker), connection.with_upgrades().map(drop));
     } else {
-        inbox.spawn(Owner::Worker(worker), connection.map(drop));
+        inbox.spawn(TaskOwner::Worker(worker), connection.map(drop));
     }
     match sender.send_request(request).await {
         Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !asks_upgrade => Err(

@@ -24,9 +24,9 @@ pub mod key;
 mod readiness;
 
 use crate::driver::inbox::Input;
-use crate::driver::tasks::Owner;
+use crate::driver::tasks::TaskOwner;
 use crate::http::paced::Paced;
-use crate::http::passing::Headed;
+use crate::http::streaming_body::Headed;
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
 use crate::workers::http::call::EXIT_WAIT;
@@ -235,7 +235,7 @@ impl Workers {
         };
         endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
         let probe = readiness::probe(self.inbox.clone(), (worker, user), endpoint, ready);
-        Some(ReadinessProbe(self.inbox.spawn(Owner::Worker(worker), probe)))
+        Some(ReadinessProbe(self.inbox.spawn(TaskOwner::Worker(worker), probe)))
     }
 
     /// Stores the address at which a worker says that it serves.
@@ -266,7 +266,7 @@ impl Workers {
             return false;
         }
         let (inbox, frame) = (self.inbox.clone(), frame.clone());
-        self.inbox.spawn(Owner::Worker(frame.worker), async move {
+        self.inbox.spawn(TaskOwner::Worker(frame.worker), async move {
             let mut ended = server.ended.subscribe();
             let quiet = ended.wait_for(|_| server.is_quiet());
             let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end with the worker's reason
@@ -280,7 +280,7 @@ impl Workers {
         let upload = self.uploads.remove(&order.attempt.invocation);
         let closer = Arc::<RequestCloser>::default();
         server.closers.borrow_mut().insert(order.call, Arc::clone(&closer));
-        let task = call::Task {
+        let task = call::HttpCallTask {
             closer,
             inbox: self.inbox.clone(),
             worker: order.worker,
@@ -289,9 +289,9 @@ impl Workers {
             result_max: order.rules.result_max,
         };
         let request = call::head(&order.attempt, self.clock.now().unix_ms);
-        let owner = Owner::Worker(order.worker);
+        let owner = TaskOwner::Worker(order.worker);
         self.inbox
-            .spawn(owner, task.run(call::Open::new(server), request, upload));
+            .spawn(owner, task.run(call::OpenCall::new(server), request, upload));
     }
 }
 

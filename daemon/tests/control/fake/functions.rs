@@ -10,7 +10,7 @@ use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{
-    Answering, Bounds, Changes, Failure, FunctionBackend, FunctionFilter, NotStored, Pending, ReleaseChange,
+    Answering, Failure, FunctionBackend, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,
 };
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, Version};
@@ -171,8 +171,8 @@ impl FunctionBackend for Fake {
         })
     }
 
-    fn bounds(&self, function: &FunctionName) -> Option<Bounds> {
-        let bounds = Bounds {
+    fn bounds(&self, function: &FunctionName) -> Option<PageBounds> {
+        let bounds = PageBounds {
             body: 6 << 20,
             timeout: Some(Duration::from_secs(180)),
             mode: Mode::Handler,
@@ -350,7 +350,7 @@ impl FunctionBackend for Fake {
         Box::pin(std::future::ready(()))
     }
 
-    fn watch(&self, filter: FunctionFilter) -> Changes {
+    fn watch(&self, filter: FunctionFilter) -> FunctionChanges {
         let (sender, receiver) = mpsc::channel(8);
         for status in NAMES.into_iter().map(status) {
             if filter.takes(&status.function, Some(&status)) {

@@ -2,7 +2,7 @@
 
 use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{Reason, Skip, State, Trigger};
+use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
 use fnd_daemon::control::backend::{
@@ -57,7 +57,7 @@ fn view(wanted: InvocationId) -> Option<InvocationView> {
         FAILED | FAILED_WITH_RESULT => InvocationView::of(&record("fails", Reason::Exit(3), "no such host", None)),
         RUNNING => {
             let mut view = InvocationView::of(&record("stuck", Reason::Ok, "", None));
-            (view.state, view.reason, view.ended_at) = (State::Running, None, None);
+            (view.state, view.reason, view.ended_at) = (RunState::Running, None, None);
             view
         }
         _ => return None,
@@ -265,8 +265,8 @@ impl InvocationBackend for Fake {
         let function = name("hello");
         later(Ok(match wanted.to_string().as_str() {
             UNKNOWN => Repeated::Unknown,
-            RUNNING => Repeated::NotEnded(function, State::Running),
-            ENDED if trigger == Trigger::Redrive => Repeated::NotDead(function, State::Succeeded),
+            RUNNING => Repeated::NotEnded(function, RunState::Running),
+            ENDED if trigger == Trigger::Redrive => Repeated::NotDead(function, RunState::Succeeded),
             ENDED => Repeated::NotKept(function),
             _ => Repeated::Asked(function, self.answer(Answer::Queued(id(RUNNING)))),
         }))

@@ -8,13 +8,13 @@ mod streams;
 mod uploads;
 
 use fnd_core::api::LogLine;
-use fnd_core::audit::Entry;
+use fnd_core::audit::AuditedCalls;
 use fnd_core::record::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo, Submit};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, NewEvent, Pending};
-use fnd_daemon::control::peer::Access;
-use fnd_daemon::control::{Stop, listen, serve};
+use fnd_daemon::control::backend::{Answering, CallerLeft, LogQuery, NewEvent, Pending};
+use fnd_daemon::control::peer::PeerAccess;
+use fnd_daemon::control::{ServerStop, listen, serve};
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::stream::StreamQuery;
 use fnd_manifest::diagnostic::{Diagnostic, Place, Severity};
@@ -52,7 +52,7 @@ pub(crate) struct Seen {
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,
-    pub(crate) audit: Vec<Entry>,
+    pub(crate) audit: Vec<AuditedCalls>,
     /// Functions whose status file somebody waited for.
     pub(crate) waited_for: Vec<String>,
     /// How many requests to run there were.
@@ -63,7 +63,7 @@ pub(crate) struct Seen {
 
 struct Hears(Arc<Mutex<Seen>>);
 
-impl Leaving for Hears {
+impl CallerLeft for Hears {
     fn left(&self, _: InvocationId, _: ReplyTo) {
         self.0.lock().unwrap().left += 1;
     }
@@ -126,7 +126,7 @@ impl Fake {
 pub(crate) struct Running {
     pub(crate) socket: PathBuf,
     pub(crate) seen: Arc<Mutex<Seen>>,
-    stop: Option<Stop>,
+    stop: Option<ServerStop>,
     thread: Option<std::thread::JoinHandle<()>>,
     _directory: tempfile::TempDir,
 }
@@ -136,12 +136,12 @@ impl Running {
         Self::start_for(own())
     }
 
-    pub(crate) fn start_for(access: Access) -> Self {
+    pub(crate) fn start_for(access: PeerAccess) -> Self {
         Self::start_with(access, None)
     }
 
     /// Starts one whose budget for bodies and answers is this.
-    pub(crate) fn start_with(access: Access, buffers: Option<Arc<Buffers>>) -> Self {
+    pub(crate) fn start_with(access: PeerAccess, buffers: Option<Arc<Buffers>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("control.sock");
         let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -186,10 +186,10 @@ impl Drop for Running {
 }
 
 /// Everybody but the own user has no role.
-pub(crate) fn own() -> Access {
-    Access {
+pub(crate) fn own() -> PeerAccess {
+    PeerAccess {
         own_uid: Some(nix_uid()),
-        ..Access::default()
+        ..PeerAccess::default()
     }
 }
 

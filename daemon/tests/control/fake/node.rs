@@ -4,12 +4,12 @@ use super::{BEGAN, ENDED, Fake, diagnostic, id, later, name};
 use fnd_core::api::{
     AuditEntry, AuditList, NodeState, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
-use fnd_core::audit::{AuditFilter, Entry};
+use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Database, Failure, NodeBackend, Pending, Pieces};
+use fnd_daemon::control::backend::{BundlePieces, Database, Failure, NodeBackend, Pending};
 use fnd_daemon::control::limits;
 use fnd_daemon::http::connections::Connections;
-use fnd_daemon::metrics::Form;
+use fnd_daemon::metrics::MetricsFormat;
 use fnd_daemon::telemetry::level;
 use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
 use std::rc::Rc;
@@ -59,11 +59,11 @@ impl NodeBackend for Fake {
         }
     }
 
-    fn metrics(&self, form: Form) -> Pending<String> {
+    fn metrics(&self, form: MetricsFormat) -> Pending<String> {
         Box::pin(async move { format!("# {form:?}\n") })
     }
 
-    fn backup(&self, of: Database) -> Pending<Result<(u64, Pieces), Failure>> {
+    fn backup(&self, of: Database) -> Pending<Result<(u64, BundlePieces), Failure>> {
         assert_eq!(of, Database::Ledger);
         let (sender, pieces) = mpsc::channel(2);
         sender.try_send(b"SQLite ".to_vec()).unwrap();
@@ -71,7 +71,7 @@ impl NodeBackend for Fake {
         later(Ok((15, pieces)))
     }
 
-    fn audit(&self, entry: Entry) -> Option<Pending<()>> {
+    fn audit(&self, entry: AuditedCalls) -> Option<Pending<()>> {
         self.seen.lock().unwrap().audit.push(entry);
         Some(later(()))
     }

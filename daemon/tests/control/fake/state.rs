@@ -2,7 +2,7 @@
 
 use super::{BEGAN, Fake, later};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
-use fnd_core::state::{Ask, BYTES_MAX, Condition, Present, Refused, Told, Totals};
+use fnd_core::kv::{BYTES_MAX, KvCondition, KvRefusal, KvRequest, KvResponse, StoredValue, Totals};
 use fnd_daemon::control::backend::{Failure, Pending, StateBackend};
 use fnd_manifest::state_key::StateKey;
 use serde_json::value::RawValue;
@@ -24,8 +24,8 @@ fn bytes(key: &StateKey, value: &str) -> u64 {
     (key.to_string().len() - 1 + value.len()) as u64
 }
 
-fn written(key: &StateKey, version: u64) -> Told {
-    Told::Written(StateWritten {
+fn written(key: &StateKey, version: u64) -> KvResponse {
+    KvResponse::Written(StateWritten {
         scope: key.scope().to_owned(),
         key: key.key().to_owned(),
         version,
@@ -34,12 +34,12 @@ fn written(key: &StateKey, version: u64) -> Told {
 }
 
 impl Fake {
-    fn told(&self, ask: Ask) -> Result<Told, Refused> {
+    fn told(&self, ask: KvRequest) -> Result<KvResponse, KvRefusal> {
         let mut values = self.values.borrow_mut();
         let values = values.get_or_insert_with(first);
         let present = |key: &StateKey, values: &Values| {
             let found = values.get(key);
-            found.map(|(version, value)| Present {
+            found.map(|(version, value)| StoredValue {
                 version: *version,
                 bytes: bytes(key, value),
             })
@@ -50,9 +50,9 @@ impl Fake {
             ..Totals::default()
         };
         Ok(match ask {
-            Ask::Get(key) => {
-                let (version, value) = values.get(&key).cloned().ok_or(Refused::Missing)?;
-                Told::Entry(StateEntry {
+            KvRequest::Get(key) => {
+                let (version, value) = values.get(&key).cloned().ok_or(KvRefusal::Missing)?;
+                KvResponse::Entry(StateEntry {
                     scope: key.scope().to_owned(),
                     key: key.key().to_owned(),
                     value: RawValue::from_string(value).unwrap(),
@@ -60,17 +60,17 @@ impl Fake {
                     changed_at: fnd_core::instant::text(*BEGAN),
                 })
             }
-            Ask::Put { key, value, condition } => {
+            KvRequest::Put { key, value, condition } => {
                 let found = present(&key, values);
                 let (version, _) = totals(&key).put(found, condition, bytes(&key, &value))?;
                 values.insert(key.clone(), (version, value));
                 written(&key, version)
             }
-            Ask::Delete { key, condition } => {
+            KvRequest::Delete { key, condition } => {
                 totals(&key).delete(present(&key, values), condition)?;
                 written(&key, values.remove(&key).map_or(0, |(version, _)| version))
             }
-            Ask::Keys {
+            KvRequest::Keys {
                 scope,
                 prefix,
                 after,
@@ -91,9 +91,9 @@ impl Fake {
                 let more = keys.len() > limit;
                 keys.truncate(limit);
                 let next = keys.last().filter(|_| more).map(|last| last.key.clone());
-                Told::Keys(StateKeys { keys, next })
+                KvResponse::Keys(StateKeys { keys, next })
             }
-            Ask::Scopes => {
+            KvRequest::Scopes => {
                 let of = |key: &StateKey| StateScope {
                     scope: key.scope().to_owned(),
                     keys: 0,
@@ -106,16 +106,16 @@ impl Fake {
                     scope.bytes += bytes(key, value);
                 }
                 let scopes = scopes.into_values().collect();
-                Told::Scopes(StateScopes { scopes })
+                KvResponse::Scopes(StateScopes { scopes })
             }
         })
     }
 }
 
 impl StateBackend for Fake {
-    fn state(&self, ask: Ask) -> Pending<Result<Result<Told, Refused>, Failure>> {
+    fn state(&self, ask: KvRequest) -> Pending<Result<Result<KvResponse, KvRefusal>, Failure>> {
         // The disk has failed for this one.
-        if matches!(&ask, Ask::Put { key, condition: Condition::Any, .. } if key.scope() == "broken") {
+        if matches!(&ask, KvRequest::Put { key, condition: KvCondition::Any, .. } if key.scope() == "broken") {
             return later(Err(Failure("disk I/O error".to_owned())));
         }
         later(Ok(self.told(ask)))

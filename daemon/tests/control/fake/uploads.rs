@@ -2,11 +2,13 @@
 
 use super::{Fake, diagnostic, later, name};
 use fnd_core::api::RemovedFunction;
-use fnd_daemon::control::backend::{Condition, Deployed, FunctionBackend, NotDone, Pending, Upload, UploadBackend};
+use fnd_daemon::control::backend::{
+    Deployed, FunctionBackend, NotDone, Pending, Upload, UploadBackend, UploadCondition,
+};
 use fnd_wire::ids::FunctionName;
 
 impl Fake {
-    fn refused(&self, function: &FunctionName, condition: Condition) -> Option<NotDone> {
+    fn refused(&self, function: &FunctionName, condition: UploadCondition) -> Option<NotDone> {
         let serves = self.function(function).and_then(|detail| detail.status.version);
         match (function.as_str(), condition) {
             ("invalid", _) => Some(NotDone::Refused(vec![diagnostic()])),
@@ -15,8 +17,8 @@ impl Fake {
             )),
             ("stuck", _) => Some(NotDone::Conflict("somebody else uploads `stuck`".to_owned())),
             ("full", _) => Some(NotDone::Unavailable("the disk is full".to_owned())),
-            (_, Condition::New) if serves.is_some() => Some(NotDone::Conflict("there is one".to_owned())),
-            (_, Condition::Version(version)) if serves != Some(version) => {
+            (_, UploadCondition::New) if serves.is_some() => Some(NotDone::Conflict("there is one".to_owned())),
+            (_, UploadCondition::Version(version)) if serves != Some(version) => {
                 Some(NotDone::Conflict("another version serves".to_owned()))
             }
             _ => None,
@@ -46,7 +48,7 @@ impl UploadBackend for Fake {
         })
     }
 
-    fn remove(&self, function: FunctionName, condition: Condition) -> Pending<Result<RemovedFunction, NotDone>> {
+    fn remove(&self, function: FunctionName, condition: UploadCondition) -> Pending<Result<RemovedFunction, NotDone>> {
         if let Some(why) = self.refused(&function, condition) {
             return later(Err(why));
         }

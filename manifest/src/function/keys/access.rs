@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 keys! {
     /// `[access]`: the rights of the function at the socket in `FND_SOCKET`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Access {
+    pub struct AccessRule {
         /// Functions that it may call: names, `GROUP/*` for all of a group, or `*` for all. Only if root owns the files.
-        invoke: Vec<String> = List(&Text(Form::Callees)), example ["other", "group/*"];
+        invoke: Vec<String> = List(&Text(TextKind::Callees)), example ["other", "group/*"];
         /// Types of the events that it may send; a `*` at the end matches any rest. Only if root owns the files.
-        emit: Vec<String> = List(&Text(Form::EventTypes)), example ["order.*"];
+        emit: Vec<String> = List(&Text(TextKind::EventTypes)), example ["order.*"];
         /// Keys of the state that it may use: `SCOPE/KEY`, `SCOPE/BEGINNING*`, or `*` for all. Only if root owns the files.
-        state: Vec<String> = List(&Text(Form::StateKeys)), example ["shop/*"];
+        state: Vec<String> = List(&Text(TextKind::StateKeys)), example ["shop/*"];
     }
 }
 
-impl Access {
+impl AccessRule {
     /// Says whether it may do nothing: then there is no socket.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -71,9 +71,9 @@ pub fn names_functions(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn access(invoke: &[&str], emit: &[&str]) -> Access {
+    fn access(invoke: &[&str], emit: &[&str]) -> AccessRule {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
-        Access {
+        AccessRule {
             invoke: texts(invoke),
             emit: texts(emit),
             state: Vec::new(),
@@ -109,15 +109,15 @@ mod tests {
         }
         let all = access(&["*"], &["*"]);
         assert!(all.may_invoke(&FunctionName::new("any/thing").unwrap()) && all.may_emit("x"));
-        let none = Access::default();
+        let none = AccessRule::default();
         assert!(none.is_empty() && !none.may_invoke(&FunctionName::new("other").unwrap()) && !none.may_emit(""));
     }
 
     #[test]
     fn keys_of_the_state_are_used_and_listed_where_a_pattern_says_so() {
-        let of = |state: &[&str]| Access {
+        let of = |state: &[&str]| AccessRule {
             state: state.iter().map(|text| (*text).to_owned()).collect(),
-            ..Access::default()
+            ..AccessRule::default()
         };
         let some = of(&["shop/orders", "shop/cart/*", "web/*"]);
         assert!(!some.is_empty());

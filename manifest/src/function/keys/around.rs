@@ -3,27 +3,27 @@
 use super::{NAMES, TEXTS};
 use crate::function::network::Network;
 use crate::function::sandbox::{Processes, Profile};
-use crate::schema::Kind::{List, Text};
+use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
-use crate::schema::tree::Value;
-use crate::schema::{Form, Kind};
+use crate::schema::tree::TomlValue;
+use crate::schema::{TextKind, ValueKind};
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const PATHS: Kind = List(&Text(Form::Below));
+const PATHS: ValueKind = List(&Text(TextKind::Below));
 
 keys! {
     /// `[sandbox]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Sandbox {
+    pub struct SandboxKeys {
         /// How strictly the function is isolated; `off` leaves its own user, no privileges, cgroup and rlimits. Default: that of `[sandbox]` in `fnd.toml`.
         profile: Profile [default] = Word(Profile::WORDS), default "strict", example "standard";
         /// The network that the function can use: the machine's (`host`), local sockets only (`none`), a network of its own with nothing but a loopback interface (`loopback`), or the machine's with TCP connections to these ports only (`["connect:443"]`).
-        network: Network [default] = Either(&Word(Network::WORDS), &List(&Text(Form::Connect))), default "host", example ["connect:443"];
+        network: Network [default] = Either(&Word(Network::WORDS), &List(&Text(TextKind::Connect))), default "host", example ["connect:443"];
         /// An existing user instead of the function's own; only if `[users]` of `fnd.toml` allows it and root owns the file.
-        user: Option<String> = Text(Form::Name), example "postgres";
+        user: Option<String> = Text(TextKind::Name), example "postgres";
         /// Supplementary groups; they must be allowed in the same way as the user.
         groups: Vec<String> = NAMES, example ["adm"];
         /// Files and directories that are visible, read-only, although the profile hides them.
@@ -37,7 +37,7 @@ keys! {
         /// Which system calls are allowed: those of this profile. Default: those of `profile`.
         syscalls: Option<Profile> [default, skip_serializing_if = "Option::is_none"] = Word(Profile::WORDS), example "standard";
         /// Device files that are visible in addition to `/dev/null` and similar ones.
-        devices: Vec<String> [default] = List(&Text(Form::Device)), example ["/dev/fuse"];
+        devices: Vec<String> [default] = List(&Text(TextKind::Device)), example ["/dev/fuse"];
     } and {
         /// Layers that must be in force, else the function is refused: those that its own manifest asks for, or all of
         /// them with `missing = "refuse"` in `[sandbox]` of `fnd.toml`.
@@ -83,14 +83,14 @@ impl Default for Logs {
 keys! {
     /// `[service]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Service {
+    pub struct ServiceKeys {
         /// Command line of the service. Default: the entry.
         command: Vec<String> = TEXTS, example ["./worker"];
         /// Number of processes that are kept running.
         replicas: u32 = Whole(1..=1000), default 1, example 2;
         /// How fnd finds out that a process is ready.
         ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
-            = Text(Form::Some), default "none", example "path:/healthz";
+            = Text(TextKind::Some), default "none", example "path:/healthz";
         /// Time within which a process must be ready.
         start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
     }
@@ -108,7 +108,7 @@ keys! {
         listen: Listen = Word(&["unix"]), example "unix";
         /// Path of the readiness probe: a worker is ready when it answers there.
         ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
-            = Text(Form::UrlPath), example "/healthz";
+            = Text(TextKind::UrlPath), example "/healthz";
         /// Time within which a worker must be ready.
         start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
     }
@@ -130,7 +130,7 @@ pub enum Listen {
 
 /// `unix`, or without a value a free port; the resolver sets the others.
 impl FromValue for Listen {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Some(value.map_or(Self::Free, |_| Self::Unix))
     }
 }

@@ -2,20 +2,20 @@
 
 use crate::schema::keys::keys;
 use crate::schema::pick::{FromValue, Pick};
-use crate::schema::tree::Value;
-use crate::schema::{Form, Kind};
+use crate::schema::tree::TomlValue;
+use crate::schema::{TextKind, ValueKind};
 use crate::text;
 use crate::words;
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const FUNCTION: Kind = Kind::Either(&Kind::Text(Form::Function), &Kind::Table(CALL));
+const FUNCTION: ValueKind = ValueKind::Either(&ValueKind::Text(TextKind::Function), &ValueKind::Table(CALL));
 
 keys! {
     const CALL {
         /// The function to call.
-        call = Text(Form::Function), example "notify", required true;
+        call = Text(TextKind::Function), example "notify", required true;
         /// What to do if the called function fails or cannot be called. `continue`: nothing. `fail`: the record of the invocation that made the call gets `hook: "failed"`; its state stays as it is.
         on_failure = Word(OnHookFailure::WORDS), default "continue", example "fail";
     }
@@ -33,7 +33,7 @@ words! {
 
 /// An item of `[hooks]`: a function that is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct HookCall {
     /// The function.
     #[serde(with = "text::id")]
     pub call: FunctionName,
@@ -42,10 +42,10 @@ pub struct Call {
 }
 
 /// A name, or a table of the keys of [`CALL`].
-impl FromValue for Call {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+impl FromValue for HookCall {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         match value? {
-            Value::Table(table) => {
+            TomlValue::Table(table) => {
                 let pick = Pick {
                     table: &table,
                     keys: CALL,
@@ -72,11 +72,11 @@ keys! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Hooks {
         /// Functions to call after an invocation that succeeded.
-        on_success: Vec<Call> = List(&FUNCTION), example ["notify"];
+        on_success: Vec<HookCall> = List(&FUNCTION), example ["notify"];
         /// Functions to call after an invocation that failed or was interrupted, when no retry is left.
-        on_failure: Vec<Call> = List(&FUNCTION), example ["page"];
+        on_failure: Vec<HookCall> = List(&FUNCTION), example ["page"];
         /// Functions to call after every invocation that was not skipped.
-        on_completion: Vec<Call> = List(&FUNCTION), example ["notify"];
+        on_completion: Vec<HookCall> = List(&FUNCTION), example ["notify"];
     }
 }
 
@@ -88,7 +88,7 @@ impl Hooks {
     }
 
     /// Returns all items.
-    pub fn all(&self) -> impl Iterator<Item = &Call> {
+    pub fn all(&self) -> impl Iterator<Item = &HookCall> {
         self.on_success
             .iter()
             .chain(&self.on_failure)
@@ -119,7 +119,7 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Alert {
         /// The function to call. Default: the one in `[alert]` of `fnd.toml`.
-        call: Option<FunctionName> [default, with = "text::id_or_null"] = Text(Form::Function), example "page";
+        call: Option<FunctionName> [default, with = "text::id_or_null"] = Text(TextKind::Function), example "page";
         /// Which changes to call for: `failed` (an invocation failed after its retries), `crash-looping` (processes die before they are ready), `invalid` (the newest content cannot serve), `missed` (see `expect_success_every`), `recovered` (the function works again).
         on: Vec<AlertOn> = List(&Word(&["failed", "crash-looping", "invalid", "missed", "recovered"])),
             default ["failed", "crash-looping", "invalid", "missed", "recovered"], example ["failed", "recovered"];

@@ -15,7 +15,7 @@ const HELD: RangeInclusive<u64> = 0..=GIB;
 keys! {
     /// `[limits]`: what a function may use. Sizes are bytes, `cpu` is thousandths of a core.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Limits {
+    pub struct LimitKeys {
         /// Longest time of one attempt; after it the attempt gets SIGTERM.
         timeout: Option<Duration> [with = "text::duration_or_none"]
             = DurationOrNone(Zero::Refused), default "180s", example "30s";

@@ -2,7 +2,7 @@
 
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
-use crate::schema::tree::Value;
+use crate::schema::tree::TomlValue;
 use crate::text;
 use crate::words;
 use serde::{Deserialize, Serialize};
@@ -11,19 +11,19 @@ use std::time::Duration;
 keys! {
     /// `[retry]`.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    pub struct Retry {
+    pub struct RetryKeys {
         /// Number of attempts after the first; polls are not counted.
         retries: u32 = Whole(0..=10_000), default 0, example 3;
         /// Delay before the first retry.
         interval: Duration [with = "text::duration"] = Duration(Zero::Fine), default "1s", example "10s";
         /// How the delay grows from retry to retry.
-        backoff: Backoff = Word(Backoff::WORDS), default "exponential", example "fixed";
+        backoff: BackoffKeys = Word(BackoffKeys::WORDS), default "exponential", example "fixed";
         /// Factor by which an exponential delay grows from retry to retry.
         factor: f64 = Real(1.0..=100.0), default 2.0, example 1.5;
         /// Longest delay.
         max_interval: Duration [with = "text::duration"] = Duration(Zero::Refused), default "5m", example "1m";
         /// Which part of the delay is random: half of it (`equal`), all of it (`full`) or nothing (`none`).
-        jitter: Jitter = Word(Jitter::WORDS), default "equal", example "none";
+        jitter: JitterKey = Word(JitterKey::WORDS), default "equal", example "none";
         /// Classes of ends that are retried; `interrupted` may be added, `failed` is never retried.
         on: Vec<RetryOn> = List(&Word(RetryOn::WORDS)),
             default ["error", "transient", "timeout", "oom", "signal", "spawn"], example ["transient"];
@@ -34,7 +34,7 @@ keys! {
 
 words! {
     /// How the delay between retries grows.
-    pub enum Backoff {
+    pub enum BackoffKeys {
         /// The delay is multiplied by `factor` each time.
         Exponential = "exponential",
         /// The delay does not grow.
@@ -42,7 +42,7 @@ words! {
     }
 
     /// Which part of a delay is random.
-    pub enum Jitter {
+    pub enum JitterKey {
         /// Half fixed, half random.
         Equal = "equal",
         /// All of the delay is random.
@@ -73,7 +73,7 @@ words! {
 keys! {
     /// `[poll]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Poll {
+    pub struct PollKeys {
         /// Delay before the invocation is executed again.
         repeat: Duration [with = "text::duration"] = Duration(Zero::Refused), default "15s", example "1m";
         /// How long polling may take from the start of the first attempt; after it the invocation fails.
@@ -84,7 +84,7 @@ keys! {
 keys! {
     /// `[pool]`. All keys but `max` apply to handlers and HTTP programs only.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Pool {
+    pub struct PoolKeys {
         /// Number of workers that are started ahead and kept. As all keys here but `max`, only for handlers and HTTP programs.
         min: u32 = Whole(0..=10_000), default 0, example 1;
         /// Number of processes at once. Default for scripts with a schedule or `on_load`: 1. A handler never has more workers than `limits.memory` can hold.
@@ -123,11 +123,11 @@ words! {
 keys! {
     /// `[queue]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Queue {
+    pub struct QueueKeys {
         /// Number of invocations that may wait.
         max: u32 = Whole(0..=1_000_000), default 100, example 10;
         /// What happens to an invocation if all processes are busy; `replace` cancels the oldest running one.
-        overlap: Overlap = Word(Overlap::WORDS), default "queue", example "skip";
+        overlap: OverlapKey = Word(OverlapKey::WORDS), default "queue", example "skip";
         /// How many invocations are accepted per time.
         rate: Option<Rate> = Rate, example "10/s";
     }
@@ -135,7 +135,7 @@ keys! {
 
 words! {
     /// What happens to an invocation that finds all processes busy.
-    pub enum Overlap {
+    pub enum OverlapKey {
         /// The invocation waits.
         Queue = "queue",
         /// The invocation is recorded as skipped.
@@ -158,9 +158,9 @@ pub struct Rate {
 }
 
 impl FromValue for Rate {
-    fn from_value(value: Option<Value>) -> Option<Self> {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
         match value? {
-            Value::Rate(count, per) => Some(Self { count, per }),
+            TomlValue::Rate(count, per) => Some(Self { count, per }),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
-use super::{Overlap, Rate, TEXTS};
+use super::{OverlapKey, Rate, TEXTS};
 use crate::function::file::{FileAction, FileChange};
-use crate::function::route::{Condition, Credentials, Method, Per, Place, Response};
+use crate::function::route::{Condition, Credentials, Method, Per, RequestPlace, Response};
 use crate::schema::keys::keys;
 use crate::text;
 use serde::{Deserialize, Serialize};
@@ -15,17 +15,17 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     pub struct Schedule {
         /// When the function runs, as in cron: minute, hour, day of the month, month and day of the week, or a word such as `@daily`. If there are six fields, the first one is the second. `H` in a field is a number that fnd chooses: always the same for this function on this host, another one elsewhere.
-        cron: Option<String> = Text(Form::Some), example "*/5 * * * *";
+        cron: Option<String> = Text(TextKind::Some), example "*/5 * * * *";
         /// Time from one planned run to the next, instead of `cron`.
         every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "30s";
         /// The time zone in which the times of `cron` are meant. Default: that of the machine.
-        timezone: Option<String> = Text(Form::Some), example "Europe/Berlin";
+        timezone: Option<String> = Text(TextKind::Some), example "Europe/Berlin";
         /// Longest random delay of each run.
         jitter: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "10s";
         /// How old a missed run may be to be made up for. A run is missed if at its time fnd was not running, the machine was off or suspended, or the clock was set past it. The function runs once for all missed runs that are younger than this. Older ones are only recorded as skipped.
         catch_up: Duration [with = "text::duration"] = Duration(Zero::Fine), default "0", example "1h";
         /// What happens if all processes are busy.
-        overlap: Overlap = Word(Overlap::WORDS), default "skip", example "queue";
+        overlap: OverlapKey = Word(OverlapKey::WORDS), default "skip", example "queue";
         /// Payload of the run. Default: `data` of the function.
         data: Option<Json> = Json, example { any = "json" };
         /// Whether a run that failed becomes a dead letter: then somebody has to redrive or drop it. By default it does not, since the next run brings the same payload.
@@ -38,24 +38,24 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpRoute {
         /// Path of the route: `/hello`, `/users/{id}` (one segment), `/files/{*rest}` (the rest).
-        path: String = Text(Form::Pattern), example "/hello", required true;
+        path: String = Text(TextKind::Pattern), example "/hello", required true;
         /// Host name of the route. Default: every host.
-        host: Option<String> = Text(Form::Host), example "api.example.com";
+        host: Option<String> = Text(TextKind::Host), example "api.example.com";
         /// HTTP methods of the route. A route with GET also answers HEAD.
         methods: Vec<Method> = List(&Word(Method::WORDS)), default ["GET", "POST"], example ["POST"];
         /// How a caller proves that it may call: `FORM:SECRET`, or a list of which one is enough. SECRET is the name of a file in `/etc/fnd/secrets`. FORM is the way in which the caller proves that it has this secret: `token` is `Authorization: Bearer`, `github` is the signature that GitHub sends. With `none`, everybody may call.
-        auth: Credentials = Either(&Text(Form::Auth), &List(&Text(Form::Auth))), example "token:hello-token", required true;
+        auth: Credentials = Either(&Text(TextKind::Auth), &List(&Text(TextKind::Auth))), example "token:hello-token", required true;
         /// Conditions on the request that must all hold; another request is answered with 204 and runs nothing.
-        when: Vec<Condition> = Map(Form::Place, &Either(&Text(Form::Any), &Either(&TEXTS, &Table(TEST)))),
+        when: Vec<Condition> = Map(TextKind::Place, &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
             example { "header.x-github-event" = "push", "body.ref" = ["refs/heads/main"] };
         /// Whether a request is queued and answered with 202 and the id.
         r#async: bool = Bool, default false, example true;
         /// The answer to a queued request of an `async` route, instead of 202 and the id.
         answer: Option<RouteAnswer> [default, skip_serializing_if = "Option::is_none"] = Table(RouteAnswer::KEYS), example { status = 200, body = "thanks" };
         /// Where the idempotency key of a request is: requests with the same key run once.
-        idempotency: Option<Place> = Text(Form::Place), example "header.x-github-delivery";
+        idempotency: Option<RequestPlace> = Text(TextKind::Place), example "header.x-github-delivery";
         /// Origins whose pages may call the route; `*` for all.
-        cors: Vec<String> = List(&Text(Form::Origin)), example ["https://example.com"];
+        cors: Vec<String> = List(&Text(TextKind::Origin)), example ["https://example.com"];
         /// How many requests are accepted per time.
         rate: Option<Rate> = Rate, example "10/s";
         /// Whose requests `rate` counts together: those of `all` callers, or of one `ip` address.
@@ -80,9 +80,9 @@ keys! {
         /// Status of the answer.
         status: u16 = Whole(200..=599), default 202, example 200;
         /// Body of the answer; `text/plain`, unless `headers` names another type.
-        body: String = Text(Form::Any), default "", example "thanks";
+        body: String = Text(TextKind::Any), default "", example "thanks";
         /// Headers of the answer.
-        headers: BTreeMap<String, String> = Map(Form::Any, &Text(Form::Any)), example { "x-queue" = "deploys" };
+        headers: BTreeMap<String, String> = Map(TextKind::Any, &Text(TextKind::Any)), example { "x-queue" = "deploys" };
     }
 }
 
@@ -113,9 +113,9 @@ impl HttpRoute {
 keys! {
     const TEST {
         /// Values that the place must not have.
-        not = Either(&Text(Form::Any), &TEXTS), example ["refs/heads/main"];
+        not = Either(&Text(TextKind::Any), &TEXTS), example ["refs/heads/main"];
         /// Regular expression that the value must match.
-        matches = Text(Form::Regex), example "^bot-";
+        matches = Text(TextKind::Regex), example "^bot-";
     }
 }
 
@@ -124,20 +124,20 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct EventSubscription {
         /// CloudEvents type; a `*` at the end matches any rest.
-        r#type: String = Text(Form::Some), example "order.created", required true;
+        r#type: String = Text(TextKind::Some), example "order.created", required true;
         /// The source of the events, exactly as the sender writes it. Default: every source.
-        source: Option<String> = Text(Form::Some), example "shop";
+        source: Option<String> = Text(TextKind::Some), example "shop";
         /// The subject of the events, in which `*` stands for any text. Default: events with any subject, and events without one.
-        subject: Option<String> = Text(Form::Some), example "orders/*";
+        subject: Option<String> = Text(TextKind::Some), example "orders/*";
         /// Version of the type, which senders name in the extension `eventtypeversion`.
-        version: Option<String> = Text(Form::Some), example "v1";
+        version: Option<String> = Text(TextKind::Some), example "v1";
         /// JSON Schema that the data must match, a file beside the code.
-        schema: Option<String> = Text(Form::Relative), example "order.schema.json";
+        schema: Option<String> = Text(TextKind::Relative), example "order.schema.json";
         /// Conditions on the event that must all hold: `body.NAME` looks into the data, `header.ce-NAME` is an attribute.
-        when: Vec<Condition> = Map(Form::Place, &Either(&Text(Form::Any), &Either(&TEXTS, &Table(TEST)))),
+        when: Vec<Condition> = Map(TextKind::Place, &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
             example { "body.total" = { matches = "^[0-9]{4,}$" } };
         /// Events with the same value at this place run one after the other, in the order in which they were accepted.
-        key: Option<Place> = Text(Form::Place), example "body.order";
+        key: Option<RequestPlace> = Text(TextKind::Place), example "body.order";
     } and {
         /// The content of the schema's file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,9 +150,9 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct FileTrigger {
         /// Directory that is watched. It may be made later; the user of the function must be able to read it.
-        path: String = Text(Form::Absolute), example "/srv/in", required true;
+        path: String = Text(TextKind::Absolute), example "/srv/in", required true;
         /// Pattern of the file names: `*`, `?`, `[a-z]`, `{csv,txt}`. Only a pattern that begins with a dot matches hidden files.
-        pattern: String = Text(Form::Glob), default "*", example "*.csv";
+        pattern: String = Text(TextKind::Glob), default "*", example "*.csv";
         /// Changes that run the function.
         on: Vec<FileChange> = List(&Word(FileChange::WORDS)), default ["created", "modified"], example ["created"];
         /// Quiet time after a file was closed before it counts.
@@ -166,9 +166,9 @@ keys! {
         /// Most files of one invocation. With more than one, the payload is a list.
         batch: u32 = Whole(1..=1000), default 1, example 100;
         /// What happens to the files after success: `keep`, `delete`, or `move:DIRECTORY`, which is relative to `path`.
-        then: FileAction = Text(Form::FileAction), default "keep", example "move:done";
+        then: FileAction = Text(TextKind::FileAction), default "keep", example "move:done";
         /// What happens to the files after the last failure: `keep`, `delete` or `move:DIRECTORY`.
-        failed: FileAction = Text(Form::FileAction), default "keep", example "move:failed";
+        failed: FileAction = Text(TextKind::FileAction), default "keep", example "move:failed";
         /// Time between looks at all files, for file systems that report no changes, such as NFS. Default: changes are reported.
         every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "1m";
     }

@@ -1,11 +1,11 @@
 //! The syntax check of code: what is checked, and how.
 
 use super::*;
-use fnd_wire::plan::{Build, CHECK, JudgeReply, JudgeRequest};
+use fnd_wire::plan::{CHECK, JudgeReply, JudgeRequest, PlannedBuild};
 use std::io::Read as _;
 
 /// Returns the check of a function, as the spawner gets it.
-fn check_with(settings: &str, function: &JudgeFunction) -> Option<Build> {
+fn check_with(settings: &str, function: &JudgeFunction) -> Option<PlannedBuild> {
     let mut judge = judge(settings);
     let checkable = judge.function(function).verdict.checkable;
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Check(function.clone())) else {
@@ -16,7 +16,7 @@ fn check_with(settings: &str, function: &JudgeFunction) -> Option<Build> {
 }
 
 /// Returns what the run of a check gets of a function: paths and contents.
-fn checked(build: &Build) -> Vec<(String, Vec<u8>)> {
+fn checked(build: &PlannedBuild) -> Vec<(String, Vec<u8>)> {
     let verdict: Verdict = serde_json::from_slice(&build.document.0).unwrap();
     let mut archive = verdict.checked_files().unwrap();
     archive.extend([0; 1024]);
@@ -30,7 +30,7 @@ fn checked(build: &Build) -> Vec<(String, Vec<u8>)> {
     archive.entries().unwrap().map(entry).collect()
 }
 
-fn check(function: &JudgeFunction) -> Option<Build> {
+fn check(function: &JudgeFunction) -> Option<PlannedBuild> {
     check_with("", function)
 }
 

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::function::BuildNetwork;
-use fnd_wire::plan::{BUILD, Build, OFFLINE};
+use fnd_wire::plan::{BUILD, OFFLINE, PlannedBuild};
 use fnd_wire::sandbox::Network;
 
 const SCRIPT: &[u8] =
     b"# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\"requests\"]\n# ///\nimport requests\n";
 
-fn build_of(function: &JudgeFunction) -> Option<Build> {
+fn build_of(function: &JudgeFunction) -> Option<PlannedBuild> {
     let judged = judge("").function(function);
     assert!(judged.plan.is_some(), "{:?}", reported(&judged.verdict.diagnostics));
     judged.build
@@ -134,7 +134,7 @@ fn an_installation_has_the_network_only_if_the_function_and_the_node_allow_it() 
         (manifest.build.network, judged.build.unwrap())
     };
     let none = "[build]\nnetwork = \"none\"\n";
-    let offline = |build: &Build| build.plan.environment.iter().any(|(name, _)| name == OFFLINE);
+    let offline = |build: &PlannedBuild| build.plan.environment.iter().any(|(name, _)| name == OFFLINE);
     let (network, with) = build("", "[build]\nnetwork = \"host\"\n");
     assert_eq!((network, &with.sandbox.network), (BuildNetwork::Host, &Network::Host));
     assert!(!offline(&with));
@@ -311,7 +311,7 @@ fn a_function_has_settings_of_its_own_for_its_build() {
         let judged = judge(settings).function(&function);
         (judged.build, reported(&judged.verdict.diagnostics))
     };
-    let value = |build: &Build, name: &str| {
+    let value = |build: &PlannedBuild, name: &str| {
         let found = build.plan.environment.iter().find(|(found, _)| found == name);
         found.map(|(_, text)| text.text.clone())
     };

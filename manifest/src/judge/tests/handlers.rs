@@ -1,7 +1,7 @@
 //! Functions of mode `handler`: how they are detected, how their workers start, and their pools.
 
 use super::*;
-use crate::function::{Isolation, Mode, Pool};
+use crate::function::{Isolation, Mode, PoolKeys};
 use fnd_wire::plan::RunMode;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn problems(manifest: &str) -> Vec<String> {
     reported(&handler(manifest).verdict.diagnostics)
 }
 
-fn pool(judged: Judged) -> Pool {
+fn pool(judged: Judged) -> PoolKeys {
     let reported = reported(&judged.verdict.diagnostics);
     judged.verdict.manifest.unwrap_or_else(|| panic!("{reported:?}")).pool
 }
@@ -104,7 +104,7 @@ fn pool(judged: Judged) -> Pool {
 #[track_caller]
 fn variable(judged: &Judged, name: &str) -> String {
     let environment = &judged.plan.as_ref().unwrap().environment;
-    let found: Vec<&Text> = environment
+    let found: Vec<&PlanText> = environment
         .iter()
         .filter(|(found, _)| found == name)
         .map(|(_, text)| text)

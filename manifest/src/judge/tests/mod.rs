@@ -37,7 +37,7 @@ mod snapshot;
 mod source;
 
 use super::*;
-use fnd_wire::plan::{Form, JudgeFunction, Text};
+use fnd_wire::plan::{CodeLayout, JudgeFunction, PlanText};
 
 /// Returns a file that is not executable and belongs to root.
 fn file(path: &str, bytes: &[u8]) -> JudgedFile {
@@ -97,7 +97,7 @@ fn single(code: JudgedFile, manifest: Option<&str>) -> JudgeFunction {
         name: FunctionName::new("x").unwrap(),
         files: vec![code],
         manifest,
-        form: Form::File,
+        form: CodeLayout::File,
     }
 }
 
@@ -108,7 +108,7 @@ fn directory(files: Vec<JudgedFile>, manifest: &str) -> JudgeFunction {
         name: FunctionName::new("x").unwrap(),
         files,
         manifest,
-        form: Form::Directory,
+        form: CodeLayout::Directory,
     }
 }
 

@@ -4,8 +4,8 @@ use super::*;
 use crate::schema::pick::FromValue;
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{At, Node, Table, Value};
-use crate::schema::{Key, Kind};
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use crate::schema::{Key, ValueKind};
 use crate::settings::keys as settings;
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn with_examples(text: &str) -> String {
     result
 }
 
-fn only_not_yet(file: &str, text: &str, schema: crate::schema::read::Schema) -> Table {
+fn only_not_yet(file: &str, text: &str, schema: crate::schema::read::Schema) -> TomlTable {
     let (table, problems) = read(&Source::whole(file, text.as_bytes()).unwrap(), 0, schema);
     let other: Vec<String> = problems
         .iter()
@@ -85,15 +85,17 @@ fn the_shipped_configuration_is_the_default() {
 /// there.
 #[test]
 fn values_outside_comments_are_the_defaults() {
-    fn leaves(keys: &'static [Key], table: &Table, path: &str, written: &mut BTreeMap<String, (String, String)>) {
+    fn leaves(keys: &'static [Key], table: &TomlTable, path: &str, written: &mut BTreeMap<String, (String, String)>) {
         for key in keys {
             let path = format!("{path}{}", key.name);
             match (&key.kind, table.get(key.name).map(|node| &node.value)) {
-                (Kind::Table(keys), Some(Value::Table(inner))) => leaves(keys, inner, &format!("{path}."), written),
+                (ValueKind::Table(keys), Some(TomlValue::Table(inner))) => {
+                    leaves(keys, inner, &format!("{path}."), written)
+                }
                 // Entries of lists and of [sizes] are examples.
-                (Kind::Tables(_) | Kind::Map(..) | Kind::Defaults, _) => {}
-                (Kind::Table(keys), None) if !["service", "http_server"].contains(&path.as_str()) => {
-                    leaves(keys, &Table::new(), &format!("{path}."), written);
+                (ValueKind::Tables(_) | ValueKind::Map(..) | ValueKind::Defaults, _) => {}
+                (ValueKind::Table(keys), None) if !["service", "http_server"].contains(&path.as_str()) => {
+                    leaves(keys, &TomlTable::new(), &format!("{path}."), written);
                 }
                 (kind, found) => {
                     let default = if key.default.is_empty() {
@@ -101,7 +103,7 @@ fn values_outside_comments_are_the_defaults() {
                     } else {
                         constant(kind, key.default).text()
                     };
-                    written.insert(path, (found.map(Value::text).unwrap_or_default(), default));
+                    written.insert(path, (found.map(TomlValue::text).unwrap_or_default(), default));
                 }
             }
         }
@@ -141,23 +143,23 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
 /// A field of a type that cannot hold the values of its key would end the judge.
 #[test]
 fn every_field_holds_the_values_of_its_key() {
-    fn examples(keys: &'static [Key]) -> Value {
-        let at = At {
+    fn examples(keys: &'static [Key]) -> TomlValue {
+        let at = TomlPosition {
             source: 0,
             key: 0..0,
             value: 0..0,
         };
-        let node = |value| Node { at: at.clone(), value };
+        let node = |value| TomlNode { at: at.clone(), value };
         let example = |key: &'static Key| match &key.kind {
-            Kind::Map(_, Kind::Table(keys)) if key.name != "sizes" => {
-                Value::Table(Table::from([("x".to_owned(), node(examples(keys)))]))
+            ValueKind::Map(_, ValueKind::Table(keys)) if key.name != "sizes" => {
+                TomlValue::Table(TomlTable::from([("x".to_owned(), node(examples(keys)))]))
             }
-            kind @ (Kind::Table(_) | Kind::Defaults) => examples(kind.keys()),
-            Kind::Tables(keys) => Value::List(vec![node(examples(keys))]),
+            kind @ (ValueKind::Table(_) | ValueKind::Defaults) => examples(kind.keys()),
+            ValueKind::Tables(keys) => TomlValue::List(vec![node(examples(keys))]),
             kind if key.example.is_empty() => constant(kind, "{}"),
             kind => constant(kind, key.example),
         };
-        Value::Table(
+        TomlValue::Table(
             keys.iter()
                 .map(|key| (key.name.to_owned(), node(example(key))))
                 .collect(),

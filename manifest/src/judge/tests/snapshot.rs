@@ -3,23 +3,25 @@
 use super::*;
 use crate::schema::read::read;
 use crate::schema::source::Source;
-use crate::schema::{Key, Kind};
+use crate::schema::{Key, ValueKind};
 
 /// Returns a description of a kind, and adds the tables in it to a list.
-fn describe(kind: &Kind, tables: &mut Vec<&'static [Key]>) -> String {
+fn describe(kind: &ValueKind, tables: &mut Vec<&'static [Key]>) -> String {
     match *kind {
-        Kind::Table(keys) | Kind::Tables(keys) => {
+        ValueKind::Table(keys) | ValueKind::Tables(keys) => {
             tables.push(keys);
-            if matches!(kind, Kind::Table(_)) {
+            if matches!(kind, ValueKind::Table(_)) {
                 "Table"
             } else {
                 "Tables"
             }
             .to_owned()
         }
-        Kind::List(item) => format!("List({})", describe(item, tables)),
-        Kind::Map(form, item) => format!("Map({form:?}, {})", describe(item, tables)),
-        Kind::Either(first, second) => format!("Either({}, {})", describe(first, tables), describe(second, tables)),
+        ValueKind::List(item) => format!("List({})", describe(item, tables)),
+        ValueKind::Map(form, item) => format!("Map({form:?}, {})", describe(item, tables)),
+        ValueKind::Either(first, second) => {
+            format!("Either({}, {})", describe(first, tables), describe(second, tables))
+        }
         ref kind => format!("{kind:?}"),
     }
 }

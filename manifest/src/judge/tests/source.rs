@@ -2,9 +2,9 @@
 
 use super::{directory, file, judge, reported};
 use crate::judge::Judged;
-use fnd_wire::plan::{Form, JudgeFunction};
+use fnd_wire::plan::{CodeLayout, JudgeFunction};
 
-fn judged(form: Form, source: &str, code: &[(&str, &str)]) -> Judged {
+fn judged(form: CodeLayout, source: &str, code: &[(&str, &str)]) -> Judged {
     let text = format!("[source]\n{source}");
     let mut files = vec![file("function.toml", text.as_bytes())];
     files.extend(code.iter().map(|(path, text)| file(path, text.as_bytes())));
@@ -17,7 +17,7 @@ fn judged(form: Form, source: &str, code: &[(&str, &str)]) -> Judged {
 #[test]
 fn code_that_is_not_there_is_fetched_first() {
     let judged = judged(
-        Form::Directory,
+        CodeLayout::Directory,
         "git = \"https://example.com/shop.git\"\nref = \"main\"\ndir = \"f/shop\"\nevery = \"5m\"\n",
         &[],
     );
@@ -45,7 +45,7 @@ fn code_that_was_fetched_is_judged_as_any_other() {
     let code = "def handler(event, context):\n    return 1\n";
     // One file of a web server may have any name.
     let one = judged(
-        Form::Source,
+        CodeLayout::Source,
         "url = \"https://example.com/shop.py\"\n",
         &[("shop.py", code)],
     );
@@ -57,7 +57,7 @@ fn code_that_was_fetched_is_judged_as_any_other() {
     );
     assert!(one.build.is_none() && one.verdict.source.is_some());
     let none = judged(
-        Form::Source,
+        CodeLayout::Source,
         "git = \"/srv/shop.git\"\n",
         &[("a.py", code), ("b.py", code)],
     );
@@ -68,7 +68,7 @@ fn code_that_was_fetched_is_judged_as_any_other() {
 #[test]
 fn a_repository_on_the_machine_is_shown_to_its_reader_only() {
     let shown = |source: &str| {
-        let build = judged(Form::Directory, source, &[]).build.unwrap();
+        let build = judged(CodeLayout::Directory, source, &[]).build.unwrap();
         build.sandbox.read_only
     };
     assert_eq!(shown("git = \"/srv/git/shop.git\"\n"), ["/srv/git/shop.git"]);
@@ -81,7 +81,7 @@ const HOST_KEY: &str =
 #[test]
 fn host_keys_are_arguments_of_the_fetch() {
     let arguments = |source: &str| {
-        let build = judged(Form::Directory, source, &[]).build.unwrap();
+        let build = judged(CodeLayout::Directory, source, &[]).build.unwrap();
         let texts = build.plan.argv.into_iter().map(|text| text.text);
         texts.skip_while(|text| text != "git").collect::<Vec<_>>()
     };
@@ -128,7 +128,7 @@ fn mistakes_are_named_where_they_are() {
         "git = \"ssh://git@example.com/a\"\nknown_hosts = [\"example.com\"]\n".to_owned(),
         format!("git = \"git@example.com:a\"\nknown_hosts = [\"{HOST_KEY}\\n{HOST_KEY}\"]\n"),
     ] {
-        let judged = judged(Form::Directory, &source, &[]);
+        let judged = judged(CodeLayout::Directory, &source, &[]);
         assert!(judged.build.is_none() && judged.plan.is_none(), "{source}");
         all += &format!(
             "{}\n{}\n\n",
@@ -136,7 +136,7 @@ fn mistakes_are_named_where_they_are() {
             reported(&judged.verdict.diagnostics).join("\n")
         );
     }
-    let beside = judged(Form::Directory, "git = \"/a\"\n", &[("main.py", "")]);
+    let beside = judged(CodeLayout::Directory, "git = \"/a\"\n", &[("main.py", "")]);
     all += &reported(&beside.verdict.diagnostics).join("\n");
     snapshot!(all);
 }
@@ -145,7 +145,7 @@ fn mistakes_are_named_where_they_are() {
 fn a_hook_is_a_route_of_the_function() {
     let code = "def handler(event, context):\n    pass\n";
     let source = "git = \"/srv/shop.git\"\nhook = true\nhook_auth = \"github:push\"\n";
-    let manifest = judged(Form::Source, source, &[("main.py", code)])
+    let manifest = judged(CodeLayout::Source, source, &[("main.py", code)])
         .verdict
         .manifest
         .unwrap();
@@ -155,7 +155,7 @@ fn a_hook_is_a_route_of_the_function() {
     assert_eq!(route.path, "/fnd/push/x");
     assert!(route.fetches && manifest.secrets() == ["push"]);
     let open = source.replace("github:push", "none");
-    let manifest = judged(Form::Source, &open, &[("main.py", code)])
+    let manifest = judged(CodeLayout::Source, &open, &[("main.py", code)])
         .verdict
         .manifest
         .unwrap();

@@ -11,8 +11,8 @@ pub use words::{escaped, list, nearest};
 use words::{fits, hint, syntax, type_name};
 
 use super::source::Source;
-use super::tree::{At, Node, Table, Value};
-use super::{Form, Key, Kind};
+use super::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use super::{Key, TextKind, ValueKind};
 use crate::diagnostic::Diagnostic;
 use fnd_wire::units;
 use std::collections::BTreeSet;
@@ -32,12 +32,12 @@ pub struct Schema {
     pub what: &'static str,
 }
 
-/// Returns the values of a text and all of its problems, in the order of the text. `number` becomes [`At::source`] of
+/// Returns the values of a text and all of its problems, in the order of the text. `number` becomes [`TomlPosition::source`] of
 /// every node. Invalid values are not part of the table.
 #[must_use]
-pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagnostic>) {
+pub fn read(source: &Source, number: usize, schema: Schema) -> (TomlTable, Vec<Diagnostic>) {
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
-    let mut reader = Reader {
+    let mut reader = KeyReader {
         source,
         number,
         schema,
@@ -55,7 +55,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
         reader.problems.push((span.start, syntax(source, &error, span)));
     }
     let result = if misleading {
-        Table::new()
+        TomlTable::new()
     } else {
         let result = reader.table(table.get_ref(), schema.keys);
         reader.missing(&(0..0), &result, table.get_ref(), schema.keys);
@@ -87,12 +87,12 @@ pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
 /// # Panics
 /// If the text is not a value of this kind: such texts are part of the program, and a test reads all of them.
 #[must_use]
-pub fn constant(kind: &Kind, text: &str) -> Value {
+pub fn constant(kind: &ValueKind, text: &str) -> TomlValue {
     let toml = format!("x = {text}");
     let source = Source::of_lines("", std::iter::once((1, "", toml.as_str())));
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
     let schema = Schema { keys: &[], what: "" };
-    let mut reader = Reader {
+    let mut reader = KeyReader {
         source: &source,
         number: 0,
         schema,
@@ -112,7 +112,7 @@ pub fn constant(kind: &Kind, text: &str) -> Value {
     node.expect("a value without problems").value
 }
 
-struct Reader<'a> {
+struct KeyReader<'a> {
     source: &'a Source,
     number: usize,
     schema: Schema,
@@ -121,13 +121,13 @@ struct Reader<'a> {
     problems: Vec<(usize, Diagnostic)>,
 }
 
-impl Reader<'_> {
+impl KeyReader<'_> {
     fn problem(&mut self, span: &Range<usize>, problem: Diagnostic) {
         self.problems.push((span.start, problem.at(self.source, span.clone())));
     }
 
-    fn table(&mut self, table: &DeTable<'_>, keys: &'static [Key]) -> Table {
-        let mut result = Table::new();
+    fn table(&mut self, table: &DeTable<'_>, keys: &'static [Key]) -> TomlTable {
+        let mut result = TomlTable::new();
         for (name, value) in table {
             let Some(key) = keys.iter().find(|key| key.name == name.get_ref()) else {
                 let problem = self.unknown(name.get_ref(), keys);
@@ -144,13 +144,13 @@ impl Reader<'_> {
         result
     }
 
-    fn refuse_not_yet(&mut self, node: &Node, key: &Key) {
+    fn refuse_not_yet(&mut self, node: &TomlNode, key: &Key) {
         let Some(accepted) = key.not_yet else { return };
         if accepted.iter().any(|text| constant(&key.kind, text).same(&node.value)) {
             return;
         }
         let name = self.path.join(".");
-        let (span, message) = if let (Kind::Word(_), Value::Text(word)) = (&key.kind, &node.value) {
+        let (span, message) = if let (ValueKind::Word(_), TomlValue::Text(word)) = (&key.kind, &node.value) {
             (
                 node.at.value.clone(),
                 format!("`{name} = \"{word}\"` is not supported yet"),
@@ -185,7 +185,7 @@ impl Reader<'_> {
                 Some(format!(
                     "`{name}` belongs to the top of the file, before the first `[table]`"
                 ))
-            } else if inside && !here && matches!(key.kind, Kind::Table(_) | Kind::Defaults) {
+            } else if inside && !here && matches!(key.kind, ValueKind::Table(_) | ValueKind::Defaults) {
                 Some(format!("`{name}` belongs in `[{}]`", key.name))
             } else {
                 None
@@ -197,86 +197,98 @@ impl Reader<'_> {
         }
     }
 
-    fn node(&mut self, key: Range<usize>, value: &Spanned<DeValue<'_>>, kind: &Kind) -> Option<Node> {
-        let at = At {
+    fn node(&mut self, key: Range<usize>, value: &Spanned<DeValue<'_>>, kind: &ValueKind) -> Option<TomlNode> {
+        let at = TomlPosition {
             source: self.number,
             key,
             value: value.span(),
         };
-        self.value(value, kind).map(|value| Node { at, value })
+        self.value(value, kind).map(|value| TomlNode { at, value })
     }
 
     /// Returns the value, or reports its problem.
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: &Kind) -> Option<Value> {
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: &ValueKind) -> Option<TomlValue> {
         let span = value.span();
         match (kind, value.get_ref()) {
-            (Kind::Either(first, second), found) => {
+            (ValueKind::Either(first, second), found) => {
                 // A text that is none of the words does not fit: the message names both forms then.
-                let fits = |kind: &Kind| match (kind, found) {
-                    (Kind::Word(words), DeValue::String(text)) => words.contains(&text.as_ref()),
+                let fits = |kind: &ValueKind| match (kind, found) {
+                    (ValueKind::Word(words), DeValue::String(text)) => words.contains(&text.as_ref()),
                     _ => fits(kind, found),
                 };
                 match [first, second].into_iter().find(|kind| fits(kind)) {
                     Some(kind) => self.value(value, kind),
                     None => {
                         let expected = format!("{}, or {}", first.expected(), second.expected());
-                        if let (Kind::Word(words), DeValue::String(text)) = (first, found) {
+                        if let (ValueKind::Word(words), DeValue::String(text)) = (first, found) {
                             return self.unknown_word(&span, &expected, words, text);
                         }
                         self.wrong_type(&span, found, &expected, hint(first, found))
                     }
                 }
             }
-            (Kind::Bool, DeValue::Boolean(truth)) => Some(Value::Bool(*truth)),
-            (Kind::Text(form), DeValue::String(text)) => self.text(&span, *form, text),
-            (Kind::Word(words), DeValue::String(text)) => self.word(&span, words, text),
-            (Kind::Duration(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
-            (Kind::DurationOrNone(_), DeValue::String(text)) if text == "none" => Some(Value::Duration(None)),
-            (Kind::DurationOrNone(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
-            (Kind::SizeOrNone(_), DeValue::String(text)) if text == "none" => Some(Value::Size(None)),
-            (Kind::Size(range) | Kind::SizeOrNone(range), DeValue::String(text)) => self.size(&span, range, text),
-            (Kind::Size(range) | Kind::SizeOrNone(range), DeValue::Integer(number)) => {
+            (ValueKind::Bool, DeValue::Boolean(truth)) => Some(TomlValue::Bool(*truth)),
+            (ValueKind::Text(form), DeValue::String(text)) => self.text(&span, *form, text),
+            (ValueKind::Word(words), DeValue::String(text)) => self.word(&span, words, text),
+            (ValueKind::Duration(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
+            (ValueKind::DurationOrNone(_), DeValue::String(text)) if text == "none" => Some(TomlValue::Duration(None)),
+            (ValueKind::DurationOrNone(zero), DeValue::String(text)) => self.duration(&span, *zero, text),
+            (ValueKind::SizeOrNone(_), DeValue::String(text)) if text == "none" => Some(TomlValue::Size(None)),
+            (ValueKind::Size(range) | ValueKind::SizeOrNone(range), DeValue::String(text)) => {
+                self.size(&span, range, text)
+            }
+            (ValueKind::Size(range) | ValueKind::SizeOrNone(range), DeValue::Integer(number)) => {
                 let text = number.to_string();
                 self.size(&span, range, &text)
             }
-            (Kind::Cpu, DeValue::String(text)) => self.unit(&span, text, units::parse_cpu(text).map(Value::Cpu)),
-            (Kind::Cpu, DeValue::Integer(number)) => {
+            (ValueKind::Cpu, DeValue::String(text)) => {
+                self.unit(&span, text, units::parse_cpu(text).map(TomlValue::Cpu))
+            }
+            (ValueKind::Cpu, DeValue::Integer(number)) => {
                 let text = number.to_string();
-                self.unit(&span, &text, units::parse_cpu(&text).map(Value::Cpu))
+                self.unit(&span, &text, units::parse_cpu(&text).map(TomlValue::Cpu))
             }
-            (Kind::Cpu, DeValue::Float(number)) => {
+            (ValueKind::Cpu, DeValue::Float(number)) => {
                 let text = number.to_string();
-                self.unit(&span, &text, units::parse_cpu(&text).map(Value::Cpu))
+                self.unit(&span, &text, units::parse_cpu(&text).map(TomlValue::Cpu))
             }
-            (Kind::ByteRate, DeValue::String(text)) => {
-                self.unit(&span, text, units::parse_byte_rate(text).map(Value::ByteRate))
+            (ValueKind::ByteRate, DeValue::String(text)) => {
+                self.unit(&span, text, units::parse_byte_rate(text).map(TomlValue::ByteRate))
             }
-            (Kind::Rate, DeValue::String(text)) => self.unit(
+            (ValueKind::Rate, DeValue::String(text)) => self.unit(
                 &span,
                 text,
-                units::parse_rate(text).map(|(count, per)| Value::Rate(count, per)),
+                units::parse_rate(text).map(|(count, per)| TomlValue::Rate(count, per)),
             ),
-            (Kind::Mode, DeValue::String(text)) => self.unit(&span, text, units::parse_mode(text).map(Value::Mode)),
-            (Kind::Micros(range), DeValue::String(text)) => self.micros(&span, range, text),
-            (Kind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
-            (Kind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
-            (Kind::Real(range), DeValue::Integer(number)) => {
+            (ValueKind::Mode, DeValue::String(text)) => {
+                self.unit(&span, text, units::parse_mode(text).map(TomlValue::Mode))
+            }
+            (ValueKind::Micros(range), DeValue::String(text)) => self.micros(&span, range, text),
+            (ValueKind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
+            (ValueKind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
+            (ValueKind::Real(range), DeValue::Integer(number)) => {
                 let text = number.to_string();
                 self.real(&span, range, &text)
             }
-            (Kind::Json, found) => self.json(&span, found).map(Value::Json),
-            (Kind::JsonTable, found @ DeValue::Table(_)) => self.json_in_order(&span, found).map(Value::JsonTable),
-            (Kind::List(item), DeValue::Array(items)) => {
-                let items: Vec<Option<Node>> = items.iter().map(|found| self.node(found.span(), found, item)).collect();
-                items.into_iter().collect::<Option<Vec<Node>>>().map(Value::List)
+            (ValueKind::Json, found) => self.json(&span, found).map(TomlValue::Json),
+            (ValueKind::JsonTable, found @ DeValue::Table(_)) => {
+                self.json_in_order(&span, found).map(TomlValue::JsonTable)
             }
-            (Kind::Map(form, item), DeValue::Table(table)) => Some(Value::Table(self.map(table, *form, item))),
-            (Kind::Table(keys), DeValue::Table(table)) => {
+            (ValueKind::List(item), DeValue::Array(items)) => {
+                let items: Vec<Option<TomlNode>> =
+                    items.iter().map(|found| self.node(found.span(), found, item)).collect();
+                items
+                    .into_iter()
+                    .collect::<Option<Vec<TomlNode>>>()
+                    .map(TomlValue::List)
+            }
+            (ValueKind::Map(form, item), DeValue::Table(table)) => Some(TomlValue::Table(self.map(table, *form, item))),
+            (ValueKind::Table(keys), DeValue::Table(table)) => {
                 let result = self.table(table, keys);
                 self.missing(&span, &result, table, keys);
-                Some(Value::Table(result))
+                Some(TomlValue::Table(result))
             }
-            (Kind::Tables(keys), DeValue::Array(items)) => {
+            (ValueKind::Tables(keys), DeValue::Array(items)) => {
                 let mut result = Vec::new();
                 for item in items.iter() {
                     let DeValue::Table(table) = item.get_ref() else {
@@ -285,29 +297,29 @@ impl Reader<'_> {
                     };
                     let inner = self.table(table, keys);
                     self.missing(&item.span(), &inner, table, keys);
-                    let at = At {
+                    let at = TomlPosition {
                         source: self.number,
                         key: item.span(),
                         value: item.span(),
                     };
-                    result.push(Node {
+                    result.push(TomlNode {
                         at,
-                        value: Value::Table(inner),
+                        value: TomlValue::Table(inner),
                     });
                 }
-                Some(Value::List(result))
+                Some(TomlValue::List(result))
             }
-            (Kind::Tables(_), DeValue::Table(_)) => {
+            (ValueKind::Tables(_), DeValue::Table(_)) => {
                 let help = format!("write `[[{}]]`", self.path.join("."));
                 self.wrong_type(&span, value.get_ref(), &kind.expected(), Some(help))
             }
-            (Kind::Defaults, DeValue::Table(table)) => {
+            (ValueKind::Defaults, DeValue::Table(table)) => {
                 let outer = std::mem::replace(&mut self.schema, crate::function::keys::SCHEMA);
                 let path = std::mem::take(&mut self.path);
                 let result = self.table(table, self.schema.keys);
                 self.schema = outer;
                 self.path = path;
-                Some(Value::Table(result))
+                Some(TomlValue::Table(result))
             }
             (_, found) => {
                 let help = hint(kind, found);
@@ -338,8 +350,8 @@ impl Reader<'_> {
         }
     }
 
-    fn map(&mut self, table: &DeTable<'_>, form: Form, kind: &Kind) -> Table {
-        let mut result = Table::new();
+    fn map(&mut self, table: &DeTable<'_>, form: TextKind, kind: &ValueKind) -> TomlTable {
+        let mut result = TomlTable::new();
         for (name, value) in table {
             if !form.holds(name.get_ref()) {
                 let message = format!(
@@ -359,7 +371,7 @@ impl Reader<'_> {
         result
     }
 
-    fn missing(&mut self, span: &Range<usize>, result: &Table, written: &DeTable<'_>, keys: &'static [Key]) {
+    fn missing(&mut self, span: &Range<usize>, result: &TomlTable, written: &DeTable<'_>, keys: &'static [Key]) {
         for key in keys.iter().filter(|key| key.required) {
             let there = result.contains_key(key.name) || written.keys().any(|name| name.get_ref() == key.name);
             if !there {

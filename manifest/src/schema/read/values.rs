@@ -1,25 +1,25 @@
 //! Checks of single values.
 
 use super::words::{escaped, nearest};
-use super::{Reader, Value};
+use super::{KeyReader, TomlValue};
 use crate::diagnostic::Diagnostic;
 use crate::json_text::JsonText;
-use crate::schema::{Form, Kind, Zero, one_of};
+use crate::schema::{TextKind, ValueKind, Zero, one_of};
 use fnd_wire::units::{self, UnitError};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::de::DeValue;
 
-impl Reader<'_> {
+impl KeyReader<'_> {
     pub(super) fn bad(&mut self, span: &Range<usize>, message: &str) -> Diagnosed<'_> {
         let problem = Diagnostic::error("bad-value", self.about(message)).at(self.source, span.clone());
         self.problems.push((span.start, problem));
         Diagnosed(self.problems.last_mut().map(|(_, problem)| problem))
     }
 
-    pub(super) fn text(&mut self, span: &Range<usize>, form: Form, text: &str) -> Option<Value> {
+    pub(super) fn text(&mut self, span: &Range<usize>, form: TextKind, text: &str) -> Option<TomlValue> {
         if form.holds(text) {
-            return Some(Value::Text(text.to_owned()));
+            return Some(TomlValue::Text(text.to_owned()));
         }
         let message = if text.contains('\0') {
             "expected text without NUL characters".to_owned()
@@ -30,9 +30,9 @@ impl Reader<'_> {
         None
     }
 
-    pub(super) fn word(&mut self, span: &Range<usize>, words: &[&str], text: &str) -> Option<Value> {
+    pub(super) fn word(&mut self, span: &Range<usize>, words: &[&str], text: &str) -> Option<TomlValue> {
         if words.contains(&text) {
-            return Some(Value::Text(text.to_owned()));
+            return Some(TomlValue::Text(text.to_owned()));
         }
         self.unknown_word(span, &one_of(words), words, text)
     }
@@ -44,14 +44,19 @@ impl Reader<'_> {
         expected: &str,
         words: &[&str],
         text: &str,
-    ) -> Option<Value> {
+    ) -> Option<TomlValue> {
         let message = format!("expected {expected}, found `{}`", escaped(text));
         let near = nearest(text, words).map(|near| format!("did you mean `{near}`?"));
         self.bad(span, &message).help(near);
         None
     }
 
-    pub(super) fn unit(&mut self, span: &Range<usize>, text: &str, value: Result<Value, UnitError>) -> Option<Value> {
+    pub(super) fn unit(
+        &mut self,
+        span: &Range<usize>,
+        text: &str,
+        value: Result<TomlValue, UnitError>,
+    ) -> Option<TomlValue> {
         match value {
             Ok(value) => Some(value),
             Err(error) => {
@@ -61,9 +66,9 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn duration(&mut self, span: &Range<usize>, zero: Zero, text: &str) -> Option<Value> {
-        let value = units::parse_duration(text).map(|duration| Value::Duration(Some(duration)));
-        if zero == Zero::Refused && value == Ok(Value::Duration(Some(Duration::ZERO))) {
+    pub(super) fn duration(&mut self, span: &Range<usize>, zero: Zero, text: &str) -> Option<TomlValue> {
+        let value = units::parse_duration(text).map(|duration| TomlValue::Duration(Some(duration)));
+        if zero == Zero::Refused && value == Ok(TomlValue::Duration(Some(Duration::ZERO))) {
             self.bad(span, "expected a duration above zero")
                 .help(Some("remove the key to get its default".to_owned()));
             return None;
@@ -71,20 +76,20 @@ impl Reader<'_> {
         self.unit(span, text, value)
     }
 
-    pub(super) fn micros(&mut self, span: &Range<usize>, range: &RangeInclusive<u32>, text: &str) -> Option<Value> {
+    pub(super) fn micros(&mut self, span: &Range<usize>, range: &RangeInclusive<u32>, text: &str) -> Option<TomlValue> {
         match units::parse_micros(text) {
             Ok(micros) if !range.contains(&micros) => {
-                let expected = Kind::Micros(range.clone()).expected();
+                let expected = ValueKind::Micros(range.clone()).expected();
                 self.bad(span, &format!("expected {expected}, found `{}`", escaped(text)));
                 None
             }
-            value => self.unit(span, text, value.map(Value::Micros)),
+            value => self.unit(span, text, value.map(TomlValue::Micros)),
         }
     }
 
-    pub(super) fn size(&mut self, span: &Range<usize>, range: &RangeInclusive<u64>, text: &str) -> Option<Value> {
+    pub(super) fn size(&mut self, span: &Range<usize>, range: &RangeInclusive<u64>, text: &str) -> Option<TomlValue> {
         match units::parse_size(text) {
-            Ok(bytes) if range.contains(&bytes) => Some(Value::Size(Some(bytes))),
+            Ok(bytes) if range.contains(&bytes) => Some(TomlValue::Size(Some(bytes))),
             Ok(_) => {
                 let (low, high) = (units::print_size(*range.start()), units::print_size(*range.end()));
                 self.bad(
@@ -112,10 +117,10 @@ impl Reader<'_> {
         span: &Range<usize>,
         range: &RangeInclusive<u64>,
         number: &toml::de::DeInteger<'_>,
-    ) -> Option<Value> {
+    ) -> Option<TomlValue> {
         let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
         if let Some(value) = parsed.filter(|value| range.contains(value)) {
-            return Some(Value::Whole(value));
+            return Some(TomlValue::Whole(value));
         }
         let message = format!(
             "expected a whole number from {} to {}, found {number}",
@@ -126,10 +131,10 @@ impl Reader<'_> {
         None
     }
 
-    pub(super) fn real(&mut self, span: &Range<usize>, range: &RangeInclusive<f64>, text: &str) -> Option<Value> {
+    pub(super) fn real(&mut self, span: &Range<usize>, range: &RangeInclusive<f64>, text: &str) -> Option<TomlValue> {
         // Not-a-number is in no range and so is refused.
         if let Some(value) = text.parse::<f64>().ok().filter(|value| range.contains(value)) {
-            return Some(Value::Real(value));
+            return Some(TomlValue::Real(value));
         }
         let message = format!(
             "expected a number from {:?} to {:?}, found {text}",

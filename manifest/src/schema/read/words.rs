@@ -1,53 +1,55 @@
 //! Words for messages about what was found: types, names, syntax errors.
 
 use crate::diagnostic::Diagnostic;
-use crate::schema::Kind;
+use crate::schema::ValueKind;
 use crate::schema::source::Source;
 use std::ops::Range;
 use toml::de::DeValue;
 
 /// Says whether a value has the TOML type of a kind.
-pub(super) fn fits(kind: &Kind, found: &DeValue<'_>) -> bool {
+pub(super) fn fits(kind: &ValueKind, found: &DeValue<'_>) -> bool {
     match kind {
-        Kind::Bool => found.is_bool(),
-        Kind::Json => true,
-        Kind::List(_) | Kind::Tables(_) => found.is_array(),
-        Kind::JsonTable | Kind::Map(..) | Kind::Table(_) | Kind::Defaults => found.is_table(),
-        Kind::Whole(_) => found.is_integer(),
-        Kind::Real(_) => found.is_float() || found.is_integer(),
-        Kind::Size(_) | Kind::SizeOrNone(_) => found.is_str() || found.is_integer(),
-        Kind::Cpu => found.is_str() || found.is_integer() || found.is_float(),
-        Kind::Either(first, second) => fits(first, found) || fits(second, found),
-        Kind::Text(_)
-        | Kind::Word(_)
-        | Kind::Duration(_)
-        | Kind::DurationOrNone(_)
-        | Kind::ByteRate
-        | Kind::Rate
-        | Kind::Mode
-        | Kind::Micros(_) => found.is_str(),
+        ValueKind::Bool => found.is_bool(),
+        ValueKind::Json => true,
+        ValueKind::List(_) | ValueKind::Tables(_) => found.is_array(),
+        ValueKind::JsonTable | ValueKind::Map(..) | ValueKind::Table(_) | ValueKind::Defaults => found.is_table(),
+        ValueKind::Whole(_) => found.is_integer(),
+        ValueKind::Real(_) => found.is_float() || found.is_integer(),
+        ValueKind::Size(_) | ValueKind::SizeOrNone(_) => found.is_str() || found.is_integer(),
+        ValueKind::Cpu => found.is_str() || found.is_integer() || found.is_float(),
+        ValueKind::Either(first, second) => fits(first, found) || fits(second, found),
+        ValueKind::Text(_)
+        | ValueKind::Word(_)
+        | ValueKind::Duration(_)
+        | ValueKind::DurationOrNone(_)
+        | ValueKind::ByteRate
+        | ValueKind::Rate
+        | ValueKind::Mode
+        | ValueKind::Micros(_) => found.is_str(),
     }
 }
 
 /// Returns the correct form of a value of the wrong type, where that form is obvious.
-pub(super) fn hint(kind: &Kind, found: &DeValue<'_>) -> Option<String> {
+pub(super) fn hint(kind: &ValueKind, found: &DeValue<'_>) -> Option<String> {
     match (kind, found) {
-        (Kind::Duration(_) | Kind::DurationOrNone(_), DeValue::Integer(number)) => {
+        (ValueKind::Duration(_) | ValueKind::DurationOrNone(_), DeValue::Integer(number)) => {
             Some(format!("write it with its unit: `\"{number}s\"`"))
         }
-        (Kind::Micros(_), DeValue::Integer(number)) => Some(format!("write it with its unit: `\"{number}us\"`")),
-        (Kind::Bool, DeValue::String(text)) if text == "true" || text == "false" => {
+        (ValueKind::Micros(_), DeValue::Integer(number)) => Some(format!("write it with its unit: `\"{number}us\"`")),
+        (ValueKind::Bool, DeValue::String(text)) if text == "true" || text == "false" => {
             Some(format!("write it without quotes: `{text}`"))
         }
-        (Kind::Whole(_) | Kind::Real(_), DeValue::String(text)) if text.parse::<u32>().is_ok() => {
+        (ValueKind::Whole(_) | ValueKind::Real(_), DeValue::String(text)) if text.parse::<u32>().is_ok() => {
             Some(format!("write it without quotes: `{text}`"))
         }
-        (Kind::List(each), DeValue::String(text)) if fits(each, found) => {
+        (ValueKind::List(each), DeValue::String(text)) if fits(each, found) => {
             Some(format!("write `[\"{}\"]`", escaped(text)))
         }
-        (Kind::Text(_), DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{number}\"`")),
-        (Kind::Text(_), DeValue::Boolean(truth)) => Some(format!("write it in quotes: `\"{truth}\"`")),
-        (Kind::Mode, DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{:0>4}\"`", number.as_str())),
+        (ValueKind::Text(_), DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{number}\"`")),
+        (ValueKind::Text(_), DeValue::Boolean(truth)) => Some(format!("write it in quotes: `\"{truth}\"`")),
+        (ValueKind::Mode, DeValue::Integer(number)) => {
+            Some(format!("write it in quotes: `\"{:0>4}\"`", number.as_str()))
+        }
         _ => None,
     }
 }

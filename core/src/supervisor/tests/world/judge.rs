@@ -1,7 +1,7 @@
 //! Checks the invariants at every action and at the end.
 
 use super::{Entry, Process, RETRIES, Step, World, variant};
-use crate::outcome::{Class, Reason, State};
+use crate::outcome::{Class, Reason, RunState};
 use crate::record::{Accepted, InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
 use crate::triggers::cause::Cause;
@@ -255,7 +255,7 @@ impl World {
         let entry = self.ledger.get_mut(&stands.id).expect("a claim of nothing");
         assert!(entry.accepted.durable && entry.stored && !entry.is_final());
         assert!(!self.to_claim.contains(&stands.id), "claimed twice");
-        assert_eq!((stands.state, stands.attempts), (State::Running, entry.ended + 1));
+        assert_eq!((stands.state, stands.attempts), (RunState::Running, entry.ended + 1));
         self.to_claim.push(stands.id);
         entry.claim = Some(stands);
     }
@@ -304,10 +304,13 @@ impl World {
         let entry = self.ledger.get_mut(&record.id).expect("a record of nothing");
         assert!(!entry.is_final(), "something after the final record of {}", record.id);
         assert_eq!(record.state.is_final(), record.ended_ms.is_some());
-        assert_eq!(record.attempts, entry.ended + u32::from(record.state == State::Running));
+        assert_eq!(
+            record.attempts,
+            entry.ended + u32::from(record.state == RunState::Running)
+        );
         // The record is written after the claim and replaces it.
         entry.claim = None;
-        if record.state != State::Running {
+        if record.state != RunState::Running {
             entry.claimed = None;
         }
         entry.record = Some(record);
@@ -438,7 +441,7 @@ impl Entry {
 
     /// Takes back the claim of an attempt that has not begun.
     pub(super) fn unclaim(&mut self) {
-        let Some(record) = self.record.as_mut().filter(|record| record.state == State::Running) else {
+        let Some(record) = self.record.as_mut().filter(|record| record.state == RunState::Running) else {
             return;
         };
         if !self.accepted.durable || self.begun == record.attempts {
@@ -447,9 +450,9 @@ impl Entry {
         self.claimed = None;
         record.attempts -= 1;
         record.state = match record.reason {
-            _ if record.attempts == 0 => State::Queued,
-            Some(Reason::ExecuteAgain) => State::Polling,
-            _ => State::Waiting,
+            _ if record.attempts == 0 => RunState::Queued,
+            Some(Reason::ExecuteAgain) => RunState::Polling,
+            _ => RunState::Waiting,
         };
         if record.reason == Some(Reason::ExecuteAgain) {
             record.polls -= 1;
@@ -468,7 +471,7 @@ impl Entry {
             function: accepted.function.clone(),
             trigger: accepted.trigger,
             durable: accepted.durable,
-            state: State::Queued,
+            state: RunState::Queued,
             accepted_ms: accepted.accepted_ms,
             started_ms: None,
             ended_ms: None,

@@ -91,7 +91,7 @@ impl World {
         for (function, (version, rules)) in self.installed.clone() {
             self.unsettled.insert(function.clone());
             let load_id = self.id();
-            self.handle(Event::Installed(Box::new(Installed {
+            self.handle(Event::Installed(Box::new(InstalledVersion {
                 function,
                 id: FunctionId(1),
                 version,

@@ -1,8 +1,8 @@
 //! A directory in memory: files by name, and the events that the kernel would report. Inodes are used again, as most
 //! file systems do.
 
-use super::super::content::{Facts, Hash};
-use super::super::machine::{Acted, Event, Look, Named, Stamp};
+use super::super::content::{FileStat, Hash};
+use super::super::machine::{Acted, FileEvent, FileStamp, Look, NamedFile};
 use std::collections::BTreeMap;
 
 pub(super) const DEVICE: u64 = 1;
@@ -10,7 +10,7 @@ pub(super) const DEVICE: u64 = 1;
 /// A content that was written: its number is its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Inode {
-    pub(super) facts: Facts,
+    pub(super) facts: FileStat,
     pub(super) content: u64,
     pub(super) is_open: bool,
 }
@@ -20,14 +20,14 @@ pub(super) struct Disk {
     pub(super) names: BTreeMap<String, u64>,
     pub(super) inodes: BTreeMap<u64, Inode>,
     /// Events that were not read yet.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<FileEvent>,
     pub(super) contents: u64,
     pub(super) wall_ns: i64,
 }
 
 impl Disk {
-    fn report(&mut self, name: &str, named: Named) {
-        self.events.push(Event::Named(0, name.as_bytes().to_vec(), named));
+    fn report(&mut self, name: &str, named: NamedFile) {
+        self.events.push(FileEvent::Named(0, name.as_bytes().to_vec(), named));
     }
 
     /// Times differ from each other, as those of a clock in nanoseconds do.
@@ -58,11 +58,11 @@ impl Disk {
         } else {
             let free = (1..).find(|inode| !self.inodes.contains_key(inode)).unwrap();
             self.names.insert(name.to_owned(), free);
-            self.report(name, Named::Created);
+            self.report(name, NamedFile::Created);
             free
         };
         self.contents += 1;
-        let facts = Facts {
+        let facts = FileStat {
             inode,
             device: DEVICE,
             size: 1 + self.contents % 2,
@@ -79,16 +79,16 @@ impl Disk {
                 is_open: open,
             },
         );
-        self.report(name, Named::Written);
+        self.report(name, NamedFile::Written);
         if !open {
-            self.report(name, Named::Closed);
+            self.report(name, NamedFile::Closed);
         }
     }
 
     pub(super) fn close(&mut self, name: &str) {
         let inode = self.names.get(name).and_then(|inode| self.inodes.get_mut(inode));
         if inode.is_some_and(|inode| std::mem::take(&mut inode.is_open)) {
-            self.report(name, Named::Closed);
+            self.report(name, NamedFile::Closed);
         }
     }
 
@@ -108,8 +108,8 @@ impl Disk {
             let time = self.time();
             self.inodes.get_mut(&inode).unwrap().facts.changed_ns = time;
             let replaced = self.names.insert(to.to_owned(), inode);
-            self.report(from, Named::MovedAway);
-            self.report(to, Named::MovedHere);
+            self.report(from, NamedFile::MovedAway);
+            self.report(to, NamedFile::MovedHere);
             if let Some(replaced) = replaced {
                 self.free(replaced);
             }
@@ -127,14 +127,14 @@ impl Disk {
             let time = self.time();
             self.inodes.get_mut(&inode).unwrap().facts.changed_ns = time;
             self.names.insert(to.to_owned(), inode);
-            self.report(to, Named::Created);
+            self.report(to, NamedFile::Created);
         }
     }
 
     pub(super) fn remove(&mut self, name: &str) {
         if let Some(inode) = self.names.remove(name) {
             self.free(inode);
-            self.report(name, Named::Removed);
+            self.report(name, NamedFile::Removed);
         }
     }
 
@@ -154,7 +154,7 @@ impl Disk {
     }
 
     /// Deletes a file if it has this content.
-    pub(super) fn act(&mut self, name: &str, stamp: Stamp) -> Acted {
+    pub(super) fn act(&mut self, name: &str, stamp: FileStamp) -> Acted {
         let facts = self.get(name).map(|inode| inode.facts);
         match facts.filter(|facts| (facts.inode, facts.size, facts.modified_ns) == stamp) {
             Some(facts) => {
@@ -166,13 +166,13 @@ impl Disk {
     }
 
     /// Returns the events of a scan.
-    pub(super) fn scan(&self) -> Vec<Event> {
-        let mut events = vec![Event::ScanBegan(0, true)];
+    pub(super) fn scan(&self) -> Vec<FileEvent> {
+        let mut events = vec![FileEvent::ScanBegan(0, true)];
         for name in self.names.keys() {
             let facts = self.get(name).unwrap().facts;
-            events.push(Event::Scanned(0, name.as_bytes().to_vec(), facts));
+            events.push(FileEvent::Scanned(0, name.as_bytes().to_vec(), facts));
         }
-        events.push(Event::ScanEnded(0, Some(DEVICE)));
+        events.push(FileEvent::ScanEnded(0, Some(DEVICE)));
         events
     }
 }

@@ -1,7 +1,7 @@
 //! One rule a test.
 
-use super::super::machine::{Action, Clock, DirectoryState, Event, Look, Stamp};
-use super::super::message::{Ended, RunContent, ToWatcher};
+use super::super::machine::{DirectoryState, FileClock, FileEvent, FileStamp, Look, WatchAction};
+use super::super::message::{FileRunEnded, RunContent, ToWatcher};
 use super::disk::DEVICE;
 use super::entry;
 use super::world::{World, ended};
@@ -43,13 +43,13 @@ fn a_closed_file_counts_after_its_quiet_time_and_an_open_one_when_it_rests() {
 #[test]
 fn nothing_is_offered_before_the_function_sees_the_same_directories() {
     let mut world = world(entry("/in"));
-    world.handle(Event::Places(1));
+    world.handle(FileEvent::Places(1));
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!((world.runs(), world.places.clone()), (vec![], vec![1]));
     assert!(world.known.is_empty());
     // The answer to a look before the last one says nothing about what is there now.
-    world.handle(Event::Places(2));
+    world.handle(FileEvent::Places(2));
     world.message(ToWatcher::Shown(1));
     world.pass(SECOND);
     assert_eq!(world.runs(), []);
@@ -250,7 +250,7 @@ fn files_from_before_the_function_are_seen_and_not_run() {
     assert_eq!(world.runs(), [run(0, "after")]);
     assert_eq!(world.known.len(), 2);
     // A directory that appears later brings files that came later, whatever their times are.
-    world.handle(Event::Directory(0, DirectoryState::default()));
+    world.handle(FileEvent::Directory(0, DirectoryState::default()));
     world.disk.write("old", false);
     world.disk.events.clear();
     world.first_ms = u64::MAX;
@@ -258,7 +258,7 @@ fn files_from_before_the_function_are_seen_and_not_run() {
         present: true,
         ..DirectoryState::default()
     };
-    world.handle(Event::Directory(0, present));
+    world.handle(FileEvent::Directory(0, present));
     world.scan();
     world.pass(3 * SECOND);
     assert_eq!(world.runs(), [run(0, "old")]);
@@ -274,8 +274,8 @@ fn nothing_is_forgotten_while_another_file_system_is_there() {
     world.pass(SECOND);
     assert_eq!(world.runs(), [run(0, "a")]);
     for device in [None, Some(2)] {
-        world.handle(Event::ScanBegan(0, true));
-        world.handle(Event::ScanEnded(0, device));
+        world.handle(FileEvent::ScanBegan(0, true));
+        world.handle(FileEvent::ScanEnded(0, device));
         world.pass(SECOND);
         assert_eq!(world.known.len(), 1);
     }
@@ -315,7 +315,7 @@ fn it_is_never_woken_without_a_change() {
     world.pass(5 * SECOND);
     assert_eq!(world.machine.deadline(), None);
     let mut actions = Vec::new();
-    let at = Clock {
+    let at = FileClock {
         now: world.now * 100,
         wall_ns: world.disk.wall_ns,
     };
@@ -449,18 +449,18 @@ fn a_moved_file_is_not_forgotten_while_the_scan_that_finds_it_waits_for_another(
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!(world.runs(), [run(0, "a")]);
-    world.handle(Event::ScanBegan(1, true));
+    world.handle(FileEvent::ScanBegan(1, true));
     world.disk.rename("a", "b");
     // A renamed directory: only the scan of a part says where its files are.
     world.disk.events.truncate(1);
     world.pass(SECOND);
     assert_eq!(world.known.len(), 1);
-    world.handle(Event::ScanEnded(1, Some(DEVICE)));
+    world.handle(FileEvent::ScanEnded(1, Some(DEVICE)));
     world.now += Duration::from_millis(40);
     world.turn();
-    world.handle(Event::ScanBegan(0, false));
-    world.handle(Event::Scanned(0, b"b".to_vec(), world.disk.get("b").unwrap().facts));
-    world.handle(Event::ScanEnded(0, None));
+    world.handle(FileEvent::ScanBegan(0, false));
+    world.handle(FileEvent::Scanned(0, b"b".to_vec(), world.disk.get("b").unwrap().facts));
+    world.handle(FileEvent::ScanEnded(0, None));
     world.pass(3 * SECOND);
     assert_eq!(world.runs(), []);
     assert_eq!(world.known.len(), 1);
@@ -495,8 +495,8 @@ fn a_file_that_is_renamed_during_a_scan_is_not_forgotten() {
     assert_eq!(world.runs(), [run(0, "a")]);
     world.disk.rename("a", "b");
     let events = std::mem::take(&mut world.disk.events);
-    world.handle(Event::ScanBegan(0, true));
-    world.handle(Event::ScanEnded(0, Some(DEVICE)));
+    world.handle(FileEvent::ScanBegan(0, true));
+    world.handle(FileEvent::ScanEnded(0, Some(DEVICE)));
     world.turn();
     world.disk.events = events;
     world.pass(SECOND);
@@ -554,16 +554,16 @@ fn a_renamed_file_whose_rights_change_during_the_look_runs_once() {
     world.disk.rename("a", "b");
     world.read_events();
     let look = |world: &mut World, answer: Look| {
-        let at = Clock {
+        let at = FileClock {
             now: world.now,
             wall_ns: world.disk.wall_ns,
         };
         let mut actions = Vec::new();
         world.machine.turn(at, &mut actions);
-        let Some(Action::Look(id, ..)) = actions.first() else {
+        let Some(WatchAction::Look(id, ..)) = actions.first() else {
             panic!("{actions:?}")
         };
-        world.handle(Event::Looked(*id, answer));
+        world.handle(FileEvent::Looked(*id, answer));
     };
     let first = world.disk.look("b", false);
     look(&mut world, first);
@@ -574,21 +574,21 @@ fn a_renamed_file_whose_rights_change_during_the_look_runs_once() {
 }
 
 /// Ends a run that repeats the one of these contents.
-fn repeat_ends(world: &mut World, contents: &[Stamp]) {
-    let content = |(inode, size, modified_ns): &Stamp| RunContent {
+fn repeat_ends(world: &mut World, contents: &[FileStamp]) {
+    let content = |(inode, size, modified_ns): &FileStamp| RunContent {
         directory: 0,
         inode: *inode,
         size: *size,
         modified_ns: *modified_ns,
     };
-    world.message(ToWatcher::Ended(Ended {
+    world.message(ToWatcher::Ended(FileRunEnded {
         id: InvocationId(1 << 64),
         success: true,
         contents: contents.iter().map(content).collect(),
     }));
 }
 
-fn stamp(world: &World, name: &str) -> Stamp {
+fn stamp(world: &World, name: &str) -> FileStamp {
     let facts = world.disk.get(name).unwrap().facts;
     (facts.inode, facts.size, facts.modified_ns)
 }

@@ -1,7 +1,9 @@
 //! Machine, disk and fnd together. fnd stores what it accepts, as its ledger does; a restart keeps only that.
 
-use super::super::machine::{Acted, Action, Clock, DirectoryState, Event, Look, Machine};
-use super::super::message::{Accepted, Change, Ended, File, FromWatcher, Known, Ready, ToWatcher};
+use super::super::machine::{Acted, DirectoryState, FileClock, FileEvent, FileMachine, Look, WatchAction};
+use super::super::message::{
+    AcceptedFile, FileRunEnded, FromWatcher, KnownFile, SeenChange, SeenFile, ToWatcher, WatcherReady,
+};
 use super::disk::Disk;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 /// Returns the message that an invocation of this world has ended.
 pub(super) fn ended(id: InvocationId, success: bool) -> ToWatcher {
-    ToWatcher::Ended(Ended {
+    ToWatcher::Ended(FileRunEnded {
         id,
         success,
         contents: Vec::new(),
@@ -22,15 +24,15 @@ pub(super) type Run = (u8, String, (u64, u64, i64));
 
 pub(super) struct World {
     pub(super) triggers: Vec<FileTrigger>,
-    pub(super) machine: Machine,
+    pub(super) machine: FileMachine,
     pub(super) disk: Disk,
     pub(super) now: Duration,
-    pub(super) known: BTreeMap<(u16, u64), Known>,
+    pub(super) known: BTreeMap<(u16, u64), KnownFile>,
     pub(super) runs: Vec<Run>,
     /// Offers without an answer.
-    pub(super) offers: VecDeque<Ready>,
+    pub(super) offers: VecDeque<WatcherReady>,
     /// Invocations that are stored, and of which the watcher does not know yet.
-    pub(super) stored: VecDeque<Accepted>,
+    pub(super) stored: VecDeque<AcceptedFile>,
     pub(super) running: VecDeque<InvocationId>,
     pub(super) settled: Vec<InvocationId>,
     /// Where the directories lead, as the watcher has said it.
@@ -55,7 +57,7 @@ impl World {
             ..Disk::default()
         };
         Self {
-            machine: Machine::new(triggers.clone()),
+            machine: FileMachine::new(triggers.clone()),
             triggers,
             disk,
             now: Duration::from_secs(1),
@@ -76,8 +78,8 @@ impl World {
         }
     }
 
-    pub(super) fn handle(&mut self, event: Event) {
-        let at = Clock {
+    pub(super) fn handle(&mut self, event: FileEvent) {
+        let at = FileClock {
             now: self.now,
             wall_ns: self.disk.wall_ns,
         };
@@ -85,7 +87,7 @@ impl World {
     }
 
     pub(super) fn message(&mut self, message: ToWatcher) {
-        self.handle(Event::Message(message));
+        self.handle(FileEvent::Message(message));
     }
 
     pub(super) fn begin(&mut self) {
@@ -106,7 +108,7 @@ impl World {
             present: true,
             ..DirectoryState::default()
         };
-        self.handle(Event::Directory(0, present));
+        self.handle(FileEvent::Directory(0, present));
         self.scan();
         self.turn();
     }
@@ -121,7 +123,7 @@ impl World {
         self.disk.events.clear();
         self.offers.clear();
         self.stored.clear();
-        self.machine = Machine::new(self.triggers.clone());
+        self.machine = FileMachine::new(self.triggers.clone());
     }
 
     pub(super) fn scan(&mut self) {
@@ -133,7 +135,7 @@ impl World {
     /// The kernel dropped what was not read.
     pub(super) fn overflow(&mut self) {
         self.disk.events.clear();
-        self.handle(Event::Overflow);
+        self.handle(FileEvent::Overflow);
     }
 
     pub(super) fn read_events(&mut self) {
@@ -145,7 +147,7 @@ impl World {
     /// Carries out everything that is due now.
     pub(super) fn turn(&mut self) {
         for _ in 0..10_000 {
-            let at = Clock {
+            let at = FileClock {
                 now: self.now,
                 wall_ns: self.disk.wall_ns,
             };
@@ -164,34 +166,34 @@ impl World {
         panic!("it never rests");
     }
 
-    fn perform(&mut self, action: Action) {
+    fn perform(&mut self, action: WatchAction) {
         match action {
-            Action::Say(message) => self.said(message),
-            Action::Look(id, _, path, hash) => {
+            WatchAction::Say(message) => self.said(message),
+            WatchAction::Look(id, _, path, hash) => {
                 let look = match self.hidden {
                     Some(look) => look,
                     None => self.disk.look(std::str::from_utf8(&path).unwrap(), hash),
                 };
                 self.now += self.look_takes;
                 if let Some(places) = self.leads_to.take_if(|_| hash) {
-                    self.handle(Event::Places(places));
+                    self.handle(FileEvent::Places(places));
                 }
-                self.handle(Event::Looked(id, look));
+                self.handle(FileEvent::Looked(id, look));
             }
-            Action::Act(act) => {
+            WatchAction::Act(act) => {
                 let acted = match self.hidden {
                     Some(_) => Acted::Changed,
                     None => self.disk.act(std::str::from_utf8(&act.path).unwrap(), act.content),
                 };
                 let is_done = matches!(acted, Acted::Deleted(_));
                 self.gone_by_acts.extend(is_done.then_some(act.content));
-                self.handle(Event::Acted(act, acted));
+                self.handle(FileEvent::Acted(act, acted));
             }
-            Action::Scan(number) if self.hidden.is_some() => {
-                self.handle(Event::ScanBegan(number, true));
-                self.handle(Event::ScanEnded(number, None));
+            WatchAction::Scan(number) if self.hidden.is_some() => {
+                self.handle(FileEvent::ScanBegan(number, true));
+                self.handle(FileEvent::ScanEnded(number, None));
             }
-            Action::Scan(_) => self.scan(),
+            WatchAction::Scan(_) => self.scan(),
         }
     }
 
@@ -219,11 +221,11 @@ impl World {
         }
     }
 
-    fn remember(&mut self, file: File, after: Option<InvocationId>) {
+    fn remember(&mut self, file: SeenFile, after: Option<InvocationId>) {
         let place = (file.directory, file.inode);
-        let is_same = |known: &&Known| (known.file.size, known.file.modified_ns) == (file.size, file.modified_ns);
+        let is_same = |known: &&KnownFile| (known.file.size, known.file.modified_ns) == (file.size, file.modified_ns);
         let after = after.or_else(|| self.known.get(&place).filter(is_same)?.after);
-        self.known.insert(place, Known { file, after });
+        self.known.insert(place, KnownFile { file, after });
     }
 
     /// Stores the next offer, and says so; if one is stored already, only says so.
@@ -247,7 +249,7 @@ impl World {
         self.ids += 1;
         let id = InvocationId(self.ids);
         let acts = self.triggers[usize::from(ready.entry)].acts();
-        for Change { kind, file } in ready.changes {
+        for SeenChange { kind, file } in ready.changes {
             let path = String::from_utf8(file.path.0.clone()).unwrap();
             self.runs.push((kind, path, (file.inode, file.size, file.modified_ns)));
             if kind == 2 {
@@ -257,7 +259,7 @@ impl World {
             }
         }
         self.running.push_back(id);
-        self.stored.push_back(Accepted {
+        self.stored.push_back(AcceptedFile {
             number: ready.number,
             id,
         });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commands::import::testing::{check_refused, only, row, table};
-use fnd_manifest::foreign::Verdict;
+use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
     let documents = tree::parse("compose.yaml", text.as_bytes()).unwrap();
@@ -45,8 +45,11 @@ fn a_service_with_a_command_is_a_service() {
         b"#!/usr/bin/env bash\ncd /srv/shop || exit\nexec python3 -m http.server 8000\n"
     );
     let row = |name: &str| row(&imported.report, name);
-    assert_eq!(row("Web.ports").verdict, Verdict::NotHere);
-    assert_eq!((row("db.image").verdict, row("db.image").line), (Verdict::Refused, 16));
+    assert_eq!(row("Web.ports").verdict, FieldVerdict::NotHere);
+    assert_eq!(
+        (row("db.image").verdict, row("db.image").line),
+        (FieldVerdict::Refused, 16)
+    );
 }
 
 #[test]

@@ -11,13 +11,13 @@ mod parse;
 mod times;
 
 use super::Imported;
-use super::names::{Names, of_command};
+use super::names::{ImportedNames, of_command};
 use super::places;
-use super::script::{self, Code, Scripts};
-use super::text::Text;
-use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::{Field, Made, Report};
-use parse::{Entry, Line, Time};
+use super::script::{self, ScriptCode, Scripts};
+use super::text::ImportText;
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use parse::{CrontabEntry, CrontabLine, Time};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use toml::Value;
@@ -50,9 +50,9 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure> {
     let (text, users) = match (&args.file, &args.user_of) {
-        (Some(file), _) => (Text::read(file)?, args.user_column || names_users(file)),
+        (Some(file), _) => (ImportText::read(file)?, args.user_column || names_users(file)),
         (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
     };
     let scripts = Scripts {
@@ -60,7 +60,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
         read: script::read,
     };
     let user = args.user_of.clone().filter(|_| !own);
-    Ok(Maker::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
+    Ok(CrontabImport::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
 }
 
 /// Says whether the lines of a file name users, by its place.
@@ -70,35 +70,36 @@ fn names_users(file: &Path) -> bool {
 }
 
 /// Returns what `crontab -l` prints.
-fn listed(user: &str) -> Result<Text, Failure> {
+fn listed(user: &str) -> Result<ImportText, CommandFailure> {
     let output = Command::new("crontab").args(["-l", "-u", user]).output();
     let output = output.map_err(|error| {
-        Failure::usage(format!("failed to run `crontab -l -u {user}`: {error}")).help("name the file of the crontab")
+        CommandFailure::usage(format!("failed to run `crontab -l -u {user}`: {error}"))
+            .help("name the file of the crontab")
     })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = format!("`crontab -l -u {user}` failed: {}", message.trim());
-        return Err(Failure::new(Exit::NoSuchThing, message));
+        return Err(CommandFailure::new(Exit::NoSuchThing, message));
     }
     let text = String::from_utf8(output.stdout).map_err(|_| {
-        Failure::new(
+        CommandFailure::new(
             Exit::InvalidManifest,
             format!("the crontab of {user} is no text in UTF-8"),
         )
     })?;
-    Ok(Text::new(&format!("crontab of {user}"), &text))
+    Ok(ImportText::new(&format!("crontab of {user}"), &text))
 }
 
 /// Makes functions of the lines, in their order: a variable holds for the lines after it.
-struct Maker<'a> {
-    text: &'a Text,
+struct CrontabImport<'a> {
+    text: &'a ImportText,
     scripts: Scripts,
     /// The user whose crontab it is.
     user: Option<String>,
     /// Whether the functions are for somebody's own fnd, which has one user.
     own: bool,
-    names: Names,
-    report: Report,
+    names: ImportedNames,
+    report: ConversionReport,
     /// The variables in force.
     env: Vec<(String, String, Field)>,
     shell: String,
@@ -108,15 +109,15 @@ struct Maker<'a> {
 
 const LIMITS: &str = "it runs in the sandbox, in a home of its own, with the default limits of memory and processes, and one run at a time";
 
-impl<'a> Maker<'a> {
-    fn new(text: &'a Text, scripts: Scripts, user: Option<String>, own: bool) -> Self {
+impl<'a> CrontabImport<'a> {
+    fn new(text: &'a ImportText, scripts: Scripts, user: Option<String>, own: bool) -> Self {
         Self {
             text,
             scripts,
             user,
             own,
-            names: Names::default(),
-            report: Report::default(),
+            names: ImportedNames::default(),
+            report: ConversionReport::default(),
             env: Vec::new(),
             shell: "/bin/sh".to_owned(),
             zone: None,
@@ -124,13 +125,13 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn make(mut self, lines: &[Line]) -> Imported {
+    fn make(mut self, lines: &[CrontabLine]) -> Imported {
         let mut functions = Vec::new();
         for line in lines {
             match line {
-                Line::Variable { line, name, value } => self.variable(*line, name, value),
-                Line::Entry(entry) => functions.push(self.entry(entry)),
-                Line::Bad { line, column, why } => {
+                CrontabLine::Variable { line, name, value } => self.variable(*line, name, value),
+                CrontabLine::Entry(entry) => functions.push(self.entry(entry)),
+                CrontabLine::Bad { line, column, why } => {
                     self.report.refused(&self.text.field("line", *line, *column), why);
                 }
             }
@@ -195,8 +196,8 @@ impl<'a> Maker<'a> {
         self.env.push((name.to_owned(), value.to_owned(), field));
     }
 
-    fn entry(&mut self, entry: &Entry) -> Made {
-        let mut made = Made::new(&self.names.unique(&of_command(&entry.command)));
+    fn entry(&mut self, entry: &CrontabEntry) -> MadeManifest {
+        let mut made = MadeManifest::new(&self.names.unique(&of_command(&entry.command)));
         if let Some(comment) = &entry.comment {
             made.manifest.set("description", comment.clone(), None);
         }
@@ -221,7 +222,7 @@ impl<'a> Maker<'a> {
         made
     }
 
-    fn time(&mut self, made: &mut Made, entry: &Entry) {
+    fn time(&mut self, made: &mut MadeManifest, entry: &CrontabEntry) {
         let field = |name: &str| self.text.field(name, entry.line, entry.time_column);
         let Time::Cron(cron) = &entry.time else {
             let note =
@@ -247,8 +248,8 @@ impl<'a> Maker<'a> {
     }
 
     /// Returns the script: in the home directory, as cron runs it.
-    fn code(&self, entry: &Entry) -> Code {
-        let mut code = Code::new(&self.shell);
+    fn code(&self, entry: &CrontabEntry) -> ScriptCode {
+        let mut code = ScriptCode::new(&self.shell);
         let words = script::simple(&entry.command);
         let command = match words.as_deref() {
             Some([program, arguments @ ..]) => {
@@ -278,19 +279,19 @@ impl<'a> Maker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_manifest::foreign::Verdict;
+    use fnd_manifest::foreign::FieldVerdict;
 
     fn made(text: &str, users: bool, link: bool) -> Imported {
-        let text = Text::new("/etc/cron.d/shop", text);
+        let text = ImportText::new("/etc/cron.d/shop", text);
         let read = |path: &str| (path == "/opt/dump.sh").then(|| b"#!/bin/sh\n".to_vec());
-        Maker::new(&text, Scripts { link, read }, None, false).make(&parse::lines(&text, users))
+        CrontabImport::new(&text, Scripts { link, read }, None, false).make(&parse::lines(&text, users))
     }
 
-    fn manifest(made: &Made) -> toml::Table {
+    fn manifest(made: &MadeManifest) -> toml::Table {
         toml::from_str(&made.manifest.render("x").0).unwrap()
     }
 
-    fn code(made: &Made) -> &str {
+    fn code(made: &MadeManifest) -> &str {
         str::from_utf8(&made.files[0].bytes).unwrap()
     }
 
@@ -345,15 +346,15 @@ mod tests {
     fn every_field_is_reported_at_its_place() {
         let rows = made(SHOP, true, false).report.rows;
         let row = |line: u32, field: &str| rows.iter().find(|row| row.line == line && row.field == field).unwrap();
-        assert_eq!(row(1, "MAILTO").verdict, Verdict::NotHere);
+        assert_eq!(row(1, "MAILTO").verdict, FieldVerdict::NotHere);
         assert_eq!(row(2, "PATH").becomes.as_deref(), Some("env.PATH"));
         let user = row(6, "user");
-        assert_eq!((user.verdict, user.column), (Verdict::Differs, 12));
+        assert_eq!((user.verdict, user.column), (FieldVerdict::Differs, 12));
         assert!(user.note.as_ref().unwrap().contains("allow = [\"shop\"]"));
         assert!(row(9, "user").note.as_ref().unwrap().contains("allow_root"));
         let bad = row(10, "line");
-        assert_eq!((bad.verdict, bad.column), (Verdict::Refused, 1));
-        assert_eq!(row(11, "@reboot").verdict, Verdict::Differs);
+        assert_eq!((bad.verdict, bad.column), (FieldVerdict::Refused, 1));
+        assert_eq!(row(11, "@reboot").verdict, FieldVerdict::Differs);
         assert_eq!(rows.len(), 15);
     }
 

@@ -1,7 +1,7 @@
 //! The lines of a crontab, as crontab(5) of Debian and of cronie describe them.
 
 use super::times::{self, Cron};
-use crate::commands::import::text::Text;
+use crate::commands::import::text::ImportText;
 
 /// When an entry runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub(super) enum Time {
 
 /// A line that means something. All columns count characters, from 1.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum CrontabLine {
     /// `NAME=value`.
     Variable { line: usize, name: String, value: String },
     /// A command and its time.
-    Entry(Entry),
+    Entry(CrontabEntry),
     /// Neither.
     Bad { line: usize, column: usize, why: String },
 }
 
 /// A command and its time.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct CrontabEntry {
     pub(super) line: usize,
     pub(super) time: Time,
     /// Where the time begins.
@@ -42,7 +42,7 @@ pub(super) struct Entry {
 }
 
 /// Returns the lines of a crontab; `users` says whether its entries name a user.
-pub(super) fn lines(text: &Text, users: bool) -> Vec<Line> {
+pub(super) fn lines(text: &ImportText, users: bool) -> Vec<CrontabLine> {
     let mut lines = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
     for (index, content) in text.lines.iter().enumerate() {
@@ -54,17 +54,17 @@ pub(super) fn lines(text: &Text, users: bool) -> Vec<Line> {
             comment.push(rest.trim_start_matches('#').trim());
         } else if let Some((name, value)) = variable(trimmed) {
             comment.clear();
-            lines.push(Line::Variable { line, name, value });
+            lines.push(CrontabLine::Variable { line, name, value });
         } else {
-            let found = entry(content, users).map(|entry| Entry {
+            let found = entry(content, users).map(|entry| CrontabEntry {
                 line,
                 comment: description(&comment),
                 ..entry
             });
             comment.clear();
             lines.push(match found {
-                Ok(entry) => Line::Entry(entry),
-                Err((column, why)) => Line::Bad { line, column, why },
+                Ok(entry) => CrontabLine::Entry(entry),
+                Err((column, why)) => CrontabLine::Bad { line, column, why },
             });
         }
     }
@@ -90,8 +90,8 @@ fn unquoted(text: &str) -> &str {
 }
 
 /// Reads an entry. On an error, returns the column and what is wrong.
-fn entry(content: &str, users: bool) -> Result<Entry, (usize, String)> {
-    let mut rest = Words { content, at: 0 };
+fn entry(content: &str, users: bool) -> Result<CrontabEntry, (usize, String)> {
+    let mut rest = CrontabWords { content, at: 0 };
     let (time_column, first) = rest.word().unwrap_or((1, ""));
     let time = if first.starts_with('@') {
         match times::word(first) {
@@ -131,7 +131,7 @@ fn entry(content: &str, users: bool) -> Result<Entry, (usize, String)> {
         ));
     }
     let (command, input) = input(command);
-    Ok(Entry {
+    Ok(CrontabEntry {
         line: 0,
         time,
         time_column,
@@ -169,13 +169,13 @@ fn description(comment: &[&str]) -> Option<String> {
 }
 
 /// The words of a line.
-struct Words<'a> {
+struct CrontabWords<'a> {
     content: &'a str,
     /// The byte up to which they were read.
     at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> CrontabWords<'a> {
     /// Returns the next word and its column.
     fn word(&mut self) -> Option<(usize, &'a str)> {
         let (column, rest) = self.rest();
@@ -205,12 +205,12 @@ impl<'a> Words<'a> {
 mod tests {
     use super::*;
 
-    fn entries(text: &str, users: bool) -> Vec<Entry> {
+    fn entries(text: &str, users: bool) -> Vec<CrontabEntry> {
         let entry = |line| match line {
-            Line::Entry(entry) => Some(entry),
+            CrontabLine::Entry(entry) => Some(entry),
             _ => None,
         };
-        lines(&Text::new("crontab", text), users)
+        lines(&ImportText::new("crontab", text), users)
             .into_iter()
             .filter_map(entry)
             .collect()
@@ -232,11 +232,11 @@ mod tests {
     #[test]
     fn variables_are_read_as_cron_reads_them() {
         let text = "A=b\nPATH = \"/usr/bin:/bin\"\n'C'='d e'\nMAILTO=\n0 0 * * * X=1 run\n";
-        let found = lines(&Text::new("crontab", text), false);
+        let found = lines(&ImportText::new("crontab", text), false);
         let pairs: Vec<_> = found
             .iter()
             .filter_map(|line| match line {
-                Line::Variable { name, value, .. } => Some((name.as_str(), value.as_str())),
+                CrontabLine::Variable { name, value, .. } => Some((name.as_str(), value.as_str())),
                 _ => None,
             })
             .collect();
@@ -258,9 +258,9 @@ mod tests {
             ("@noon x", false, 1, "`@noon` is none of"),
             ("hello", false, 1, "five fields"),
         ] {
-            let found = lines(&Text::new("crontab", content), users);
+            let found = lines(&ImportText::new("crontab", content), users);
             let [
-                Line::Bad {
+                CrontabLine::Bad {
                     line: 1,
                     column: at,
                     why: message,

@@ -1,14 +1,14 @@
 //! The fields of a crontab's time, as crontab(5) means them, in the words of fnd's `cron`.
 
 /// A field: its name, its least and its largest number, the names of its numbers.
-struct Kind {
+struct TimeField {
     name: &'static str,
     least: u32,
     most: u32,
     names: &'static [&'static str],
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [TimeField; 5] = [
     kind("minute", 0, 59, &[]),
     kind("hour", 0, 23, &[]),
     kind("day of the month", 1, 31, &[]),
@@ -28,8 +28,8 @@ const KINDS: [Kind; 5] = [
     ),
 ];
 
-const fn kind(name: &'static str, least: u32, most: u32, names: &'static [&'static str]) -> Kind {
-    Kind {
+const fn kind(name: &'static str, least: u32, most: u32, names: &'static [&'static str]) -> TimeField {
+    TimeField {
         name,
         least,
         most,
@@ -83,12 +83,12 @@ pub(super) fn fields(fields: &[&str; 5]) -> Result<Cron, (usize, String)> {
 }
 
 /// Reads one field: a list of ranges with steps.
-fn one(field: &str, kind: &Kind) -> Result<String, String> {
+fn one(field: &str, kind: &TimeField) -> Result<String, String> {
     let items: Result<Vec<String>, String> = field.split(',').map(|item| range(item, kind)).collect();
     items.map(|items| items.join(","))
 }
 
-fn range(item: &str, kind: &Kind) -> Result<String, String> {
+fn range(item: &str, kind: &TimeField) -> Result<String, String> {
     let (range, step) = match item.split_once('/') {
         Some((range, step)) => (range, Some(step)),
         None => (item, None),
@@ -146,7 +146,7 @@ fn range(item: &str, kind: &Kind) -> Result<String, String> {
     })
 }
 
-fn number(text: &str, kind: &Kind) -> Result<u32, String> {
+fn number(text: &str, kind: &TimeField) -> Result<u32, String> {
     let upper = text.to_ascii_uppercase();
     let named = kind.names.iter().position(|name| !name.is_empty() && *name == upper);
     let number = match named.and_then(|at| u32::try_from(at).ok()) {

@@ -1,17 +1,17 @@
 //! The order of steps that are one chain.
 
-use crate::commands::import::tree::Item;
+use crate::commands::import::tree::NamedValue;
 use fnd_manifest::foreign::Field;
 
 #[derive(Debug, Clone)]
-pub(super) struct Step<'a> {
+pub(super) struct DagStep<'a> {
     pub(super) name: String,
-    pub(super) item: Item<'a>,
+    pub(super) item: NamedValue<'a>,
     depends: Vec<String>,
 }
 
 /// Says whether no step says which it waits for.
-pub(super) fn is_plain(steps: &Item<'_>) -> bool {
+pub(super) fn is_plain(steps: &NamedValue<'_>) -> bool {
     let steps = steps.items();
     steps.len() > 1 && steps.iter().all(|step| step.get("depends").is_none())
 }
@@ -20,8 +20,8 @@ pub(super) fn is_plain(steps: &Item<'_>) -> bool {
 ///
 /// # Errors
 /// The step that is not in a chain, and why.
-pub(super) fn ordered<'a>(steps: &Item<'a>, in_order: bool) -> Result<Vec<Step<'a>>, (Field, String)> {
-    let mut found: Vec<Step<'a>> = steps
+pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<DagStep<'a>>, (Field, String)> {
+    let mut found: Vec<DagStep<'a>> = steps
         .items()
         .iter()
         .enumerate()
@@ -49,7 +49,7 @@ pub(super) fn ordered<'a>(steps: &Item<'a>, in_order: bool) -> Result<Vec<Step<'
     if in_order || found.len() < 2 {
         return Ok(found);
     }
-    let mut chain: Vec<Step<'a>> = Vec::new();
+    let mut chain: Vec<DagStep<'a>> = Vec::new();
     while !found.is_empty() {
         let last = chain.last().map(|step| step.name.clone());
         let next: Vec<usize> = found
@@ -78,13 +78,13 @@ pub(super) fn ordered<'a>(steps: &Item<'a>, in_order: bool) -> Result<Vec<Step<'
 }
 
 /// Steps are a list, or a map whose keys are their names.
-fn step(number: usize, item: Item<'_>) -> Step<'_> {
+fn step(number: usize, item: NamedValue<'_>) -> DagStep<'_> {
     let name = item.text_of("name").unwrap_or_else(|| item.key.to_owned());
     let depends = item.get("depends").map(|depends| match depends.text() {
         Some(name) => vec![name],
-        None => depends.items().iter().filter_map(Item::text).collect(),
+        None => depends.items().iter().filter_map(NamedValue::text).collect(),
     });
-    Step {
+    DagStep {
         name: if name.is_empty() {
             format!("step-{}", number + 1)
         } else {

@@ -9,11 +9,11 @@ mod chain;
 mod step;
 
 use super::Imported;
-use super::names::{Names, stem};
-use super::tree::{self, Item};
-use crate::exit::Failure;
+use super::names::{ImportedNames, stem};
+use super::tree::{self, NamedValue};
+use crate::exit::CommandFailure;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{Field, Made, Report};
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use std::path::PathBuf;
 use toml::Value;
 
@@ -30,14 +30,14 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn import(args: &Args) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args) -> Result<Imported, CommandFailure> {
     let file = args.file.display().to_string();
     Ok(dag(&tree::read(&args.file)?, &file))
 }
 
 /// The keys of a DAG that hold for all its functions.
 #[derive(Debug, Default)]
-struct Whole {
+struct WholeDag {
     schedules: Vec<(String, Field)>,
     env: Vec<(String, String, Field)>,
     timeout: Option<(String, Field)>,
@@ -64,12 +64,12 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         report.refused(&whole, "expected one DAG in the file");
         return imported;
     };
-    let root = Item::root(document);
+    let root = NamedValue::root(document);
     if !root.is_map() {
         report.refused(&root.named("steps"), "expected a map with `steps`");
         return imported;
     }
-    let mut common = Whole::default();
+    let mut common = WholeDag::default();
     for item in root.items() {
         common.item(&item, report);
     }
@@ -95,8 +95,8 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         }
     };
     let name = root.text_of("name").unwrap_or_else(|| stem(file).to_owned());
-    let mut names = Names::default();
-    let title = |step: &chain::Step<'_>| {
+    let mut names = ImportedNames::default();
+    let title = |step: &chain::DagStep<'_>| {
         if steps.len() == 1 {
             name.clone()
         } else {
@@ -106,7 +106,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
     let titles: Vec<String> = steps.iter().map(|step| names.unique(&title(step))).collect();
     let mut functions = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        let mut made = Made::new(titles.get(number).map_or("", String::as_str));
+        let mut made = MadeManifest::new(titles.get(number).map_or("", String::as_str));
         common.put(&mut made, number == 0);
         step::keys(&mut made, report, step, common.directory.as_deref());
         if let Some(next) = titles.get(number + 1) {
@@ -131,8 +131,8 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
     imported
 }
 
-impl Whole {
-    fn item(&mut self, item: &Item<'_>, report: &mut Report) {
+impl WholeDag {
+    fn item(&mut self, item: &NamedValue<'_>, report: &mut ConversionReport) {
         let field = item.field();
         let scalar = ["name", "description", "timeoutSec", "workingDir", "type"];
         let key = camel(item.key);
@@ -161,7 +161,7 @@ impl Whole {
                 "fnd runs the steps on this machine: install their programs, and remove this",
             ),
             "schedule" => {
-                let lines: Vec<Item<'_>> = if item.is_list() { item.items() } else { vec![*item] };
+                let lines: Vec<NamedValue<'_>> = if item.is_list() { item.items() } else { vec![*item] };
                 for line in lines {
                     self.schedule(&line, report);
                 }
@@ -201,7 +201,7 @@ impl Whole {
         }
     }
 
-    fn schedule(&mut self, line: &Item<'_>, report: &mut Report) {
+    fn schedule(&mut self, line: &NamedValue<'_>, report: &mut ConversionReport) {
         let field = line.named("schedule");
         let text = line.text().unwrap_or_default();
         let (zone, cron) = match text.strip_prefix("CRON_TZ=").and_then(|rest| rest.split_once(' ')) {
@@ -219,7 +219,7 @@ impl Whole {
         }
     }
 
-    fn put(&self, made: &mut Made, first: bool) {
+    fn put(&self, made: &mut MadeManifest, first: bool) {
         if let Some((text, field)) = self.description.as_ref().filter(|_| first) {
             made.manifest.set("description", text.clone(), Some(field));
         }
@@ -264,14 +264,14 @@ fn camel(key: &str) -> String {
 }
 
 /// Returns the entry of a map, by the name of either version.
-fn entry<'a>(item: &Item<'a>, key: &str) -> Option<Item<'a>> {
+fn entry<'a>(item: &NamedValue<'a>, key: &str) -> Option<NamedValue<'a>> {
     item.items().into_iter().find(|found| camel(found.key) == key)
 }
 
 /// Reads variables: a map, a list of maps, or a list of `NAME=VALUE`.
-fn variables(env: &Item<'_>, prefix: &str, report: &mut Report) -> Vec<(String, String, Field)> {
+fn variables(env: &NamedValue<'_>, prefix: &str, report: &mut ConversionReport) -> Vec<(String, String, Field)> {
     let mut found = Vec::new();
-    let mut add = |item: &Item<'_>, name: &str, value: Option<String>| {
+    let mut add = |item: &NamedValue<'_>, name: &str, value: Option<String>| {
         let field = item.named(&format!("{prefix}.{name}"));
         let valid = !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -1,16 +1,21 @@
 //! The keys of a step, and its script.
 
-use super::chain::Step;
+use super::chain::DagStep;
 use super::{PLACE, camel, entry, is_place, variables};
 use crate::commands::import::names::stem;
-use crate::commands::import::script::Code;
-use crate::commands::import::tree::Item;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Field, Made, Report};
+use crate::commands::import::script::ScriptCode;
+use crate::commands::import::tree::NamedValue;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 
 /// Takes the keys of a step over; `directory` is that of the whole DAG.
-pub(super) fn keys(made: &mut Made, report: &mut Report, step: &Step<'_>, directory: Option<&str>) {
-    let mut code = Code::new("/bin/bash");
+pub(super) fn keys(
+    made: &mut MadeManifest,
+    report: &mut ConversionReport,
+    step: &DagStep<'_>,
+    directory: Option<&str>,
+) {
+    let mut code = ScriptCode::new("/bin/bash");
     let mut directory = directory.map(str::to_owned);
     let mut output = Vec::new();
     let (mut command, mut script) = (None, None);
@@ -130,7 +135,7 @@ pub(super) fn keys(made: &mut Made, report: &mut Report, step: &Step<'_>, direct
 }
 
 /// `continueOn`: a word, or a map of conditions.
-fn continues(on: &Item<'_>, field: &Field, report: &mut Report) {
+fn continues(on: &NamedValue<'_>, field: &Field, report: &mut ConversionReport) {
     let known = match on.text() {
         Some(word) => word == "failure" || word == "failed",
         None => !on.items().is_empty() && on.items().iter().all(|on| on.key == "failure" && on.truth().is_some()),
@@ -144,7 +149,7 @@ fn continues(on: &Item<'_>, field: &Field, report: &mut Report) {
 }
 
 /// `retryPolicy`.
-fn retries(made: &mut Made, report: &mut Report, policy: &Item<'_>, field: &Field) {
+fn retries(made: &mut MadeManifest, report: &mut ConversionReport, policy: &NamedValue<'_>, field: &Field) {
     let number = |key: &str| entry(policy, key).and_then(|item| item.text()?.parse::<i64>().ok());
     let (Some(limit @ 0..=10_000), Some(interval @ 0..=86_400)) =
         (number("limit"), number("intervalSec").or(policy.is_map().then_some(1)))

@@ -1,10 +1,10 @@
 //! The keys of an app.
 
 use crate::commands::import::places;
-use crate::commands::import::script::{Code, split};
-use crate::commands::import::tree::Item;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Field, Made, Report};
+use crate::commands::import::script::{ScriptCode, split};
+use crate::commands::import::tree::NamedValue;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::{parse_size, print_duration, print_size};
 use std::path::Path;
 use std::time::Duration;
@@ -58,8 +58,8 @@ const SCALARS: [&str; 12] = [
 
 /// A function on its way.
 pub(super) struct App<'a> {
-    pub(super) made: Made,
-    pub(super) report: Report,
+    pub(super) made: MadeManifest,
+    pub(super) report: ConversionReport,
     base: &'a Path,
     env: Option<&'a str>,
     own: bool,
@@ -68,8 +68,8 @@ pub(super) struct App<'a> {
 impl<'a> App<'a> {
     pub(super) fn new(name: &str, base: &'a Path, env: Option<&'a str>, own: bool) -> Self {
         Self {
-            made: Made::new(name),
-            report: Report::default(),
+            made: MadeManifest::new(name),
+            report: ConversionReport::default(),
             base,
             env,
             own,
@@ -77,7 +77,7 @@ impl<'a> App<'a> {
     }
 
     /// Takes an app over.
-    pub(super) fn read(&mut self, app: &Item<'_>) {
+    pub(super) fn read(&mut self, app: &NamedValue<'_>) {
         let restarts = app.truth_of("autorestart", true, &mut self.report);
         let instances = app.get("instances").map_or(1, |item| self.instances(&item, restarts));
         if restarts {
@@ -91,7 +91,7 @@ impl<'a> App<'a> {
         self.script(app);
     }
 
-    fn item(&mut self, item: &Item<'_>, restarts: bool, instances: u64) {
+    fn item(&mut self, item: &NamedValue<'_>, restarts: bool, instances: u64) {
         let (report, field, made) = (&mut self.report, item.field(), &mut self.made);
         let text = item.text().unwrap_or_default();
         if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
@@ -196,7 +196,7 @@ impl<'a> App<'a> {
         }
     }
 
-    fn instances(&mut self, item: &Item<'_>, restarts: bool) -> u64 {
+    fn instances(&mut self, item: &NamedValue<'_>, restarts: bool) -> u64 {
         let text = item.text().unwrap_or_default();
         let field = item.field();
         let every = matches!(text.as_str(), "max" | "0") || text.starts_with('-');
@@ -218,7 +218,7 @@ impl<'a> App<'a> {
         count.max(1)
     }
 
-    fn variables(&mut self, item: &Item<'_>) {
+    fn variables(&mut self, item: &NamedValue<'_>) {
         for variable in item.items() {
             let name = variable.key;
             let field = variable.named(&format!("{}.{name}", item.key));
@@ -250,13 +250,13 @@ impl<'a> App<'a> {
     }
 
     /// Returns the words of a key: a list, or a text that is split.
-    fn words(&mut self, app: &Item<'_>, key: &str) -> Vec<String> {
+    fn words(&mut self, app: &NamedValue<'_>, key: &str) -> Vec<String> {
         let Some(item) = app.get(key) else {
             return Vec::new();
         };
         self.report.works(&item.field(), "entry");
         if item.is_list() {
-            return item.items().iter().filter_map(Item::text).collect();
+            return item.items().iter().filter_map(NamedValue::text).collect();
         }
         let words = split(&item.text().unwrap_or_default());
         if words.is_none() {
@@ -266,11 +266,11 @@ impl<'a> App<'a> {
     }
 
     /// Writes the script: it starts the program where it is.
-    fn script(&mut self, app: &Item<'_>) {
+    fn script(&mut self, app: &NamedValue<'_>) {
         let Some(item) = app.get("script") else {
             return;
         };
-        let mut code = Code::new("/bin/bash");
+        let mut code = ScriptCode::new("/bin/bash");
         let directory = match app.get("cwd") {
             Some(cwd) => {
                 self.report.works(&cwd.field(), "entry");

@@ -1,8 +1,8 @@
 //! Evaluates `ecosystem.config.js` with node, and finds the places of its keys.
 
 use crate::commands::import::tree;
-use crate::exit::{Exit, Failure};
-use fnd_manifest::foreign::yaml::{At, Document, Node, Value};
+use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,14 +14,14 @@ const PROGRAM: &str = "import(require('node:url').pathToFileURL(process.argv[1])
 ///
 /// # Errors
 /// There is no node, or the file fails.
-pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
+pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, CommandFailure> {
     let name = path.display().to_string();
     let text = tree_text(path)?;
-    let full = std::path::absolute(path).map_err(|error| Failure::usage(format!("`{name}`: {error}")))?;
+    let full = std::path::absolute(path).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
     let mut node = Command::new("node");
     node.args(["-e", PROGRAM, "--"]).arg(&full).stdin(Stdio::null());
     let output = node.output().map_err(|error| {
-        Failure::usage(format!("failed to run `node`, which evaluates `{name}`: {error}"))
+        CommandFailure::usage(format!("failed to run `node`, which evaluates `{name}`: {error}"))
             .help("write the file as JSON or YAML, or install Node")
     })?;
     if !output.status.success() {
@@ -37,7 +37,7 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, Failure> {
             .find_map(|line| line.trim_end_matches(')').split_once(&place))
             .map(|(_, at)| at);
         let at = line.map(|at| format!(":{at}")).unwrap_or_default();
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::InvalidManifest,
             format!("`{name}{at}` cannot be evaluated: {}", reason.trim()),
         )
@@ -53,18 +53,18 @@ pub(in crate::commands::import) fn place_in(documents: &mut [Document], text: &s
     let lines: Vec<&str> = text.lines().collect();
     for document in documents {
         document.lines = lines.iter().map(|line| (*line).to_owned()).collect();
-        let mut cursor = At(1, 1);
+        let mut cursor = YamlPosition(1, 1);
         place(&mut document.root, &lines, &mut cursor);
     }
 }
 
-fn tree_text(path: &Path) -> Result<String, Failure> {
+fn tree_text(path: &Path) -> Result<String, CommandFailure> {
     let bytes = crate::commands::import::text::read(path)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Sets the places of all values: a key is at the first line, from the key before it on, that has it before a colon.
-fn place(node: &mut Node, lines: &[&str], cursor: &mut At) {
+fn place(node: &mut YamlNode, lines: &[&str], cursor: &mut YamlPosition) {
     node.at = *cursor;
     match &mut node.value {
         Value::List(items) => items.iter_mut().for_each(|item| place(item, lines, cursor)),
@@ -80,7 +80,7 @@ fn place(node: &mut Node, lines: &[&str], cursor: &mut At) {
     }
 }
 
-fn find(key: &str, lines: &[&str], At(line, column): At) -> Option<At> {
+fn find(key: &str, lines: &[&str], YamlPosition(line, column): YamlPosition) -> Option<YamlPosition> {
     let first = usize::try_from(line).ok()?.saturating_sub(1);
     for (number, content) in lines.iter().enumerate().skip(first) {
         let from = if number == first {
@@ -100,7 +100,10 @@ fn find(key: &str, lines: &[&str], At(line, column): At) -> Option<At> {
         });
         if let Some((at, _)) = found {
             let column = content.get(..from + at)?.chars().count() + 1;
-            return Some(At(u32::try_from(number + 1).ok()?, u32::try_from(column).ok()?));
+            return Some(YamlPosition(
+                u32::try_from(number + 1).ok()?,
+                u32::try_from(column).ok()?,
+            ));
         }
     }
     None
@@ -118,11 +121,11 @@ mod tests {
             "  env: { 'A': 1 },",
             "}, { name: 'b' }] }",
         ];
-        let at = find("name", &lines, At(1, 1)).unwrap();
-        assert_eq!(at, At(2, 3));
-        assert_eq!(find("env", &lines, at), Some(At(3, 3)));
-        assert_eq!(find("A", &lines, at), Some(At(3, 11)));
-        assert_eq!(find("name", &lines, At(3, 11)), Some(At(4, 6)));
+        let at = find("name", &lines, YamlPosition(1, 1)).unwrap();
+        assert_eq!(at, YamlPosition(2, 3));
+        assert_eq!(find("env", &lines, at), Some(YamlPosition(3, 3)));
+        assert_eq!(find("A", &lines, at), Some(YamlPosition(3, 11)));
+        assert_eq!(find("name", &lines, YamlPosition(3, 11)), Some(YamlPosition(4, 6)));
         assert_eq!(find("none", &lines, at), None);
     }
 }

@@ -8,12 +8,12 @@ mod app;
 pub(super) mod evaluate;
 
 use super::Imported;
-use super::names::{Names, stem};
-use super::tree::{self, Item};
-use crate::exit::Failure;
+use super::names::{ImportedNames, stem};
+use super::tree::{self, NamedValue};
+use crate::exit::CommandFailure;
 use app::App;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{Field, Verdict};
+use fnd_manifest::foreign::{Field, FieldVerdict};
 use std::path::{Path, PathBuf};
 
 /// Options.
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read or evaluated.
-pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure> {
     let end = args.file.extension().and_then(|end| end.to_str());
     let evaluated = matches!(end, Some("js" | "cjs" | "mjs"));
     let documents = if evaluated {
@@ -51,7 +51,9 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
     let mut imported = apps(&documents, &file, &base, args.env.as_deref(), own);
     if evaluated {
         let note = "node evaluated the file; the places are those of the first fitting keys";
-        imported.report.add(&field(&file), Verdict::Works, None, Some(note));
+        imported
+            .report
+            .add(&field(&file), FieldVerdict::Works, None, Some(note));
     }
     Ok(imported)
 }
@@ -72,9 +74,9 @@ pub(super) fn apps(documents: &[Document], file: &str, base: &Path, env: Option<
         head: format!("Made of {file} by `fndctl import pm2`. The program stays where it is."),
         ..Imported::default()
     };
-    let mut names = Names::default();
+    let mut names = ImportedNames::default();
     let mut any = false;
-    for root in documents.iter().map(Item::root) {
+    for root in documents.iter().map(NamedValue::root) {
         let list = match root.get("apps").or_else(|| root.get("pm2")) {
             Some(apps) => apps,
             None => root,

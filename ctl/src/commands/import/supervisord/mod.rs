@@ -9,14 +9,14 @@ pub(crate) mod fuzzing;
 mod parse;
 
 use super::Imported;
-use super::names::Names;
+use super::names::ImportedNames;
 use super::places;
-use super::script::{self, Code, Scripts, split};
-use super::text::Text;
-use crate::exit::Failure;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Made, Report};
-use parse::{Item, Section, expand, sections, variables};
+use super::script::{self, ScriptCode, Scripts, split};
+use super::text::ImportText;
+use crate::exit::CommandFailure;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{ConversionReport, MadeManifest};
+use parse::{Section, SupervisordSetting, expand, sections, variables};
 use std::path::{Path, PathBuf};
 
 /// Options.
@@ -37,24 +37,24 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure> {
     let full = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let here = full.parent().unwrap_or(Path::new("/")).display().to_string();
     let scripts = Scripts {
         link: args.link,
         read: script::read,
     };
-    let machine = Machine {
+    let machine = SupervisordMachine {
         scripts,
         own,
         here: &here,
     };
-    Ok(programs(&Text::read(&args.file)?, machine))
+    Ok(programs(&ImportText::read(&args.file)?, machine))
 }
 
 /// What is known of the machine.
 #[derive(Debug, Clone, Copy)]
-struct Machine<'a> {
+struct SupervisordMachine<'a> {
     scripts: Scripts,
     /// Whether the functions are for somebody's own fnd, which has one user.
     own: bool,
@@ -73,7 +73,7 @@ const OWN: [&str; 4] = ["supervisord", "supervisorctl", "unix_http_server", "ine
 const PROCESSES_MAX: u32 = 100;
 
 /// Makes functions of the programs.
-fn programs(text: &Text, machine: Machine<'_>) -> Imported {
+fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {} by `fndctl import supervisord`.", text.name),
         ..Imported::default()
@@ -84,7 +84,7 @@ fn programs(text: &Text, machine: Machine<'_>) -> Imported {
             .report
             .refused(&field, "expected `key=value`, a section or a comment");
     }
-    let mut names = Names::default();
+    let mut names = ImportedNames::default();
     for section in &sections {
         let report = &mut imported.report;
         match section.name.split_once(':') {
@@ -121,8 +121,13 @@ fn programs(text: &Text, machine: Machine<'_>) -> Imported {
 }
 
 /// Makes the functions of a program: one, or one for each process if their commands differ.
-fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_>) -> (Vec<Made>, Report) {
-    let mut report = Report::default();
+fn program(
+    section: &Section,
+    name: &str,
+    names: &mut ImportedNames,
+    machine: SupervisordMachine<'_>,
+) -> (Vec<MadeManifest>, ConversionReport) {
+    let mut report = ConversionReport::default();
     let value = |key: &str| section.items.iter().rfind(|item| item.key == key);
     let number = |key: &str, otherwise: u32| value(key).map_or(Some(otherwise), |item| item.value.parse().ok());
     let (count, first) = (number("numprocs", 1), number("numprocs_start", 0));
@@ -145,10 +150,10 @@ fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_
         } else {
             name.to_owned()
         };
-        let mut maker = Maker {
-            made: Made::new(&names.unique(&function)),
-            report: Report::default(),
-            code: Code::new("/bin/bash"),
+        let mut maker = SupervisordImport {
+            made: MadeManifest::new(&names.unique(&function)),
+            report: ConversionReport::default(),
+            code: ScriptCode::new("/bin/bash"),
             machine,
             name,
             process,
@@ -168,11 +173,11 @@ fn program(section: &Section, name: &str, names: &mut Names, machine: Machine<'_
 }
 
 /// A function on its way.
-struct Maker<'a> {
-    made: Made,
-    report: Report,
-    code: Code,
-    machine: Machine<'a>,
+struct SupervisordImport<'a> {
+    made: MadeManifest,
+    report: ConversionReport,
+    code: ScriptCode,
+    machine: SupervisordMachine<'a>,
     name: &'a str,
     process: u32,
     replicas: u32,
@@ -180,7 +185,7 @@ struct Maker<'a> {
     umask: Option<String>,
 }
 
-impl Maker<'_> {
+impl SupervisordImport<'_> {
     fn expanded(&self, text: &str) -> Result<String, String> {
         let known = |name: &str| match name {
             "here" => Some(self.machine.here.to_owned()),
@@ -194,7 +199,8 @@ impl Maker<'_> {
 
     fn read(&mut self, section: &Section) {
         self.made.manifest.set("mode", "service", None);
-        let (command, others): (Vec<&Item>, Vec<&Item>) = section.items.iter().partition(|item| item.key == "command");
+        let (command, others): (Vec<&SupervisordSetting>, Vec<&SupervisordSetting>) =
+            section.items.iter().partition(|item| item.key == "command");
         for item in others {
             match self.expanded(&item.value) {
                 Ok(value) => self.item(item, &value),
@@ -210,7 +216,7 @@ impl Maker<'_> {
         }
     }
 
-    fn item(&mut self, item: &Item, value: &str) {
+    fn item(&mut self, item: &SupervisordSetting, value: &str) {
         let (report, field, made) = (&mut self.report, &item.field, &mut self.made);
         let truth = matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
         let boolean = truth || matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
@@ -285,7 +291,7 @@ impl Maker<'_> {
         }
     }
 
-    fn command(&mut self, item: &Item) {
+    fn command(&mut self, item: &SupervisordSetting) {
         let words = self
             .expanded(&item.value)
             .and_then(|line| split(&line).ok_or_else(|| "a quote is not closed".to_owned()));
@@ -296,7 +302,7 @@ impl Maker<'_> {
         let Some((program, arguments)) = words.split_first() else {
             return self.report.refused(&item.field, "there is no command");
         };
-        let mut code = std::mem::replace(&mut self.code, Code::new("/bin/bash"));
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         if let Some(mask) = &self.umask {
             code.line(format!("umask {mask}"));
         }

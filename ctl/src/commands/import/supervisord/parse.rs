@@ -1,11 +1,11 @@
 //! The lines of `supervisord.conf`: sections, `key=value` or `key:value`, comments, continued lines.
 
-use crate::commands::import::text::Text;
+use crate::commands::import::text::ImportText;
 use fnd_manifest::foreign::Field;
 
 /// A setting.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct SupervisordSetting {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) field: Field,
@@ -16,11 +16,11 @@ pub(super) struct Section {
     /// `program:web`.
     pub(super) name: String,
     pub(super) field: Field,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<SupervisordSetting>,
 }
 
 /// Returns the sections of a file, and its bad lines.
-pub(super) fn sections(text: &Text) -> (Vec<Section>, Vec<Field>) {
+pub(super) fn sections(text: &ImportText) -> (Vec<Section>, Vec<Field>) {
     let (mut sections, mut bad): (Vec<Section>, Vec<Field>) = (Vec::new(), Vec::new());
     for (index, content) in text.lines.iter().enumerate() {
         let line = index + 1;
@@ -50,7 +50,7 @@ pub(super) fn sections(text: &Text) -> (Vec<Section>, Vec<Field>) {
             .find(['=', ':'])
             .and_then(|at| Some((trimmed.get(..at)?, trimmed.get(at + 1..)?)));
         match (pair, sections.last_mut()) {
-            (Some((key, value)), Some(section)) if !key.trim().is_empty() => section.items.push(Item {
+            (Some((key, value)), Some(section)) if !key.trim().is_empty() => section.items.push(SupervisordSetting {
                 key: key.trim().to_ascii_lowercase(),
                 value: value.trim().to_owned(),
                 field: text.field(key.trim(), line, 1),
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn sections_have_settings_comments_and_continued_lines() {
         let text = "; c\n[program:web]\ncommand=/bin/a ; why\nenvironment =\n  A=\"1\",\n  B=2\nUser: ada\nbad\n[x]\n";
-        let (sections, bad) = sections(&Text::new("s.conf", text));
+        let (sections, bad) = sections(&ImportText::new("s.conf", text));
         assert_eq!((sections.len(), bad.len(), bad[0].line), (2, 1, 8));
         let values: Vec<_> = sections[0]
             .items

@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::commands::import::testing::{check_refused, only, row, table};
-use fnd_manifest::foreign::Verdict;
+use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
     let scripts = Scripts {
         link: false,
         read: |_| None,
     };
-    let machine = Machine {
+    let machine = SupervisordMachine {
         scripts,
         own: false,
         here: "/etc/supervisor",
     };
-    programs(&Text::new("web.conf", text), machine)
+    programs(&ImportText::new("web.conf", text), machine)
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn a_program_is_a_service() {
     let verdict = |name: &str| row(&imported.report, name).verdict;
     assert_eq!(
         (verdict("stopsignal"), verdict("odd"), verdict("user")),
-        (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
+        (FieldVerdict::NotHere, FieldVerdict::Unknown, FieldVerdict::Differs)
     );
-    assert_eq!(verdict("[eventlistener:x]"), Verdict::NotHere);
+    assert_eq!(verdict("[eventlistener:x]"), FieldVerdict::NotHere);
 }
 
 #[test]

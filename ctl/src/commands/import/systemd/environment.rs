@@ -1,10 +1,10 @@
 //! `Environment=` and `EnvironmentFile=`.
 
-use super::make::Maker;
-use super::parse::{Item, words};
+use super::make::UnitImport;
+use super::parse::{UnitSetting, words};
 
 /// Takes the variables of a line over.
-pub(super) fn environment(maker: &mut Maker<'_>, item: &Item) {
+pub(super) fn environment(maker: &mut UnitImport<'_>, item: &UnitSetting) {
     let words = match words(&item.value) {
         Ok(words) => words,
         Err(why) => return maker.report.refused(&item.field, &why),
@@ -17,7 +17,7 @@ pub(super) fn environment(maker: &mut Maker<'_>, item: &Item) {
     }
 }
 
-fn variable(maker: &mut Maker<'_>, item: &Item, pair: &str) {
+fn variable(maker: &mut UnitImport<'_>, item: &UnitSetting, pair: &str) {
     let valid = |name: &str| {
         name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.starts_with(|c: char| c.is_ascii_digit())
     };
@@ -37,7 +37,7 @@ fn variable(maker: &mut Maker<'_>, item: &Item, pair: &str) {
 }
 
 /// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
-pub(super) fn environment_file(maker: &mut Maker<'_>, item: &Item) {
+pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
     let lenient = item.value.starts_with('-');
     let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
         Ok(path) => path,

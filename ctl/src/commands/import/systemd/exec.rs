@@ -1,8 +1,8 @@
 //! `ExecStart=` and its like, as commands of bash.
 
 use super::parse::{Specifiers, words};
-use crate::commands::import::script::{Code, Scripts};
-use crate::habits::quoted;
+use crate::commands::import::script::{ScriptCode, Scripts};
+use crate::suggestions::quoted;
 
 /// A command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
 
 impl Exec {
     /// Returns the command; one that replaces the script where it is the `last`.
-    pub(super) fn render(&self, code: &mut Code, scripts: Scripts, last: bool) -> String {
+    pub(super) fn render(&self, code: &mut ScriptCode, scripts: Scripts, last: bool) -> String {
         code.places.of_command(&self.line);
         let program = if self.program.starts_with('/') {
             code.program(&self.program, scripts)
@@ -142,7 +142,7 @@ mod tests {
 
     fn rendered(value: &str) -> String {
         let commands = commands(value, &Specifiers::default()).unwrap();
-        let mut code = Code::new("/bin/bash");
+        let mut code = ScriptCode::new("/bin/bash");
         let lines = commands.iter().map(|exec| exec.render(&mut code, NONE, false));
         lines.collect::<Vec<_>>().join(" && ")
     }

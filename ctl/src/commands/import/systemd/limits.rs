@@ -1,12 +1,12 @@
 //! Settings of `[Service]` that are a key of `[limits]`.
 
-use super::make::Maker;
-use super::parse::Item;
+use super::make::UnitImport;
+use super::parse::UnitSetting;
 use super::values::{cpu, duration, number, size, weight_of_nice};
 use toml::Value;
 
 /// Takes a setting over, if it is one of these.
-pub(super) fn limit(maker: &mut Maker<'_>, item: &Item) -> bool {
+pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let value = item.value.as_str();
     // Of a limit with a soft and a hard part, the hard one counts.
     let hard = value.rsplit(':').next().unwrap_or(value);

@@ -1,13 +1,13 @@
 //! Makes a function of a service, and of the timer that starts it.
 
 use super::exec::Exec;
-use super::parse::{Item, Specifiers, effective, items};
+use super::parse::{Specifiers, UnitSetting, effective, items};
 use super::service;
-use super::timer::Timer;
-use crate::commands::import::script::{Code, Scripts};
-use crate::commands::import::text::Text;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Field, Made, Report};
+use super::timer::UnitTimer;
+use crate::commands::import::script::{ScriptCode, Scripts};
+use crate::commands::import::text::ImportText;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 use toml::Value;
@@ -17,12 +17,12 @@ use toml::Value;
 pub(super) struct Unit {
     /// `backup@db.service`.
     pub(super) name: String,
-    pub(super) texts: Vec<Text>,
+    pub(super) texts: Vec<ImportText>,
 }
 
 /// What is known of the machine.
 #[derive(Clone, Copy)]
-pub(super) struct Machine<'a> {
+pub(super) struct SystemdMachine<'a> {
     pub(super) scripts: Scripts,
     /// Whether the functions are for somebody's own fnd, which has one user.
     pub(super) own: bool,
@@ -34,7 +34,7 @@ pub(super) struct Machine<'a> {
 
 /// When a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum UnitStep {
     Condition,
     Before,
     Start,
@@ -42,16 +42,16 @@ pub(super) enum Step {
 }
 
 /// A function on its way.
-pub(super) struct Maker<'a> {
-    pub(super) made: Made,
-    pub(super) report: Report,
+pub(super) struct UnitImport<'a> {
+    pub(super) made: MadeManifest,
+    pub(super) report: ConversionReport,
     pub(super) specifiers: Specifiers,
-    pub(super) code: Code,
+    pub(super) code: ScriptCode,
     /// Whether it is kept running.
     pub(super) service: bool,
     pub(super) own: bool,
     pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
-    pub(super) steps: Vec<(Step, Exec, Field)>,
+    pub(super) steps: Vec<(UnitStep, Exec, Field)>,
     /// Its directory, and whether it may be missing.
     pub(super) directory: Option<(String, bool)>,
     pub(super) umask: Option<String>,
@@ -64,8 +64,13 @@ pub(super) struct Maker<'a> {
 }
 
 /// Makes a function; nothing if something is refused.
-pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machine<'_>) -> (Option<Made>, Report) {
-    let mut report = Report::default();
+pub(super) fn make(
+    name: &str,
+    unit: &Unit,
+    timer: Option<&Unit>,
+    machine: SystemdMachine<'_>,
+) -> (Option<MadeManifest>, ConversionReport) {
+    let mut report = ConversionReport::default();
     let settings = settings(unit, &mut report);
     let last = |key: &str| {
         let found = settings
@@ -98,11 +103,11 @@ pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machi
             _ => report.refused(field, &format!("`{kind}` is no type of a service")),
         }
     }
-    let mut maker = Maker {
-        made: Made::new(name),
+    let mut maker = UnitImport {
+        made: MadeManifest::new(name),
         report,
         specifiers,
-        code: Code::new("/bin/bash"),
+        code: ScriptCode::new("/bin/bash"),
         service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
         own: machine.own,
         read: machine.read,
@@ -124,7 +129,7 @@ pub(super) fn make(name: &str, unit: &Unit, timer: Option<&Unit>, machine: Machi
 }
 
 /// Returns the settings of a unit that count.
-fn settings(unit: &Unit, report: &mut Report) -> Vec<Item> {
+fn settings(unit: &Unit, report: &mut ConversionReport) -> Vec<UnitSetting> {
     let mut all = Vec::new();
     for text in &unit.texts {
         let (items, bad) = items(text);
@@ -141,8 +146,8 @@ fn settings(unit: &Unit, report: &mut Report) -> Vec<Item> {
     kept.into_iter().filter(|item| !item.value.is_empty()).collect()
 }
 
-impl Maker<'_> {
-    fn item(&mut self, item: &Item) {
+impl UnitImport<'_> {
+    fn item(&mut self, item: &UnitSetting) {
         let (report, field) = (&mut self.report, &item.field);
         match (item.section.as_str(), item.key.as_str()) {
             ("Service", _) => service::item(self, item),
@@ -179,7 +184,7 @@ impl Maker<'_> {
 
     fn timer(&mut self, unit: &Unit) {
         let settings = settings(unit, &mut self.report);
-        let mut timer = Timer::default();
+        let mut timer = UnitTimer::default();
         for item in &settings {
             match item.section.as_str() {
                 "Timer" => timer.item(self, item),
@@ -200,7 +205,7 @@ impl Maker<'_> {
     }
 
     /// Makes a variable a secret.
-    pub(super) fn secret(&mut self, item: &Item, name: &str, value: &str) {
+    pub(super) fn secret(&mut self, item: &UnitSetting, name: &str, value: &str) {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         if name.is_empty() || !name.bytes().all(valid) || name.starts_with("FND_") {
             return self
@@ -218,9 +223,9 @@ impl Maker<'_> {
         self.made.secrets.push((secret, value.as_bytes().to_vec()));
     }
 
-    fn finish(mut self, unit: &Unit, scripts: Scripts) -> (Option<Made>, Report) {
+    fn finish(mut self, unit: &Unit, scripts: Scripts) -> (Option<MadeManifest>, ConversionReport) {
         self.steps.sort_by_key(|(step, ..)| *step);
-        let starts = self.steps.iter().filter(|(step, ..)| *step == Step::Start).count();
+        let starts = self.steps.iter().filter(|(step, ..)| *step == UnitStep::Start).count();
         let whole = unit.texts.first().map(|text| text.whole("ExecStart="));
         match (starts, whole) {
             (0, Some(field)) if !self.report.is_refused() => {
@@ -259,7 +264,7 @@ impl Maker<'_> {
 
     /// Writes the script: its directory, and the commands in their order.
     fn script(&mut self, scripts: Scripts) {
-        let mut code = std::mem::replace(&mut self.code, Code::new("/bin/bash"));
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         if self.steps.iter().any(|(_, exec, _)| exec.splits) {
             code.line("set -f");
         }
@@ -279,7 +284,7 @@ impl Maker<'_> {
             code.line(match step {
                 _ if last => command,
                 _ if exec.lenient => format!("{command} || true"),
-                Step::Condition => format!("{command} || exit 0"),
+                UnitStep::Condition => format!("{command} || exit 0"),
                 _ => format!("{command} || exit"),
             });
         }
@@ -287,7 +292,7 @@ impl Maker<'_> {
         let notes = code.put(&mut self.made);
         let mut first = true;
         for (step, _, field) in &self.steps {
-            if *step == Step::Start && std::mem::take(&mut first) {
+            if *step == UnitStep::Start && std::mem::take(&mut first) {
                 let note =
                     format!("{copied}it runs in the sandbox, with the default limits where the unit has none{notes}");
                 self.report.differs(field, "entry", &note);

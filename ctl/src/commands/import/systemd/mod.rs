@@ -25,11 +25,11 @@ mod timer;
 mod values;
 
 use super::Imported;
-use super::names::Names;
+use super::names::ImportedNames;
 use super::script::{self, Scripts};
-use super::text::Text;
-use crate::exit::{Exit, Failure};
-use make::{Machine, Unit};
+use super::text::ImportText;
+use crate::exit::{CommandFailure, Exit};
+use make::{SystemdMachine, Unit};
 use nix::unistd::User;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,8 @@ const SYSTEM: [&str; 5] = [
 ///
 /// # Errors
 /// One of them cannot be read.
-pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
-    let machine = Machine {
+pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure> {
+    let machine = SystemdMachine {
         scripts: Scripts {
             link: args.link,
             read: script::read,
@@ -83,7 +83,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, Failure> {
         head: format!("Made of {} by `fndctl import systemd`.", args.units.join(", ")),
         ..Imported::default()
     };
-    let mut names = Names::default();
+    let mut names = ImportedNames::default();
     for given in &args.units {
         let unit = unit(given, &directories)?;
         let (service, timer) = match unit.name.strip_suffix(".timer") {
@@ -113,11 +113,11 @@ fn directories(own: bool) -> Vec<PathBuf> {
 }
 
 /// Reads a unit by its path or its name, and its drop-ins.
-fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, Failure> {
+fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, CommandFailure> {
     let name = given.rsplit('/').next().unwrap_or(given);
     if !name.ends_with(".service") && !name.ends_with(".timer") {
         let message = format!("`{given}` is neither a service nor a timer");
-        return Err(Failure::usage(message).help("name a file or a unit that ends with `.service` or `.timer`"));
+        return Err(CommandFailure::usage(message).help("name a file or a unit that ends with `.service` or `.timer`"));
     }
     // `backup@db.service` is an instance of `backup@.service`.
     let template = name
@@ -137,12 +137,12 @@ fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, Failure> {
         .find(|path| path.is_file());
     let Some(found) = found else {
         let message = format!("there is no unit `{given}`");
-        return Err(Failure::new(Exit::NoSuchThing, message).help("name the path of its file"));
+        return Err(CommandFailure::new(Exit::NoSuchThing, message).help("name the path of its file"));
     };
     let shown = found.strip_prefix(".").unwrap_or(&found);
-    let mut texts = vec![Text::read(shown)?];
+    let mut texts = vec![ImportText::read(shown)?];
     for path in drop_ins(name, template.as_deref(), &found, directories) {
-        texts.push(Text::read(&path)?);
+        texts.push(ImportText::read(&path)?);
     }
     Ok(Unit {
         name: name.to_owned(),
@@ -176,7 +176,7 @@ fn drop_ins(name: &str, template: Option<&str>, found: &Path, directories: &[Pat
 }
 
 /// Returns the service that a timer starts: the one that it names, or the one with its name.
-fn started(timer: &Unit, stem: &str, given: &str, directories: &[PathBuf]) -> Result<Unit, Failure> {
+fn started(timer: &Unit, stem: &str, given: &str, directories: &[PathBuf]) -> Result<Unit, CommandFailure> {
     let mut items = timer.texts.iter().flat_map(|text| parse::items(text).0);
     let named = items.rfind(|item| item.section == "Timer" && item.key == "Unit");
     let service = named.map_or_else(|| format!("{stem}.service"), |item| item.value);

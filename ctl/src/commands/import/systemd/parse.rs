@@ -1,11 +1,11 @@
 //! The lines of unit files, as systemd.syntax(7) describes them.
 
-use crate::commands::import::text::Text;
+use crate::commands::import::text::ImportText;
 use fnd_manifest::foreign::Field;
 
 /// A setting of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct UnitSetting {
     pub(super) section: String,
     pub(super) key: String,
     pub(super) value: String,
@@ -62,7 +62,7 @@ const LISTS: [&str; 45] = [
 ];
 
 /// Returns the settings of a file, in their order, and its bad lines with what is wrong.
-pub(super) fn items(text: &Text) -> (Vec<Item>, Vec<(Field, String)>) {
+pub(super) fn items(text: &ImportText) -> (Vec<UnitSetting>, Vec<(Field, String)>) {
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     let mut section = String::new();
     let mut lines = text.lines.iter().enumerate();
@@ -97,7 +97,7 @@ pub(super) fn items(text: &Text) -> (Vec<Item>, Vec<(Field, String)>) {
             bad.push((field, "it is in no section".to_owned()));
             continue;
         }
-        items.push(Item {
+        items.push(UnitSetting {
             section: section.clone(),
             key: key.to_owned(),
             value: value.to_owned(),
@@ -112,7 +112,7 @@ fn is_comment(line: &str) -> bool {
 }
 
 /// Splits settings into those that count and those that a later line replaces.
-pub(super) fn effective(items: Vec<Item>) -> (Vec<Item>, Vec<Item>) {
+pub(super) fn effective(items: Vec<UnitSetting>) -> (Vec<UnitSetting>, Vec<UnitSetting>) {
     use std::collections::BTreeMap;
     // For each key, the first line that counts.
     let mut from: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -124,7 +124,7 @@ pub(super) fn effective(items: Vec<Item>) -> (Vec<Item>, Vec<Item>) {
             from.insert(name, index + 1);
         }
     }
-    let counts = |index: usize, item: &Item| {
+    let counts = |index: usize, item: &UnitSetting| {
         let first = from.get(&(item.section.clone(), item.key.clone()));
         first.is_none_or(|first| index >= *first)
     };
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn lines_continue_and_lists_are_reset() {
         let text = "; c\n[Service]\nExecStart=/bin/a \\\n# no\n  b \\\n  c\nNice=1\nNice=2\nEnvironment=A=1\nEnvironment=\nEnvironment=B=2\nbad\n";
-        let (items, bad) = items(&Text::new("x.service", text));
+        let (items, bad) = items(&ImportText::new("x.service", text));
         assert_eq!(bad.len(), 1);
         assert_eq!(bad[0].0.line, 12);
         assert_eq!((items[0].value.as_str(), items[0].field.line), ("/bin/a  b  c", 3));

@@ -4,8 +4,8 @@ use super::calendar;
 use super::environment::{environment, environment_file};
 use super::exec::commands;
 use super::limits::limit;
-use super::make::{Maker, Step};
-use super::parse::{Item, words};
+use super::make::{UnitImport, UnitStep};
+use super::parse::{UnitSetting, words};
 use super::values::{duration, truth};
 use crate::commands::import::places;
 use fnd_wire::units::print_duration;
@@ -72,7 +72,7 @@ const BOOKKEEPING: [&str; 12] = [
 ];
 
 /// Takes a setting over.
-pub(super) fn item(maker: &mut Maker<'_>, item: &Item) {
+pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
     let key = item.key.as_str();
     if exec(maker, item) || limit(maker, item) || sandbox(maker, item) || restart(maker, item) {
         return;
@@ -176,12 +176,12 @@ pub(super) fn item(maker: &mut Maker<'_>, item: &Item) {
 }
 
 /// `ExecStart=` and its like.
-fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
+fn exec(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let step = match item.key.as_str() {
-        "ExecStart" => Step::Start,
-        "ExecStartPre" => Step::Before,
-        "ExecCondition" => Step::Condition,
-        "ExecStartPost" => Step::After,
+        "ExecStart" => UnitStep::Start,
+        "ExecStartPre" => UnitStep::Before,
+        "ExecCondition" => UnitStep::Condition,
+        "ExecStartPost" => UnitStep::After,
         "ExecStop" if maker.service && is_sigterm(&item.value) => {
             maker.report.works(&item.field, "");
             return true;
@@ -204,7 +204,7 @@ fn exec(maker: &mut Maker<'_>, item: &Item) -> bool {
         }
         _ => return false,
     };
-    if step == Step::After && maker.service {
+    if step == UnitStep::After && maker.service {
         maker.report.refused(
             &item.field,
             "fnd runs nothing beside a service: start it in the script of `ExecStart=`",
@@ -237,7 +237,7 @@ fn is_sigterm(command: &str) -> bool {
 }
 
 /// Protections.
-fn sandbox(maker: &mut Maker<'_>, item: &Item) -> bool {
+fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
     let key = item.key.as_str();
     match key {
@@ -292,7 +292,7 @@ fn sandbox(maker: &mut Maker<'_>, item: &Item) -> bool {
 }
 
 /// `Restart=` and its like.
-fn restart(maker: &mut Maker<'_>, item: &Item) -> bool {
+fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
     match item.key.as_str() {
         "Restart" if maker.service && value == "always" => report.works(field, "service"),

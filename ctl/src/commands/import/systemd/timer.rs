@@ -1,28 +1,28 @@
 //! The settings of `[Timer]`.
 
-use super::make::Maker;
-use super::parse::Item;
+use super::make::UnitImport;
+use super::parse::UnitSetting;
 use super::values::{duration, truth};
 use super::{calendar, parse};
 use fnd_manifest::foreign::Field;
 use toml::Value;
 
 /// A key of a schedule, its value and its origin.
-type Key = (&'static str, Value, Option<Field>);
+type TimerKey = (&'static str, Value, Option<Field>);
 
 /// What the settings of a timer come to.
 #[derive(Debug, Default)]
-pub(super) struct Timer {
-    schedules: Vec<Vec<Key>>,
+pub(super) struct UnitTimer {
+    schedules: Vec<Vec<TimerKey>>,
     /// Keys of every schedule.
-    common: Vec<Key>,
+    common: Vec<TimerKey>,
     /// Starts that have no schedule of their own: `OnBootSec=` and its like.
     first: Vec<Field>,
 }
 
-impl Timer {
+impl UnitTimer {
     /// Takes a setting over.
-    pub(super) fn item(&mut self, maker: &mut Maker<'_>, item: &Item) {
+    pub(super) fn item(&mut self, maker: &mut UnitImport<'_>, item: &UnitSetting) {
         let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
         let origin = Some(field.clone());
         match item.key.as_str() {
@@ -84,7 +84,7 @@ impl Timer {
     }
 
     /// Writes the schedules. A start after the boot needs another schedule beside it.
-    pub(super) fn put(self, maker: &mut Maker<'_>, timer: &parse::Item) {
+    pub(super) fn put(self, maker: &mut UnitImport<'_>, timer: &parse::UnitSetting) {
         for field in &self.first {
             if self.schedules.is_empty() {
                 let why = "fnd has no run some time after the boot: write `OnCalendar=` or `OnUnitActiveSec=`, or make it a service";

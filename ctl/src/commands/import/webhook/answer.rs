@@ -1,12 +1,12 @@
 //! The answer that the caller of a hook gets.
 
-use super::Maker;
-use crate::commands::import::tree::Item;
+use super::WebhookImport;
+use crate::commands::import::tree::NamedValue;
 use toml::Value;
 
-impl Maker {
+impl WebhookImport {
     /// The answer: the output, or at once the message, while the command runs.
-    pub(super) fn answer(&mut self, hook: &Item<'_>, output: bool) {
+    pub(super) fn answer(&mut self, hook: &NamedValue<'_>, output: bool) {
         if let Some(item) = hook.get("include-command-output-in-response") {
             let note = "a failed run is answered with 500, too, and with the reason";
             match output {
@@ -58,7 +58,11 @@ impl Maker {
         }
         let mut answer = toml::Table::new();
         answer.insert("status".to_owned(), Value::from(i64::from(status.unwrap_or(200))));
-        if let Some(text) = message.as_ref().and_then(Item::text).filter(|text| !text.is_empty()) {
+        if let Some(text) = message
+            .as_ref()
+            .and_then(NamedValue::text)
+            .filter(|text| !text.is_empty())
+        {
             answer.insert("body".to_owned(), Value::from(text));
         }
         let headers: toml::Table = std::mem::take(&mut self.headers)

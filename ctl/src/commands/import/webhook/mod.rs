@@ -10,14 +10,14 @@ mod rules;
 mod values;
 
 use super::Imported;
-use super::names::Names;
-use super::script::{self, Code, Scripts};
-use super::tree::{self, Item};
-use crate::exit::Failure;
-use crate::habits::quoted;
+use super::names::ImportedNames;
+use super::script::{self, ScriptCode, Scripts};
+use super::tree::{self, NamedValue};
+use crate::exit::CommandFailure;
+use crate::suggestions::quoted;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{Field, Made, Report};
-use rules::Rules;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use rules::WebhookRules;
 use std::path::PathBuf;
 use toml::Value;
 use values::{FIELD, Needs, PAYLOAD, word};
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn import(args: &Args) -> Result<Imported, Failure> {
+pub(crate) fn import(args: &Args) -> Result<Imported, CommandFailure> {
     let scripts = Scripts {
         link: args.link,
         read: script::read,
@@ -59,9 +59,9 @@ pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imp
         head: format!("Made of {file} by `fndctl import webhook`. webhook has no timeout, so `timeout` is \"none\"."),
         ..Imported::default()
     };
-    let mut names = Names::default();
+    let mut names = ImportedNames::default();
     let mut any = false;
-    for root in documents.iter().map(Item::root) {
+    for root in documents.iter().map(NamedValue::root) {
         if !root.is_list() {
             imported
                 .report
@@ -69,7 +69,7 @@ pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imp
         }
         for hook in root.items() {
             any = true;
-            let mut maker = Maker::new(&names.unique(&hook.text_of("id").unwrap_or_default()), scripts);
+            let mut maker = WebhookImport::new(&names.unique(&hook.text_of("id").unwrap_or_default()), scripts);
             maker.hook(&hook);
             imported
                 .functions
@@ -109,38 +109,38 @@ const LISTS: [&str; 5] = [
 ];
 
 /// A function on its way.
-struct Maker {
-    made: Made,
-    report: Report,
+struct WebhookImport {
+    made: MadeManifest,
+    report: ConversionReport,
     scripts: Scripts,
     needs: Needs,
-    code: Code,
+    code: ScriptCode,
     route: Vec<(&'static str, Value, Option<Field>)>,
     /// Lines that set variables.
     exports: Vec<String>,
     arguments: Vec<String>,
     /// Headers of the answer.
     headers: Vec<(String, String)>,
-    rules: Rules,
+    rules: WebhookRules,
 }
 
-impl Maker {
+impl WebhookImport {
     fn new(name: &str, scripts: Scripts) -> Self {
         Self {
-            made: Made::new(name),
-            report: Report::default(),
+            made: MadeManifest::new(name),
+            report: ConversionReport::default(),
             scripts,
             needs: Needs::default(),
-            code: Code::new("/bin/bash"),
+            code: ScriptCode::new("/bin/bash"),
             route: Vec::new(),
             exports: Vec::new(),
             arguments: Vec::new(),
             headers: Vec::new(),
-            rules: Rules::default(),
+            rules: WebhookRules::default(),
         }
     }
 
-    fn hook(&mut self, hook: &Item<'_>) {
+    fn hook(&mut self, hook: &NamedValue<'_>) {
         if !hook.is_map() {
             return self
                 .report
@@ -162,7 +162,7 @@ impl Maker {
         self.made.manifest.set("limits.timeout", "none", None);
     }
 
-    fn item(&mut self, item: &Item<'_>) {
+    fn item(&mut self, item: &NamedValue<'_>) {
         let field = item.field();
         let report = &mut self.report;
         if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
@@ -245,7 +245,7 @@ impl Maker {
     }
 
     /// `pass-environment-to-command`, and `pass-file-to-command`, whose variables name files.
-    fn variables(&mut self, list: &Item<'_>, files: bool) {
+    fn variables(&mut self, list: &NamedValue<'_>, files: bool) {
         for parameter in list.items() {
             let name = parameter.text_of("name").unwrap_or_default();
             let name = parameter.text_of("envname").unwrap_or_else(|| format!("HOOK_{name}"));
@@ -304,8 +304,8 @@ impl Maker {
         self.made.manifest.push("http", std::mem::take(&mut self.route));
     }
 
-    fn script(&mut self, hook: &Item<'_>) {
-        let mut code = std::mem::replace(&mut self.code, Code::new("/bin/bash"));
+    fn script(&mut self, hook: &NamedValue<'_>) {
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         let mut conditions = String::new();
         for expression in &self.rules.script {
             conditions.push_str(&format!(

@@ -1,15 +1,15 @@
 //! `trigger-rule`: as credentials, as conditions of the route, and what is left as conditions of the script.
 
 use super::values::{Needs, place, word};
-use crate::commands::import::tree::Item;
-use crate::habits::quoted;
-use fnd_manifest::foreign::{Field, Report};
+use crate::commands::import::tree::NamedValue;
+use crate::suggestions::quoted;
+use fnd_manifest::foreign::{ConversionReport, Field};
 use std::collections::BTreeMap;
 use toml::Value;
 
 /// What a rule comes to.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct WebhookRules {
     /// The credential: its form, and the secret's value.
     pub(super) auth: Option<(&'static str, String, Field)>,
     /// Conditions of the route.
@@ -18,9 +18,9 @@ pub(super) struct Rules {
     pub(super) script: Vec<String>,
 }
 
-impl Rules {
+impl WebhookRules {
     /// Takes a rule over that must hold.
-    pub(super) fn add(&mut self, rule: &Item<'_>, report: &mut Report, needs: &mut Needs) {
+    pub(super) fn add(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport, needs: &mut Needs) {
         let found = rule.items();
         let [part] = found.as_slice() else {
             return report.refused(
@@ -52,7 +52,7 @@ impl Rules {
         }
     }
 
-    fn condition(&mut self, rule: &Item<'_>, report: &mut Report, needs: &mut Needs) {
+    fn condition(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport, needs: &mut Needs) {
         let field = rule.field();
         let parameter = rule.get("parameter");
         let header = parameter.filter(|parameter| parameter.text_of("source").as_deref() == Some("header"));
@@ -117,7 +117,13 @@ impl Rules {
         }
     }
 
-    fn credential(&mut self, scheme: &'static str, secret: Option<String>, field: &Field, report: &mut Report) {
+    fn credential(
+        &mut self,
+        scheme: &'static str,
+        secret: Option<String>,
+        field: &Field,
+        report: &mut ConversionReport,
+    ) {
         let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
             return report.refused(field, "the secret is missing");
         };
@@ -129,7 +135,7 @@ impl Rules {
     }
 
     /// Adds a condition of the route. A place has one.
-    fn insert(&mut self, place: String, value: Value, field: &Field, report: &mut Report) {
+    fn insert(&mut self, place: String, value: Value, field: &Field, report: &mut ConversionReport) {
         if self.when.contains_key(&place) {
             return report.refused(
                 field,
@@ -141,7 +147,7 @@ impl Rules {
     }
 
     /// `or` of values in one place: a list.
-    fn listed(&mut self, rule: &Item<'_>, report: &mut Report) -> bool {
+    fn listed(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport) -> bool {
         let mut values = Vec::new();
         let mut places = Vec::new();
         for part in rule.items() {
@@ -173,7 +179,7 @@ impl Rules {
     }
 
     /// `not` of a value: `{ not = "VALUE" }`.
-    fn negated(&mut self, rule: &Item<'_>, report: &mut Report) -> bool {
+    fn negated(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport) -> bool {
         let part = rule
             .get("match")
             .filter(|part| part.text_of("type").as_deref() == Some("value"));
@@ -192,7 +198,7 @@ impl Rules {
 }
 
 /// Returns the condition of a match.
-fn condition(rule: &Item<'_>, kind: &str) -> Result<Value, String> {
+fn condition(rule: &NamedValue<'_>, kind: &str) -> Result<Value, String> {
     if kind == "value" {
         return rule
             .text_of("value")
@@ -209,11 +215,11 @@ fn condition(rule: &Item<'_>, kind: &str) -> Result<Value, String> {
 const DEPTH_MAX: usize = 16;
 
 /// Returns a rule as a condition of bash.
-fn expression(rule: &Item<'_>, needs: &mut Needs) -> Result<String, String> {
+fn expression(rule: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
     nested(rule, needs, DEPTH_MAX)
 }
 
-fn nested(rule: &Item<'_>, needs: &mut Needs, depth: usize) -> Result<String, String> {
+fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<String, String> {
     let depth = depth.checked_sub(1).ok_or("the rule is nested too deeply")?;
     let found = rule.items();
     let [part] = found.as_slice() else {
@@ -235,7 +241,7 @@ fn nested(rule: &Item<'_>, needs: &mut Needs, depth: usize) -> Result<String, St
     }
 }
 
-fn matched(rule: &Item<'_>, needs: &mut Needs) -> Result<String, String> {
+fn matched(rule: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
     let parameter = rule.get("parameter").ok_or("`parameter` is missing")?;
     match (rule.text_of("type").as_deref(), rule.text_of("value")) {
         (Some("value"), Some(value)) => Ok(format!("[[ {} == {} ]]", word(&parameter, needs)?, quoted(&value))),

@@ -1,7 +1,7 @@
 //! Values of a request, as commands of bash that print them.
 
-use crate::commands::import::tree::Item;
-use crate::habits::quoted;
+use crate::commands::import::tree::NamedValue;
+use crate::suggestions::quoted;
 
 /// Functions of the script that read values; `$body` is the file of the body.
 pub(super) const PAYLOAD: &str = r#"payload() { # NAME, with dots: prints the value in the body
@@ -38,7 +38,7 @@ pub(super) struct Needs {
 ///
 /// # Errors
 /// fnd does not know the value.
-pub(super) fn word(parameter: &Item<'_>, needs: &mut Needs) -> Result<String, String> {
+pub(super) fn word(parameter: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
     let source = parameter.text_of("source").ok_or("the parameter has no `source`")?;
     let name = parameter.text_of("name").unwrap_or_default();
     if name.chars().any(char::is_control) {
@@ -86,7 +86,7 @@ pub(super) fn word(parameter: &Item<'_>, needs: &mut Needs) -> Result<String, St
 }
 
 /// Returns the place of a parameter in `when`; nothing if no condition can look there.
-pub(super) fn place(parameter: &Item<'_>) -> Option<String> {
+pub(super) fn place(parameter: &NamedValue<'_>) -> Option<String> {
     let name = parameter.text_of("name")?;
     let place = match parameter.text_of("source")?.as_str() {
         "payload" => format!("body.{name}"),
@@ -94,7 +94,7 @@ pub(super) fn place(parameter: &Item<'_>) -> Option<String> {
         "header" => format!("header.{}", name.to_ascii_lowercase()),
         _ => return None,
     };
-    fnd_manifest::function::route::Place::parse(&place)?;
+    fnd_manifest::function::route::RequestPlace::parse(&place)?;
     // A number is an index of a list for webhook, and a name for fnd.
     let indexed = place.split('.').any(|part| part.parse::<u64>().is_ok());
     (!indexed && !name.chars().any(char::is_control)).then_some(place)

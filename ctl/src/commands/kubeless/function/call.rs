@@ -4,7 +4,7 @@ use super::super::options::Namespace;
 use crate::candidates;
 use crate::client::request;
 use crate::commands::{Context, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::FunctionDetail;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -37,12 +37,12 @@ const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 ///
 /// # Errors
 /// The function failed, or cannot be called.
-pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     called(context, &args).await.map_err(in_words_of_kubeless)
 }
 
-async fn called(context: &Context, args: &Args) -> Result<Exit, Failure> {
+async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let path = function_path(&args.function)?;
     let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
     let data = args.data.as_deref().filter(|data| !data.is_empty());
@@ -59,7 +59,7 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, Failure> {
     if state.is_some_and(|state| state != "succeeded") {
         context.out.aside(&String::from_utf8_lossy(&reply.body));
         let message = format!("the function failed: it answered {}", reply.status);
-        return Err(Failure::new(Exit::FunctionFailed, message));
+        return Err(CommandFailure::new(Exit::FunctionFailed, message));
     }
     context.out.result(&[&reply.body[..], b"\n"].concat())?;
     Ok(Exit::Fine)
@@ -100,7 +100,7 @@ fn id() -> String {
 
 /// Gives a failure the exit code and, of a timeout, the words that Kubeless has. That fnd cannot be reached, or does not allow
 /// the call, keeps its own code.
-fn in_words_of_kubeless(mut failure: Failure) -> Failure {
+fn in_words_of_kubeless(mut failure: CommandFailure) -> CommandFailure {
     if failure.exit == Exit::Timeout {
         failure.message = "Request timeout exceeded".to_owned();
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_failure_of_a_call_is_1() {
-        let ended = |exit| in_words_of_kubeless(Failure::new(exit, "why"));
+        let ended = |exit| in_words_of_kubeless(CommandFailure::new(exit, "why"));
         let timeout = ended(Exit::Timeout);
         assert_eq!(
             (timeout.exit, timeout.message.as_str()),

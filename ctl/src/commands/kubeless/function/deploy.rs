@@ -1,7 +1,7 @@
 //! `kubeless function deploy` and `update`: the files and the manifest of a function, uploaded as a directory.
 
-use super::super::code::{Code, MANIFEST};
-use super::super::content::Content;
+use super::super::code::{KubelessCode, MANIFEST};
+use super::super::content::FetchedContent;
 use super::super::manifest::{set_entries, table};
 use super::super::options::warn;
 use super::super::runtime::{self, Chosen, lists_dependencies};
@@ -10,7 +10,7 @@ use super::super::values;
 use super::settings::Settings;
 use crate::commands::Context;
 use crate::commands::deploy::TreeFile;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(in crate::commands::kubeless) struct Deploy {
     after_help = "What is not named stays as it was. `-e` replaces all variables, `-l` and `--secrets` add to those that are there.\n\n\
     Example:\n  kubeless function update hello --from-file helloget.py"
 )]
-pub(in crate::commands::kubeless) struct Update {
+pub(in crate::commands::kubeless) struct UpdateFunction {
     #[command(flatten)]
     settings: Settings,
 }
@@ -42,27 +42,29 @@ pub(in crate::commands::kubeless) struct Update {
 ///
 /// # Errors
 /// An option is wrong, or fnd refuses the function.
-pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Failure> {
+pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, CommandFailure> {
     let settings = args.settings;
     let Some(typed) = &settings.runtime else {
         let message = match &settings.cluster.runtime_image {
             Some(image) => format!("fnd runs no container images, so `{image}` cannot be deployed"),
             None => "Either `--runtime` or `--runtime-image` flag must be specified.".to_owned(),
         };
-        return Err(Failure::usage(message).help("name the language with --runtime, and the code with --from-file"));
+        return Err(
+            CommandFailure::usage(message).help("name the language with --runtime, and the code with --from-file")
+        );
     };
     let handler = settings.handler.as_deref();
-    let handler = handler.ok_or_else(|| Failure::usage("You must specify handler for the runtime."))?;
+    let handler = handler.ok_or_else(|| CommandFailure::usage("You must specify handler for the runtime."))?;
     let (module, _) = values::handler(handler)?;
     let from = settings
         .from_file
         .as_deref()
-        .ok_or_else(|| Failure::usage("there is no code: name its file with `--from-file`"))?;
+        .ok_or_else(|| CommandFailure::usage("there is no code: name its file with `--from-file`"))?;
     let chosen = runtime::choose(typed, &runtime::all(context).await?)?;
     settings.report(context, Some(&chosen));
-    let mut code = Code {
+    let mut code = KubelessCode {
         files: read(context, from, module, &chosen)?,
-        ..Code::default()
+        ..KubelessCode::default()
     };
     settings.changes(Some(&chosen)).apply(&mut code.manifest)?;
     for (label, value) in [("created-by", "kubeless"), ("function", settings.function.as_str())] {
@@ -89,10 +91,11 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Fail
 ///
 /// # Errors
 /// There is no such function, an option is wrong, or fnd refuses the change.
-pub(super) async fn update(context: &Context, args: Update) -> Result<Exit, Failure> {
+pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Exit, CommandFailure> {
     let settings = args.settings;
-    let mut code = Code::of(context, &settings.function).await?;
-    let written = |code: &Code, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+    let mut code = KubelessCode::of(context, &settings.function).await?;
+    let written =
+        |code: &KubelessCode, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
     let before = written(&code, "handler");
     let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
     let typed = typed.unwrap_or_else(|| code.runtime.clone());
@@ -108,7 +111,7 @@ pub(super) async fn update(context: &Context, args: Update) -> Result<Exit, Fail
         .transpose()?
         .map(|(module, _)| module);
     match (&settings.from_file, module) {
-        (Some(_), None) => return Err(Failure::usage("You must specify handler for the runtime.")),
+        (Some(_), None) => return Err(CommandFailure::usage("You must specify handler for the runtime.")),
         (Some(from), Some(module)) => code.files = replaced(&code.files, read(context, from, module, &chosen)?),
         (None, Some(module)) => rename(&mut code.files, before.as_deref().unwrap_or_default(), module, &chosen),
         (None, None) => {}
@@ -124,8 +127,8 @@ pub(super) async fn update(context: &Context, args: Update) -> Result<Exit, Fail
 }
 
 /// Reads code: the files of an archive, or one file under the name of the handler's module.
-fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<TreeFile>, Failure> {
-    let content = Content::read(from)?;
+fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<TreeFile>, CommandFailure> {
+    let content = FetchedContent::read(from)?;
     if let Some(format) = content.archive() {
         let mut files = content.unpacked(format)?;
         let before = files.len();

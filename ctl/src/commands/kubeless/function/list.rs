@@ -5,8 +5,8 @@ use super::super::options::Namespace;
 use crate::candidates;
 use crate::cli::Format;
 use crate::commands::{Context, function_path};
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use fnd_core::supervisor::FunctionState;
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub(in crate::commands::kubeless) struct Describe {
 pub(in crate::commands::kubeless) async fn details(
     context: &Context,
     named: &[String],
-) -> Result<Vec<FunctionDetail>, Failure> {
+) -> Result<Vec<FunctionDetail>, CommandFailure> {
     let mut names = named.to_vec();
     if names.is_empty() {
         let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
@@ -65,7 +65,7 @@ pub(in crate::commands::kubeless) async fn details(
 ///
 /// # Errors
 /// A function does not exist, or fnd cannot be reached.
-pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure> {
+pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     let details = details(context, &args.functions).await?;
     let objects: Vec<Value> = details.iter().map(of).collect();
@@ -76,7 +76,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure>
         if is_wide {
             header.extend(["MEMORY", "ENV", "LABEL"]);
         }
-        let mut table = Table::fixed(&header);
+        let mut table = TextTable::fixed(&header);
         for detail in &details {
             let manifest = &detail.more.manifest;
             let mut cells = vec![
@@ -105,7 +105,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, Failure>
 ///
 /// # Errors
 /// It does not exist, or fnd cannot be reached.
-pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, Failure> {
+pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     let details = details(context, std::slice::from_ref(&args.function)).await?;
     for detail in &details {

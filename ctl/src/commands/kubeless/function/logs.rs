@@ -3,7 +3,7 @@
 use super::super::options::Namespace;
 use crate::candidates;
 use crate::commands::{Context, Parameters, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{LogLine, LogList};
 
 /// Options.
@@ -28,7 +28,7 @@ pub(in crate::commands::kubeless) struct Args {
 ///
 /// # Errors
 /// The function does not exist, or fnd cannot be reached.
-pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     // If the function is unknown, this fails. Otherwise the list would only be empty.
     context.client.get(&function_path(&args.function)?).await?;

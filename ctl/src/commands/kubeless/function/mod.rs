@@ -19,17 +19,17 @@ use super::options::Namespace;
 use crate::candidates;
 use crate::client::request;
 use crate::commands::{Context, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use hyper::Method;
 use hyper::body::Bytes;
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Verb {
+pub(super) enum KubelessFunctionVerb {
     /// Deploy a new function, and wait until fnd has taken it.
     Deploy(deploy::Deploy),
     /// Change a function that was deployed.
-    Update(deploy::Update),
+    Update(deploy::UpdateFunction),
     /// Delete a function, with its triggers.
     Delete(Delete),
     /// List functions.
@@ -57,7 +57,7 @@ pub(super) struct Delete {
     namespace: Namespace,
 }
 
-impl Verb {
+impl KubelessFunctionVerb {
     /// Returns whether the command prints a table.
     pub(super) fn prints_table(&self) -> bool {
         matches!(self, Self::List(_) | Self::Top(_))
@@ -73,21 +73,21 @@ impl Verb {
 ///
 /// # Errors
 /// An option is wrong, or fnd refuses the request, or it cannot be reached.
-pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, verb: KubelessFunctionVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Deploy(args) => deploy::deploy(context, args).await,
-        Verb::Update(args) => deploy::update(context, args).await,
-        Verb::Delete(args) => delete(context, &args).await,
-        Verb::List(args) => list::list(context, args).await,
-        Verb::Call(args) => call::run(context, args).await,
-        Verb::Logs(args) => logs::run(context, args).await,
-        Verb::Describe(args) => list::describe(context, args).await,
-        Verb::Top(args) => top::run(context, args).await,
+        KubelessFunctionVerb::Deploy(args) => deploy::deploy(context, args).await,
+        KubelessFunctionVerb::Update(args) => deploy::update(context, args).await,
+        KubelessFunctionVerb::Delete(args) => delete(context, &args).await,
+        KubelessFunctionVerb::List(args) => list::list(context, args).await,
+        KubelessFunctionVerb::Call(args) => call::run(context, args).await,
+        KubelessFunctionVerb::Logs(args) => logs::run(context, args).await,
+        KubelessFunctionVerb::Describe(args) => list::describe(context, args).await,
+        KubelessFunctionVerb::Top(args) => top::run(context, args).await,
     }
 }
 
 /// Deletes a function; its triggers are in its manifest.
-async fn delete(context: &Context, args: &Delete) -> Result<Exit, Failure> {
+async fn delete(context: &Context, args: &Delete) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     let request = request(Method::DELETE, &function_path(&args.function)?, &[], Bytes::new())?;
     context.client.send(request).await?;

@@ -1,15 +1,15 @@
 //! The options of `deploy` and `update`, as files and keys of the manifest.
 
-use super::super::code::Code;
-use super::super::content::{Content, is_url};
-use super::super::manifest::Changes;
+use super::super::code::KubelessCode;
+use super::super::content::{FetchedContent, is_url};
+use super::super::manifest::ManifestChanges;
 use super::super::options::{Cluster, Namespace, warn, without_secrets};
 use super::super::runtime::{Chosen, lists_dependencies};
 use super::super::{object, print_object, values};
 use crate::candidates;
 use crate::commands::Context;
 use crate::commands::deploy::TreeFile;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -86,8 +86,8 @@ impl Settings {
         }
     }
 
-    pub(super) fn changes(&self, chosen: Option<&Chosen>) -> Changes {
-        Changes {
+    pub(super) fn changes(&self, chosen: Option<&Chosen>) -> ManifestChanges {
+        ManifestChanges {
             runtime: chosen.map(|chosen| chosen.name.clone()),
             handler: self.handler.clone(),
             env: self.env.clone(),
@@ -100,10 +100,10 @@ impl Settings {
     }
 
     /// Puts the file of `--dependencies` beside the code.
-    pub(super) fn take_dependencies(&self, code: &mut Code, chosen: &Chosen) -> Result<(), Failure> {
+    pub(super) fn take_dependencies(&self, code: &mut KubelessCode, chosen: &Chosen) -> Result<(), CommandFailure> {
         let Some(place) = &self.dependencies else { return Ok(()) };
         let name = chosen.dependency_file()?;
-        let bytes = Content::read(place)?.bytes;
+        let bytes = FetchedContent::read(place)?.bytes;
         code.files.retain(|file| file.path != name);
         code.files.push(TreeFile {
             path: name.to_owned(),
@@ -114,13 +114,13 @@ impl Settings {
     }
 
     /// Prints the object of Kubeless that the options mean.
-    pub(super) fn print(&self, context: &Context, code: &Code) -> Result<Exit, Failure> {
+    pub(super) fn print(&self, context: &Context, code: &KubelessCode) -> Result<Exit, CommandFailure> {
         let manifest = serde_json::to_value(&code.manifest).unwrap_or_default(); // keys are texts
         let mut object = object::function(&self.function, &manifest);
         let packages = code.files.iter().find(|file| lists_dependencies(&file.path));
         object["spec"]["deps"] = packages.map_or_else(|| "".into(), text);
         if let Some(from) = &self.from_file {
-            let content = Content::read(from)?;
+            let content = FetchedContent::read(from)?;
             let url = if is_url(from) { "url" } else { "" };
             let is_text = content.archive().is_none() && std::str::from_utf8(&content.bytes).is_ok();
             let kind = match (url, is_text) {
@@ -145,7 +145,7 @@ impl Settings {
     }
 
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
-    pub(super) fn advised(&self, failure: Failure) -> Failure {
+    pub(super) fn advised(&self, failure: CommandFailure) -> CommandFailure {
         match failure.exit {
             Exit::InvalidManifest if !self.secrets.is_empty() => {
                 let pairs = self

@@ -5,8 +5,8 @@ use super::super::options::Namespace;
 use super::list::details;
 use crate::candidates;
 use crate::commands::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ struct Row {
 ///
 /// # Errors
 /// The function does not exist, or fnd cannot be reached.
-pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
     let named: Vec<String> = args.function.into_iter().collect();
     let functions = details(context, &named).await?;
@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let rows = rows(names, &metrics);
     let body = serde_json::to_vec(&rows).unwrap_or_default(); // texts and numbers
     context.out.document(&body, |_: &Value, out| {
-        let mut table = Table::fixed(&[
+        let mut table = TextTable::fixed(&[
             "NAME",
             "NAMESPACE",
             "METHOD",

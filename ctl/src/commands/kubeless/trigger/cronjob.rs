@@ -1,22 +1,22 @@
 //! `kubeless trigger cronjob`: entries of `[[schedule]]`.
 
-use super::super::content::Content;
+use super::super::content::FetchedContent;
 use super::super::manifest::CRONJOBS;
 use super::super::object::NAMESPACE;
 use super::super::options::Namespace;
 use super::super::{print_object, values};
-use super::{All, Kind, Named};
+use super::{All, NamedTrigger, TriggerKind};
 use crate::candidates;
 use crate::commands::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table as Lines, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable as Lines, Tone};
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 
 /// The key and the label of such triggers.
 pub(in crate::commands::kubeless) const PLACE: (&str, &str) = ("schedule", CRONJOBS);
 
-const KIND: Kind = Kind {
+const KIND: TriggerKind = TriggerKind {
     place: PLACE,
     name: "Cronjob",
     entries: |schedule| vec![schedule.clone()],
@@ -24,14 +24,14 @@ const KIND: Kind = Kind {
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(in crate::commands::kubeless) enum Verb {
+pub(in crate::commands::kubeless) enum CronjobVerb {
     /// Let a function run at the times of a line of cron.
     #[command(after_help = "Example:\n  kubeless trigger cronjob create t --function hello --schedule '*/5 * * * *'")]
-    Create(Create),
+    Create(CreateCronjob),
     /// Change such a trigger.
-    Update(Update),
+    Update(UpdateCronjob),
     /// Remove such a trigger.
-    Delete(Named),
+    Delete(NamedTrigger),
     /// List such triggers.
     #[command(visible_alias = "ls")]
     List(All),
@@ -39,7 +39,7 @@ pub(in crate::commands::kubeless) enum Verb {
 
 /// Options of `create`.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Create {
+pub(in crate::commands::kubeless) struct CreateCronjob {
     /// Name of the trigger.
     name: String,
 
@@ -52,7 +52,7 @@ pub(in crate::commands::kubeless) struct Create {
     schedule: String,
 
     #[command(flatten)]
-    payload: Payload,
+    payload: CronjobPayload,
 
     /// Print the object that Kubeless has for the trigger, and change nothing.
     #[arg(long)]
@@ -64,7 +64,7 @@ pub(in crate::commands::kubeless) struct Create {
 
 /// Options of `update`.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Update {
+pub(in crate::commands::kubeless) struct UpdateCronjob {
     /// Name of the trigger.
     name: String,
 
@@ -77,7 +77,7 @@ pub(in crate::commands::kubeless) struct Update {
     schedule: Option<String>,
 
     #[command(flatten)]
-    payload: Payload,
+    payload: CronjobPayload,
 
     #[command(flatten)]
     namespace: Namespace,
@@ -85,7 +85,7 @@ pub(in crate::commands::kubeless) struct Update {
 
 /// The payload of scheduled runs.
 #[derive(Debug, clap::Args)]
-struct Payload {
+struct CronjobPayload {
     /// The payload, as JSON.
     #[arg(short, long, value_name = "JSON", conflicts_with = "payload_from_file")]
     payload: Option<String>,
@@ -99,9 +99,9 @@ struct Payload {
 ///
 /// # Errors
 /// A value is wrong, there is no such trigger or function, or fnd refuses the change.
-pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, verb: CronjobVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Create(args) => {
+        CronjobVerb::Create(args) => {
             args.namespace.report(context);
             let name = values::trigger(&args.name)?;
             let data = args.payload.read()?;
@@ -117,7 +117,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             KIND.create(context, &args.function, name, &schedule(&args.schedule, data))
                 .await?;
         }
-        Verb::Update(args) => {
+        CronjobVerb::Update(args) => {
             args.namespace.report(context);
             let data = args.payload.read()?;
             let change = |entry: &mut Table| {
@@ -131,11 +131,11 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             KIND.update(context, (&args.name, args.function.as_deref()), change)
                 .await?;
         }
-        Verb::Delete(args) => {
+        CronjobVerb::Delete(args) => {
             args.namespace.report(context);
             KIND.delete(context, &args.name).await?;
         }
-        Verb::List(args) => {
+        CronjobVerb::List(args) => {
             args.namespace.report(context);
             list(context).await?;
         }
@@ -154,23 +154,23 @@ pub(in crate::commands::kubeless) fn schedule(cron: &str, data: Option<Value>) -
     entry
 }
 
-impl Payload {
+impl CronjobPayload {
     /// Returns the payload as a value of the manifest.
-    fn read(&self) -> Result<Option<Value>, Failure> {
+    fn read(&self) -> Result<Option<Value>, CommandFailure> {
         let text = match (&self.payload, &self.payload_from_file) {
             (Some(text), _) => text.as_bytes().to_vec(),
-            (None, Some(file)) => Content::read(file)?.bytes,
+            (None, Some(file)) => FetchedContent::read(file)?.bytes,
             (None, None) => return Ok(None),
         };
         // `null` is no value of TOML.
         serde_json::from_slice::<Value>(&text).map(Some).map_err(|error| {
-            Failure::usage(format!("Unable to parse the payload: {error}"))
+            CommandFailure::usage(format!("Unable to parse the payload: {error}"))
                 .help("the payload is JSON without `null`, such as `{\"hello\": \"world\"}`")
         })
     }
 }
 
-async fn list(context: &Context) -> Result<(), Failure> {
+async fn list(context: &Context) -> Result<(), CommandFailure> {
     let found = KIND.list(context).await?;
     let rows: Vec<Json> = found
         .iter()
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_payload_is_json() {
         let read = |text: &str| {
-            let payload = Payload {
+            let payload = CronjobPayload {
                 payload: Some(text.to_owned()),
                 payload_from_file: None,
             };

@@ -4,17 +4,17 @@ use super::super::manifest::ROUTES;
 use super::super::object::NAMESPACE;
 use super::super::options::{Namespace, ignored, warn, without_secrets};
 use super::super::{print_object, values};
-use super::{All, Kind, Named};
+use super::{All, NamedTrigger, TriggerKind};
 use crate::candidates;
 use crate::commands::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::{Table as Lines, Tone};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable as Lines, Tone};
 use fnd_core::api::RouteList;
 use fnd_manifest::foreign::{INGRESS_METHODS, ingress_paths};
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 
-const KIND: Kind = Kind {
+const KIND: TriggerKind = TriggerKind {
     place: ("http", ROUTES),
     name: "HTTP",
     entries: routes,
@@ -22,15 +22,15 @@ const KIND: Kind = Kind {
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
-pub(in crate::commands::kubeless) enum Verb {
+pub(in crate::commands::kubeless) enum HttpTriggerVerb {
     /// Let a function answer requests of the public listener.
     #[command(after_help = "Everybody who reaches the listener may call the function.\n\n\
         Example:\n  kubeless trigger http create hello --function-name hello --path hello")]
-    Create(Create),
+    Create(CreateHttpTrigger),
     /// Change such a trigger.
-    Update(Update),
+    Update(UpdateHttpTrigger),
     /// Remove such a trigger.
-    Delete(Named),
+    Delete(NamedTrigger),
     /// List such triggers.
     #[command(visible_alias = "ls")]
     List(All),
@@ -38,7 +38,7 @@ pub(in crate::commands::kubeless) enum Verb {
 
 /// Options of `create`.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Create {
+pub(in crate::commands::kubeless) struct CreateHttpTrigger {
     /// Name of the trigger.
     name: String,
 
@@ -47,7 +47,7 @@ pub(in crate::commands::kubeless) struct Create {
     function_name: String,
 
     #[command(flatten)]
-    route: Route,
+    route: KubelessRoute,
 
     /// Print the object that Kubeless has for the trigger, and change nothing.
     #[arg(long)]
@@ -56,7 +56,7 @@ pub(in crate::commands::kubeless) struct Create {
 
 /// Options of `update`.
 #[derive(Debug, clap::Args)]
-pub(in crate::commands::kubeless) struct Update {
+pub(in crate::commands::kubeless) struct UpdateHttpTrigger {
     /// Name of the trigger.
     name: String,
 
@@ -65,12 +65,12 @@ pub(in crate::commands::kubeless) struct Update {
     function_name: Option<String>,
 
     #[command(flatten)]
-    route: Route,
+    route: KubelessRoute,
 }
 
 /// The options of a route.
 #[derive(Debug, clap::Args)]
-struct Route {
+struct KubelessRoute {
     /// The path, with or without `/` at its beginning; it matches what is below it, too [default: /].
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
@@ -107,9 +107,9 @@ struct Route {
 ///
 /// # Errors
 /// There is no such trigger or function, or fnd refuses the change.
-pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Create(args) => {
+        HttpTriggerVerb::Create(args) => {
             args.route.report(context);
             let name = values::trigger(&args.name)?;
             let mut entry = Table::new();
@@ -137,7 +137,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
             say_if_nobody_listens(context).await?;
         }
-        Verb::Update(args) => {
+        HttpTriggerVerb::Update(args) => {
             args.route.report(context);
             let change = |entry: &mut Table| {
                 args.route.apply(entry);
@@ -149,11 +149,11 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
             let function = args.function_name.as_deref().unwrap_or("FUNCTION");
             updated.map_err(|failure| args.route.advised(failure, function))?;
         }
-        Verb::Delete(args) => {
+        HttpTriggerVerb::Delete(args) => {
             args.namespace.report(context);
             KIND.delete(context, &args.name).await?;
         }
-        Verb::List(args) => {
+        HttpTriggerVerb::List(args) => {
             args.namespace.report(context);
             list(context).await?;
         }
@@ -161,7 +161,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-impl Route {
+impl KubelessRoute {
     fn report(&self, context: &Context) {
         self.namespace.report(context);
         let certificates = "a web server before fnd has the certificates (docs/behind-a-web-server.md)";
@@ -193,7 +193,7 @@ impl Route {
     }
 
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
-    fn advised(&self, failure: Failure, function: &str) -> Failure {
+    fn advised(&self, failure: CommandFailure, function: &str) -> CommandFailure {
         let Some(secret) = &self.basic_auth_secret else {
             return failure;
         };
@@ -215,7 +215,7 @@ fn routes(entry: &Table) -> Vec<Table> {
 }
 
 /// Warns if no address of the public listener is set: then no request can arrive.
-async fn say_if_nobody_listens(context: &Context) -> Result<(), Failure> {
+async fn say_if_nobody_listens(context: &Context) -> Result<(), CommandFailure> {
     let routes: RouteList = crate::output::parse(&context.client.get("/v1/routes").await?.body)?;
     if routes.listen.is_empty() {
         warn(
@@ -226,7 +226,7 @@ async fn say_if_nobody_listens(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn list(context: &Context) -> Result<(), Failure> {
+async fn list(context: &Context) -> Result<(), CommandFailure> {
     let found = KIND.list(context).await?;
     let rows: Vec<Json> = found
         .iter()

@@ -7,17 +7,17 @@
 pub(super) mod cronjob;
 mod http;
 
-use super::code::Code;
+use super::code::KubelessCode;
 use super::manifest::{entry, names, remove_entry, set_entries};
 use super::options::{Anything, Namespace};
 use crate::commands::{Context, function_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use toml::Table;
 
 /// The name of a trigger.
 #[derive(Debug, clap::Args)]
-pub(super) struct Named {
+pub(super) struct NamedTrigger {
     /// Name of the trigger.
     name: String,
 
@@ -34,16 +34,16 @@ pub(super) struct All {
 
 /// The kinds of triggers.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Verb {
+pub(super) enum KubelessTriggerVerb {
     /// Triggers by time.
     Cronjob {
         #[command(subcommand)]
-        verb: cronjob::Verb,
+        verb: cronjob::CronjobVerb,
     },
     /// Triggers by requests to the public listener.
     Http {
         #[command(subcommand)]
-        verb: http::Verb,
+        verb: http::HttpTriggerVerb,
     },
     /// Not here: fnd has no message system of its own.
     #[command(hide = true)]
@@ -56,15 +56,15 @@ pub(super) enum Verb {
     Kinesis(Anything),
 }
 
-impl Verb {
+impl KubelessTriggerVerb {
     /// Returns whether the command prints a table.
     pub(super) fn prints_table(&self) -> bool {
         matches!(
             self,
             Self::Cronjob {
-                verb: cronjob::Verb::List(_)
+                verb: cronjob::CronjobVerb::List(_)
             } | Self::Http {
-                verb: http::Verb::List(_)
+                verb: http::HttpTriggerVerb::List(_)
             }
         )
     }
@@ -74,19 +74,19 @@ impl Verb {
 ///
 /// # Errors
 /// There is no such kind of triggers, or the verb fails.
-pub(super) async fn run(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, verb: KubelessTriggerVerb) -> Result<Exit, CommandFailure> {
     match verb {
-        Verb::Cronjob { verb } => cronjob::run(context, verb).await,
-        Verb::Http { verb } => http::run(context, verb).await,
-        Verb::Kafka(words) => Err(words.refused("trigger kafka")),
-        Verb::Nats(words) => Err(words.refused("trigger nats")),
-        Verb::Kinesis(words) => Err(words.refused("trigger kinesis")),
+        KubelessTriggerVerb::Cronjob { verb } => cronjob::run(context, verb).await,
+        KubelessTriggerVerb::Http { verb } => http::run(context, verb).await,
+        KubelessTriggerVerb::Kafka(words) => Err(words.refused("trigger kafka")),
+        KubelessTriggerVerb::Nats(words) => Err(words.refused("trigger nats")),
+        KubelessTriggerVerb::Kinesis(words) => Err(words.refused("trigger kinesis")),
     }
 }
 
 /// A kind of trigger.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct TriggerKind {
     /// The key of the manifest, and the label that keeps the names.
     place: (&'static str, &'static str),
     /// Its name for people, at the beginning of a sentence.
@@ -95,17 +95,17 @@ struct Kind {
     entries: fn(&Table) -> Vec<Table>,
 }
 
-impl Kind {
+impl TriggerKind {
     /// Adds a trigger to a function.
     ///
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
-    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), Failure> {
+    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), CommandFailure> {
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
-            return Err(Failure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
+            return Err(CommandFailure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
         }
-        let mut code = Code::of(context, function).await?;
+        let mut code = KubelessCode::of(context, function).await?;
         set_entries(&mut code.manifest, self.place, name, (self.entries)(new))?;
         code.upload(context, function, false).await?;
         context.out.remark(&format!("{} trigger {name} created", self.name))
@@ -119,10 +119,10 @@ impl Kind {
         self,
         context: &Context,
         (name, to): (&str, Option<&str>),
-        change: impl FnOnce(&mut Table) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        change: impl FnOnce(&mut Table) -> Result<(), CommandFailure>,
+    ) -> Result<(), CommandFailure> {
         let function = self.known(context, name).await?;
-        let mut code = Code::of(context, &function).await?;
+        let mut code = KubelessCode::of(context, &function).await?;
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
         change(&mut changed)?;
         let changed = (self.entries)(&changed);
@@ -133,7 +133,7 @@ impl Kind {
             }
             Some(to) => {
                 // The other function first: if it refuses the trigger, this one keeps it.
-                let mut other = Code::of(context, to).await?;
+                let mut other = KubelessCode::of(context, to).await?;
                 set_entries(&mut other.manifest, self.place, name, changed)?;
                 other.upload(context, to, false).await?;
                 remove_entry(&mut code.manifest, self.place, name)?;
@@ -147,24 +147,24 @@ impl Kind {
     ///
     /// # Errors
     /// There is no such trigger, or fnd refuses the change.
-    async fn delete(self, context: &Context, name: &str) -> Result<(), Failure> {
+    async fn delete(self, context: &Context, name: &str) -> Result<(), CommandFailure> {
         let function = self.known(context, name).await?;
-        let mut code = Code::of(context, &function).await?;
+        let mut code = KubelessCode::of(context, &function).await?;
         remove_entry(&mut code.manifest, self.place, name)?;
         code.upload(context, &function, false).await?;
         context.out.remark(&format!("{} trigger {name} deleted", self.name))
     }
 
     /// Returns the function of a trigger.
-    async fn known(self, context: &Context, name: &str) -> Result<String, Failure> {
+    async fn known(self, context: &Context, name: &str) -> Result<String, CommandFailure> {
         let found = self.function_of(context, name).await?;
         found.ok_or_else(|| {
             let message = format!("there is no {} trigger `{name}`", self.name.to_lowercase());
-            Failure::new(Exit::NoSuchThing, message).help("`list` shows those that there are")
+            CommandFailure::new(Exit::NoSuchThing, message).help("`list` shows those that there are")
         })
     }
 
-    async fn function_of(self, context: &Context, name: &str) -> Result<Option<String>, Failure> {
+    async fn function_of(self, context: &Context, name: &str) -> Result<Option<String>, CommandFailure> {
         let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
         let has = |label: &String| names(label).any(|known| known == name);
         let mut functions = list.functions.iter();
@@ -177,7 +177,7 @@ impl Kind {
     ///
     /// # Errors
     /// fnd cannot be reached.
-    async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, Failure> {
+    async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, CommandFailure> {
         let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
         let mut found = Vec::new();
         for function in &list.functions {

@@ -31,7 +31,7 @@ impl World {
             probe: Vec::new(),
         };
         let claims = Claims::of(&[runtime(".sh"), runtime(".py")]);
-        let rules = Rules {
+        let rules = WalkRules {
             claims,
             default_runtime: false,
             uploads: dir.path().join(uploads),
@@ -39,7 +39,7 @@ impl World {
         fs::create_dir(dir.path().join("f")).unwrap();
         // Tests scan as another user, who must be able to enter the directory.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let scanner = Scanner::new(vec![dir.path().join("f")], rules, &Held::new());
+        let scanner = Scanner::new(vec![dir.path().join("f")], rules, &KnownDirectories::new());
         Self {
             dir,
             scanner,
@@ -64,7 +64,7 @@ impl World {
     /// Scans as if `later_ms` had passed since the start.
     fn scan(&mut self, later_ms: u64) -> Difference {
         let now = self.now(later_ms);
-        self.scanner.scan(&Written::default(), now)
+        self.scanner.scan(&WrittenFiles::default(), now)
     }
 
     fn now(&self, later_ms: u64) -> Now {
@@ -75,7 +75,7 @@ impl World {
     }
 }
 
-fn names(candidates: &[Candidate]) -> Vec<&str> {
+fn names(candidates: &[SourceFiles]) -> Vec<&str> {
     candidates.iter().map(|c| c.function.as_str()).collect()
 }
 
@@ -128,7 +128,7 @@ fn an_uploaded_file_makes_only_the_function_that_it_is_named_for() {
 fn a_closed_file_counts_at_once() {
     let mut world = World::new();
     world.write("ops/a.sh", "echo");
-    let mut written = Written::default();
+    let mut written = WrittenFiles::default();
     written.closed(world.path("ops/a.sh"));
     let now = world.now(0);
     assert_eq!(names(&world.scanner.scan(&written, now).changed), ["ops/a"]);
@@ -139,7 +139,7 @@ fn a_closed_file_counts_at_once() {
 fn a_close_counts_only_for_what_was_written_before_it() {
     let mut world = World::new();
     world.write("a.sh", "half");
-    let mut written = Written::default();
+    let mut written = WrittenFiles::default();
     written.closed(world.path("a.sh"));
     written.written(world.path("a.sh"));
     let now = world.now(0);
@@ -159,7 +159,7 @@ fn what_changed_since_it_was_handed_on_is_not_confirmed() {
     world.write("a.toml", "x");
     let handed_on = world.scan(2_100).changed;
     assert_eq!(names(&handed_on), ["a", "c", "ops/b"]);
-    let written = Written::default();
+    let written = WrittenFiles::default();
     let confirm = |world: &mut World| {
         let each = handed_on
             .iter()
@@ -181,9 +181,9 @@ fn what_changed_since_it_was_handed_on_is_not_confirmed() {
 }
 
 /// Returns a directory with `a` and `b`, which were closed right before the first scan, and what the scan handed on.
-fn two_closed() -> (World, Written, Vec<Candidate>) {
+fn two_closed() -> (World, WrittenFiles, Vec<SourceFiles>) {
     let mut world = World::new();
-    let mut written = Written::default();
+    let mut written = WrittenFiles::default();
     for name in ["a.sh", "b.sh"] {
         world.write(name, "half");
         written.closed(world.path(name));
@@ -218,7 +218,7 @@ fn a_file_that_is_being_written_is_not_complete_by_its_age() {
     let mut world = World::new();
     world.scan(0);
     world.write("a.sh", "half");
-    let mut written = Written::default();
+    let mut written = WrittenFiles::default();
     let ahead = |world: &World, mono| {
         let now = world.now(mono);
         Now {
@@ -417,7 +417,7 @@ fn an_encrypted_secret_waits_while_it_is_written_and_is_not_gone_with_its_direct
     world.write("db.age", "one");
     let _ = world.scan(2_100);
     world.write("db.age", "half of it");
-    let mut written = Written::default();
+    let mut written = WrittenFiles::default();
     written.written(world.path("db.age"));
     let now = world.now(2_200);
     let during = world.scanner.scan(&written, now);

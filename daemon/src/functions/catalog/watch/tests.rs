@@ -73,7 +73,7 @@ impl World {
             enabled: true,
             probe: Vec::new(),
         }]);
-        let rules = Rules {
+        let rules = WalkRules {
             claims,
             default_runtime: false,
             uploads: std::path::PathBuf::new(),
@@ -87,7 +87,7 @@ impl World {
                 hints(event);
             })
         };
-        let places = Places {
+        let places = CatalogPaths {
             directories: vec![dir.path().join("f")],
             held: dir.path().join("directories"),
             remembered: Vec::new(),
@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Returns a function when it is handed on.
-    fn candidate(&mut self, name: &str) -> Candidate {
+    fn candidate(&mut self, name: &str) -> SourceFiles {
         self.wait(name, |event| match event {
             CatalogEvent::Changed(candidates) => candidates.into_iter().find(|one| one.function.as_str() == name),
             _ => None,

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::buffers::Buffers;
-use crate::http::connections::{Connections, Full, Owner, Places};
+use crate::http::connections::{ConnectionOwner, Connections, Full, SocketPlaces};
 use crate::http::limits::Pace;
 use crate::http::listen::socket::Peer;
 use crate::http::listen::tls::{Tls, tests as pairs};
@@ -43,11 +43,11 @@ impl Drop for Left {
     }
 }
 
-impl Service for Public {
+impl HttpService for Public {
     type Caller = Peer;
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> HttpLimits {
+        HttpLimits {
             head_bytes: 16 << 10,
             headers: 100,
             head_time: HEAD_TIME,
@@ -59,8 +59,11 @@ impl Service for Public {
         }
     }
 
-    fn admit(&self, accepted: &Accepted) -> Result<(Peer, Rc<Connection>), Option<Refusal>> {
-        let owner = accepted.peer.address.map_or(Owner::Exempt, Owner::of);
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Peer, Rc<HttpConnection>), Option<Refusal>> {
+        let owner = accepted
+            .peer
+            .address
+            .map_or(ConnectionOwner::Exempt, ConnectionOwner::of);
         let place = self
             .connections
             .admit(owner)
@@ -82,7 +85,7 @@ impl Service for Public {
             .map_or("", |host| host.to_str().unwrap())
             .to_owned();
         let unread = Unread::new(&parts.headers, body);
-        let request = request::Request {
+        let request = request::IncomingRequest {
             parts,
             body: Rc::clone(&unread),
             pace: Pace::REMOTE,
@@ -118,7 +121,7 @@ pub(super) struct Here {
     pub(super) listeners: Listeners,
     pub(super) seen: Rc<Seen>,
     pub(super) connections: Rc<Connections>,
-    pub(super) stop: Stop,
+    pub(super) stop: ServerStop,
 }
 
 /// Serves in this runtime until the test ends.
@@ -126,7 +129,7 @@ pub(super) async fn serve_here<T>(test: impl AsyncFnOnce(Here) -> T) -> T {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let listeners = Listeners::from(listener);
-    let places = Places {
+    let places = SocketPlaces {
         all: 1024,
         of_one: OF_ONE,
         for_root: 0,
@@ -443,7 +446,7 @@ async fn an_idle_connection_keeps_little_memory() {
     serve_here(async |here| {
         let (all, of_one) = (2 * IDLE_ONES, 2 * IDLE_ONES);
         let for_root = 0;
-        here.connections.set_places(Places { all, of_one, for_root });
+        here.connections.set_places(SocketPlaces { all, of_one, for_root });
         let before = resident();
         let mut held = Vec::new();
         let mut answer = [0; 1024];

@@ -26,17 +26,20 @@ impl Drop for Caller {
     }
 }
 
-impl Service for Counting {
+impl HttpService for Counting {
     type Caller = Caller;
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> HttpLimits {
         Single(Rc::clone(&self.0)).limits()
     }
 
-    fn admit(&self, accepted: &Accepted) -> Result<(Caller, Rc<Connection>), Option<Refusal>> {
+    fn admit(&self, accepted: &AcceptedConnection) -> Result<(Caller, Rc<HttpConnection>), Option<Refusal>> {
         let alive = &self.1;
         alive.all.set(alive.all.get() + 1);
-        let owner = accepted.peer.address.map_or(Owner::Exempt, Owner::of);
+        let owner = accepted
+            .peer
+            .address
+            .map_or(ConnectionOwner::Exempt, ConnectionOwner::of);
         let place = self.0.admit(owner).map_err(|_| None)?;
         alive.now.set(alive.now.get() + 1);
         alive.peak.set(alive.peak.get().max(alive.now.get()));
@@ -61,7 +64,7 @@ async fn a_storm_of_connections_leaves_all_others_their_turn() {
     let listener = listener.unwrap();
     let address = listener.local_addr().unwrap();
     let alive = Rc::new(Alive::default());
-    let places = Places {
+    let places = SocketPlaces {
         all: 1024,
         of_one: OF_ONE,
         for_root: 0,

@@ -1,6 +1,6 @@
 //! The beginning of a conversation with a worker that connects.
 
-use super::{Conversation, End};
+use super::{Conversation, ConversationEnd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::io;
@@ -10,7 +10,7 @@ use tokio::io::Interest;
 
 /// Where the socket of a conversation comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ConnectionOrigin {
     /// The worker inherited the other end.
     Inherited,
     /// The worker has not connected yet.
@@ -26,7 +26,7 @@ impl Conversation {
     /// # Errors
     /// There are too many descriptors.
     pub fn connection(&self) -> io::Result<Option<OwnedFd>> {
-        let accepted = self.origin.get() == Origin::Accepted;
+        let accepted = self.origin.get() == ConnectionOrigin::Accepted;
         accepted.then(|| self.socket().get_ref().try_clone()).transpose()
     }
 
@@ -37,7 +37,7 @@ impl Conversation {
             Ok(connection) => {
                 let connection = crate::workers::watch(connection, Interest::READABLE)?;
                 self.socket.replace(Rc::new(connection));
-                self.origin.set(Origin::Accepted);
+                self.origin.set(ConnectionOrigin::Accepted);
                 Ok(true)
             }
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
@@ -46,8 +46,8 @@ impl Conversation {
     }
 
     /// Waits until the worker has connected. Returns the end of the conversation if that comes first.
-    pub(super) async fn connected(&self) -> Result<(), End> {
-        while self.origin.get() == Origin::Listens {
+    pub(super) async fn connected(&self) -> Result<(), ConversationEnd> {
+        while self.origin.get() == ConnectionOrigin::Listens {
             self.goes_on()?;
             let socket = self.socket();
             // Cancel-safe, like those of `run`.
@@ -61,7 +61,7 @@ impl Conversation {
                     Ok(())
                 }),
             };
-            waited.map_err(End::Failed)?;
+            waited.map_err(ConversationEnd::Failed)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reads from the socket: small messages through one buffer, large ones to their final place.
 
-use super::connecting::Origin;
-use super::{Conversation, Course, End};
+use super::connecting::ConnectionOrigin;
+use super::{Conversation, ConversationEnd, Course};
 use fnd_core::protocol::WorkerMessage;
 use rustix::io::{Errno, readv};
 use rustix::net::{RecvFlags, recv};
@@ -33,7 +33,7 @@ impl Conversation {
     /// Reads the bytes that a worker that has ended left in the socket, and hands each whole message to `on`. Where
     /// [`run`](Self::run) has ended there are no more.
     pub fn drain_messages(&self, mut on: impl FnMut(WorkerMessage)) {
-        if self.origin.get() == Origin::Listens && !self.accept().unwrap_or(false) {
+        if self.origin.get() == ConnectionOrigin::Listens && !self.accept().unwrap_or(false) {
             return;
         }
         // No more than a socket holds: another process may have its other end, and go on sending.
@@ -82,17 +82,17 @@ impl Conversation {
     }
 
     /// Reads a piece and hands the messages in it on.
-    pub(super) fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, End> {
+    pub(super) fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, ConversationEnd> {
         let read = match self.read_to_place() {
             Some(read) => read,
             None => self.read_to_buffer(),
         };
         let read = match read {
-            Ok((0, _)) | Err(Errno::CONNRESET) => return Err(End::Closed),
+            Ok((0, _)) | Err(Errno::CONNRESET) => return Err(ConversationEnd::Closed),
             Ok((count, most)) if count < most => Read::All,
             Ok(_) | Err(Errno::INTR) => Read::Some,
             Err(Errno::AGAIN) => return Ok(Read::All),
-            Err(error) => return Err(End::Failed(error.into())),
+            Err(error) => return Err(ConversationEnd::Failed(error.into())),
         };
         while self.course.get() != Course::HungUp {
             // The decoder is not borrowed while `on` runs, because `on` may ask for its state.
@@ -103,7 +103,7 @@ impl Conversation {
                 Err(error) => {
                     // Nothing after the error can be trusted.
                     self.course.set(Course::HungUp);
-                    return Err(End::Protocol(error));
+                    return Err(ConversationEnd::Protocol(error));
                 }
             }
         }

@@ -73,7 +73,7 @@ fn torn_messages_come_whole_and_in_order_and_the_end_is_reported() {
         writer.join().unwrap();
         // That the third answers nothing is for who gets it to see.
         assert_eq!(calls(&messages), [1, 2, 1]);
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
     });
 }
 
@@ -87,7 +87,7 @@ fn garbage_ends_it_after_what_came_before() {
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
         assert_eq!(calls(&messages), [1]);
-        assert!(matches!(end, End::Protocol(_)), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Protocol(_)), "{end:?}");
     });
 }
 
@@ -97,7 +97,7 @@ fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
         let (talk, mut worker) = talk(8);
         let messages: Vec<Vec<u8>> = (1..=8_u8).map(|n| vec![n; 300_000]).collect();
         for message in &messages {
-            talk.send(Message::Whole(message.clone()));
+            talk.send(OutgoingMessage::Whole(message.clone()));
         }
         assert!(!talk.is_flushed() && !talk.is_between());
         let expected = messages.concat();
@@ -111,7 +111,7 @@ fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
         });
         talk.stop();
         let end = talk.run(|_| ()).await;
-        assert!(matches!(end, End::Stopped) && talk.is_between(), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Stopped) && talk.is_between(), "{end:?}");
         drop(reader.join().unwrap());
     });
 }
@@ -120,11 +120,11 @@ fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
 fn a_worker_that_never_reads_keeps_nobody_waiting_and_is_still_heard() {
     block(async {
         let (talk, mut worker) = talk(1);
-        talk.send(Message::Whole(vec![7; 4 << 20]));
+        talk.send(OutgoingMessage::Whole(vec![7; 4 << 20]));
         talk.send(stop());
         worker.write_all(&answer(1, b"early")).unwrap();
         let end = talk.run(|_| talk.hang_up()).await;
-        assert!(matches!(end, End::HungUp) && talk.is_flushed(), "{end:?}");
+        assert!(matches!(end, ConversationEnd::HungUp) && talk.is_flushed(), "{end:?}");
         talk.send(stop());
         assert!(talk.is_flushed(), "nothing is kept for one that was hung up on");
     });
@@ -136,12 +136,12 @@ fn a_worker_that_is_gone_is_reported_once_and_its_last_messages_are_read() {
         let (talk, mut worker) = talk(1);
         worker.write_all(&answer(1, b"last words")).unwrap();
         drop(worker);
-        talk.send(Message::Whole(vec![7; 100]));
+        talk.send(OutgoingMessage::Whole(vec![7; 100]));
         assert!(talk.is_flushed());
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
         assert_eq!(calls(&messages), [1]);
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
     });
 }
 
@@ -195,7 +195,7 @@ fn stopping_takes_no_byte_of_the_next_message() {
         talk.stop();
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
-        assert!(matches!(end, End::Stopped) && talk.is_between(), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Stopped) && talk.is_between(), "{end:?}");
         assert_eq!(calls(&messages), [1]);
         drop(talk);
         drop(writer.join().unwrap());
@@ -204,7 +204,7 @@ fn stopping_takes_no_byte_of_the_next_message() {
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
         assert_eq!(calls(&messages), [2, 0]);
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
     });
 }
 
@@ -215,7 +215,7 @@ fn a_stop_with_nothing_under_way_is_at_once() {
         worker.write_all(&log("unread")).unwrap();
         talk.stop();
         let end = talk.run(|message| panic!("{message:?}")).await;
-        assert!(matches!(end, End::Stopped), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Stopped), "{end:?}");
     });
 }
 
@@ -266,7 +266,7 @@ fn a_call_and_its_answer_are_quick() {
                 talk.send(invoke(call + 1, head.clone(), Some(&Data::from(b"{}")), None).unwrap());
             })
             .await;
-        assert!(matches!(end, End::HungUp), "{end:?}");
+        assert!(matches!(end, ConversationEnd::HungUp), "{end:?}");
         times.sort_unstable();
         println!("call and answer: p50 {:?}, p99 {:?}", times[1000], times[1980]);
         drop(talk);
@@ -305,7 +305,7 @@ fn a_large_payload_and_a_large_answer_arrive_whole() {
         let mut answers = Vec::new();
         let end = talk.run(|message| answers.push(message)).await;
         worker.join().unwrap();
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
         assert_eq!(calls(&answers), [2, 1]);
         let Some(WorkerMessage::Result { data: Some(data), .. }) = answers.pop() else {
             panic!("it has a body");
@@ -340,7 +340,7 @@ fn a_worker_that_connects_gets_what_was_sent_before_and_is_heard() {
         });
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
         assert_eq!((worker.join().unwrap()[4], calls(&messages)), (7, vec![1]));
     });
 }
@@ -350,14 +350,14 @@ fn a_connection_is_handed_over_and_a_socket_where_nobody_has_connected_stays() {
     block(async {
         let (talk, dir) = listening();
         talk.stop();
-        assert!(matches!(talk.run(|_| ()).await, End::Stopped) && talk.is_between());
+        assert!(matches!(talk.run(|_| ()).await, ConversationEnd::Stopped) && talk.is_between());
         assert!(talk.connection().unwrap().is_none());
 
         let (talk, other) = listening();
         let mut worker = connect(&other);
         worker.write_all(&answer(1, b"one")).unwrap();
         let end = talk.run(|_| talk.stop()).await;
-        assert!(matches!(end, End::Stopped), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Stopped), "{end:?}");
         let next = Conversation::new(talk.connection().unwrap().unwrap(), 1 << 20, 2).unwrap();
         drop((talk, dir));
         assert!(next.connection().unwrap().is_none(), "whoever passed it has a copy");
@@ -369,7 +369,7 @@ fn a_connection_is_handed_over_and_a_socket_where_nobody_has_connected_stays() {
                 next.stop();
             })
             .await;
-        assert!(matches!(end, End::Stopped), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Stopped), "{end:?}");
         assert_eq!(calls(&messages), [2]);
     });
 }
@@ -396,7 +396,7 @@ fn who_connects_second_is_not_heard() {
         drop(first);
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
-        assert!(matches!(end, End::Closed), "{end:?}");
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
         assert_eq!(calls(&messages), [1]);
     });
 }

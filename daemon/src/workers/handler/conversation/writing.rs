@@ -1,7 +1,7 @@
 //! Writes to the socket as much as it takes, and waits for room for the rest.
 
 use super::Conversation;
-use super::connecting::Origin;
+use super::connecting::ConnectionOrigin;
 use bytes::{Buf as _, Bytes};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, send, sendmsg, shutdown};
@@ -22,7 +22,7 @@ impl Conversation {
 
     /// Writes as much as the socket takes. Returns whether that is everything.
     pub(super) fn write(&self, unsent: &mut VecDeque<Bytes>) -> bool {
-        if self.origin.get() == Origin::Listens {
+        if self.origin.get() == ConnectionOrigin::Listens {
             return false;
         }
         while !unsent.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::commands::import::testing::{check_refused, only, row, table};
 use crate::commands::import::{Imported, tree};
-use fnd_manifest::foreign::Verdict;
+use fnd_manifest::foreign::FieldVerdict;
 use std::path::Path;
 
 fn made(text: &str, env: Option<&str>) -> Imported {
@@ -38,7 +38,7 @@ fn an_app_is_a_service_where_it_is() {
     let verdict = |name: &str| row(&imported.report, name).verdict;
     assert_eq!(
         (verdict("watch"), verdict("odd"), verdict("exec_mode")),
-        (Verdict::NotHere, Verdict::Unknown, Verdict::Differs)
+        (FieldVerdict::NotHere, FieldVerdict::Unknown, FieldVerdict::Differs)
     );
 }
 

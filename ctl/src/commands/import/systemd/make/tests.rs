@@ -2,22 +2,22 @@
 
 use super::*;
 use crate::commands::import::testing::{check_refused, row, table};
-use fnd_manifest::foreign::Verdict;
+use fnd_manifest::foreign::FieldVerdict;
 
 fn unit(name: &str, text: &str) -> Unit {
     Unit {
         name: name.to_owned(),
-        texts: vec![Text::new(name, text)],
+        texts: vec![ImportText::new(name, text)],
     }
 }
 
-fn made(service: &Unit, timer: Option<&Unit>) -> (Option<Made>, Report) {
+fn made(service: &Unit, timer: Option<&Unit>) -> (Option<MadeManifest>, ConversionReport) {
     let read = |path: &str| match path {
         "/etc/default/x" => Some(("# c\nPORT=80\nWORDS=\"a b\"\n".to_owned(), true)),
         "/etc/x.secret" => Some(("DB_PASSWORD=s3cret\n".to_owned(), false)),
         _ => None,
     };
-    let machine = Machine {
+    let machine = SystemdMachine {
         scripts: Scripts {
             link: false,
             read: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
@@ -70,10 +70,10 @@ fn a_timer_and_its_service_are_a_script_with_a_schedule() {
          \"$code\"/backup.sh ${WORDS-} \"${A-}\" || exit\nexec /bin/true\n"
     );
     let row = |name: &str| row(&report, name);
-    assert_eq!(row("After=").verdict, Verdict::NotHere);
+    assert_eq!(row("After=").verdict, FieldVerdict::NotHere);
     assert_eq!(
         (row("OnCalendar=").verdict, row("OnCalendar=").line),
-        (Verdict::Works, 2)
+        (FieldVerdict::Works, 2)
     );
     assert_eq!(row("Persistent=").becomes.as_deref(), Some("schedule.catch_up"));
 }
@@ -158,22 +158,42 @@ fn what_would_not_work_is_refused() {
 #[test]
 fn every_setting_about_the_end_is_in_the_report() {
     for (service, setting, verdict, becomes) in [
-        ("simple", "ExecStop=/bin/kill $MAINPID", Verdict::Works, None),
-        ("simple", "ExecStop=-/bin/kill -15 ${MAINPID}", Verdict::Works, None),
-        ("simple", "ExecStop=/bin/kill -TERM $MAINPID", Verdict::Works, None),
-        ("simple", "ExecStop=/bin/kill -INT $MAINPID", Verdict::Differs, None),
-        ("simple", "ExecStop=/bin/kill", Verdict::Differs, None),
-        ("simple", "ExecStop=/usr/bin/web stop", Verdict::Differs, None),
-        ("oneshot", "ExecStop=/usr/bin/web stop", Verdict::NotHere, None),
-        ("simple", "ExecStopPost=/bin/rm x", Verdict::NotHere, None),
-        ("simple", "ExecReload=/bin/kill -HUP $MAINPID", Verdict::NotHere, None),
-        ("simple", "KillSignal=SIGTERM", Verdict::Works, None),
-        ("simple", "KillSignal=SIGINT", Verdict::NotHere, None),
-        ("simple", "KillSignal=SIGKILL", Verdict::Differs, Some("limits.grace")),
-        ("simple", "TimeoutStopSec=7", Verdict::Works, Some("limits.grace")),
-        ("simple", "TimeoutStopSec=infinity", Verdict::NotHere, None),
-        ("oneshot", "TimeoutSec=7", Verdict::Works, Some("limits.timeout")),
-        ("simple", "NoSuchSetting=1", Verdict::NotHere, None),
+        ("simple", "ExecStop=/bin/kill $MAINPID", FieldVerdict::Works, None),
+        (
+            "simple",
+            "ExecStop=-/bin/kill -15 ${MAINPID}",
+            FieldVerdict::Works,
+            None,
+        ),
+        ("simple", "ExecStop=/bin/kill -TERM $MAINPID", FieldVerdict::Works, None),
+        (
+            "simple",
+            "ExecStop=/bin/kill -INT $MAINPID",
+            FieldVerdict::Differs,
+            None,
+        ),
+        ("simple", "ExecStop=/bin/kill", FieldVerdict::Differs, None),
+        ("simple", "ExecStop=/usr/bin/web stop", FieldVerdict::Differs, None),
+        ("oneshot", "ExecStop=/usr/bin/web stop", FieldVerdict::NotHere, None),
+        ("simple", "ExecStopPost=/bin/rm x", FieldVerdict::NotHere, None),
+        (
+            "simple",
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            FieldVerdict::NotHere,
+            None,
+        ),
+        ("simple", "KillSignal=SIGTERM", FieldVerdict::Works, None),
+        ("simple", "KillSignal=SIGINT", FieldVerdict::NotHere, None),
+        (
+            "simple",
+            "KillSignal=SIGKILL",
+            FieldVerdict::Differs,
+            Some("limits.grace"),
+        ),
+        ("simple", "TimeoutStopSec=7", FieldVerdict::Works, Some("limits.grace")),
+        ("simple", "TimeoutStopSec=infinity", FieldVerdict::NotHere, None),
+        ("oneshot", "TimeoutSec=7", FieldVerdict::Works, Some("limits.timeout")),
+        ("simple", "NoSuchSetting=1", FieldVerdict::NotHere, None),
     ] {
         let text = format!("[Service]\nType={service}\nExecStart=/bin/a\n{setting}\n");
         let (function, report) = made(&unit("x.service", &text), None);

@@ -164,7 +164,7 @@ fn an_empty_directory_that_is_not_mounted_yet_is_known_at_the_start() {
     let again = |world: &World| {
         let rules = world.scanner.rules.clone();
         Scanner::new(vec![world.dir.path().join("f")], rules, &held)
-            .scan(&Written::default(), world.now(0))
+            .scan(&WrittenFiles::default(), world.now(0))
             .unread
             .len()
     };
@@ -184,7 +184,7 @@ fn a_later_directory_does_not_stand_in_for_one_that_is_away() {
     let later = world.dir.path().join("later");
     fs::create_dir(&later).unwrap();
     let rules = world.scanner.rules.clone();
-    world.scanner = Scanner::new(vec![world.path(""), later.clone()], rules, &Held::new());
+    world.scanner = Scanner::new(vec![world.path(""), later.clone()], rules, &KnownDirectories::new());
     assert_eq!(world.scan(2_100).changed.len(), 1);
     for name in ["a.sh", "b.sh"] {
         fs::write(later.join(name), "x").unwrap();

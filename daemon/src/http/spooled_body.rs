@@ -2,7 +2,7 @@
 
 use super::limits::READ_MAX;
 use super::stream::Chunks;
-use crate::buffers::{Buffers, Kept, Permit};
+use crate::buffers::{Buffers, OverflowRange, Permit};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const IN_HAND: u64 = READ_MAX as u64 + PIECE;
 /// The rest of an answer.
 #[derive(Debug)]
 pub(super) struct FromDisk {
-    kept: Arc<Kept>,
+    kept: Arc<OverflowRange>,
     at: u64,
     size: u64,
     /// The read of the next piece. The disk may be slow, so the read does not run on the thread that serves all
@@ -29,7 +29,7 @@ pub(super) struct FromDisk {
 }
 
 impl FromDisk {
-    pub(super) fn new(kept: Kept, buffers: &Arc<Buffers>) -> Self {
+    pub(super) fn new(kept: OverflowRange, buffers: &Arc<Buffers>) -> Self {
         Self {
             size: kept.size(),
             kept: Arc::new(kept),
@@ -79,14 +79,14 @@ impl Chunks for FromDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffers::Answer;
+    use crate::buffers::AnswerPlace;
 
     #[tokio::test]
     async fn what_its_caller_has_in_hand_counts_until_it_goes() {
         let directory = tempfile::tempdir().unwrap();
         let buffers = Buffers::new(0, directory.path().to_owned());
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[1]).collect();
-        let Answer::Kept(kept) = buffers.hold_answer(bytes.clone().into()).await.unwrap() else {
+        let AnswerPlace::Kept(kept) = buffers.hold_answer(bytes.clone().into()).await.unwrap() else {
             panic!("there was no room");
         };
         let mut answer = FromDisk::new(kept, &buffers);

@@ -3,7 +3,7 @@
 use crate::http::listen::socket::Peer;
 use crate::http::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
-use fnd_core::triggers::route::conditions::Facts;
+use fnd_core::triggers::route::conditions::RequestValues;
 use fnd_core::triggers::route::forwarded::Trusted;
 use fnd_core::triggers::route::path;
 use fnd_manifest::function::route::Method;
@@ -80,9 +80,14 @@ impl Asked {
     }
 
     /// Calls a function with the facts that conditions look at.
-    pub(super) fn with_facts<T>(&self, headers: &HeaderMap, body: &[u8], read: impl FnOnce(&Facts<'_>) -> T) -> T {
+    pub(super) fn with_facts<T>(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+        read: impl FnOnce(&RequestValues<'_>) -> T,
+    ) -> T {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        read(&Facts {
+        read(&RequestValues {
             header: &|name| texts(headers, name),
             query: &self.query,
             content_type: content_type.unwrap_or_default(),

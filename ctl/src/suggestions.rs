@@ -2,7 +2,7 @@
 //! aliases in `cli`; this file names what to use where an alias would promise something else.
 
 use crate::cli::{Cli, Verb};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue};
 
@@ -99,7 +99,7 @@ const VERBS: &[(&str, &str)] = &[
 ];
 
 /// Returns advice for a command line that clap refuses; nothing where clap's own message fits.
-pub(crate) fn advice(error: &clap::Error) -> Option<Failure> {
+pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
@@ -114,19 +114,19 @@ pub(crate) fn advice(error: &clap::Error) -> Option<Failure> {
     let (_, instead) = VERBS
         .iter()
         .find(|(verbs, _)| verbs.split(' ').any(|verb| verb == typed))?;
-    Some(Failure::usage(format!("fndctl has no verb `{typed}`")).help(*instead))
+    Some(CommandFailure::usage(format!("fndctl has no verb `{typed}`")).help(*instead))
 }
 
 /// Returns the failure of an `invoke` that has words after the name of the function, with the command line that sends
 /// them as the payload.
-pub(crate) fn payload_without_option(words: &[String]) -> Failure {
+pub(crate) fn payload_without_option(words: &[String]) -> CommandFailure {
     let payload = words.join(" ");
     let typed: Vec<String> = std::env::args().collect();
     let help = match corrected(&typed, words) {
         Some(line) => line.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
         None => format!("fndctl invoke F -d {}", quoted(&payload)),
     };
-    Failure::usage(format!("the payload `{payload}` needs `-d` before it")).help(help)
+    CommandFailure::usage(format!("the payload `{payload}` needs `-d` before it")).help(help)
 }
 
 /// Returns the command line with the words as the payload. The words may occur in it more than once, so each place is

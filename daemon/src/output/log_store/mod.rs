@@ -1,6 +1,6 @@
 //! The kept output of attempts: append-only segment files for each function below `STATE/logs/FUNCTION/`.
 //!
-//! The output thread owns [`Store`] and appends. Any thread may call [`fn@read`] at any time; it sees whole records only.
+//! The output thread owns [`LogStore`] and appends. Any thread may call [`fn@read`] at any time; it sees whole records only.
 //! Nothing is synced: a power cut loses the last seconds of output, but no output before them.
 //!
 //! Files:
@@ -15,7 +15,7 @@ mod read;
 mod record;
 mod retention;
 
-pub use lines::{Decoder, Line, Lines, Stream};
+pub use lines::{Decoder, Line, LogLinesReader, Stream};
 pub(crate) use read::view;
 pub use read::{Query, read};
 pub use retention::{Bell, KeepOutput, Keeper};
@@ -39,7 +39,7 @@ pub struct Position {
 
 /// Appends output.
 #[derive(Debug)]
-pub struct Store {
+pub struct LogStore {
     root: PathBuf,
     segment: u64,
     /// Where each function's output ends, for functions whose output was checked.
@@ -47,7 +47,7 @@ pub struct Store {
     bell: Bell,
 }
 
-impl Store {
+impl LogStore {
     /// Returns the store below `root`, which is created with the first output. `segment` is the size of a segment in
     /// bytes. The store rings the bell when it begins a segment, and asks it how much output a function may keep.
     #[must_use]
@@ -69,7 +69,7 @@ impl Store {
         function: &FunctionName,
         invocation: InvocationId,
         attempt: Attempt,
-        lines: &mut Lines,
+        lines: &mut LogLinesReader,
     ) -> io::Result<()> {
         self.append_all(function, [(invocation, attempt, lines)])
     }
@@ -77,11 +77,11 @@ impl Store {
     /// Appends lines of several attempts of a function with one write.
     ///
     /// # Errors
-    /// As [`Store::append`]; then no line of any of them is kept.
+    /// As [`LogStore::append`]; then no line of any of them is kept.
     pub fn append_all<'a>(
         &mut self,
         function: &FunctionName,
-        attempts: impl IntoIterator<Item = (InvocationId, Attempt, &'a mut Lines)>,
+        attempts: impl IntoIterator<Item = (InvocationId, Attempt, &'a mut LogLinesReader)>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (invocation, attempt, lines) in attempts {
@@ -177,7 +177,7 @@ impl Store {
 }
 
 /// Appends an attempt's lines as records.
-fn encode(bytes: &mut Vec<u8>, (invocation, attempt): (InvocationId, Attempt), lines: &mut Lines) {
+fn encode(bytes: &mut Vec<u8>, (invocation, attempt): (InvocationId, Attempt), lines: &mut LogLinesReader) {
     let mut first = lines.first();
     let (base_ms, encoded) = lines.encoded();
     bytes.reserve(encoded.len() + 64);
@@ -194,7 +194,7 @@ fn encode(bytes: &mut Vec<u8>, (invocation, attempt): (InvocationId, Attempt), l
         }
         record::encode(
             bytes,
-            &record::Record {
+            &record::OutputRecord {
                 invocation,
                 attempt,
                 first,

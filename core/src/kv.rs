@@ -19,7 +19,7 @@ pub const PREFIX_MAX: usize = fnd_manifest::state_key::KEY_MAX;
 
 /// The requirement of a change on the thing that it changes: a key, or the files of a function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Condition<V = u64> {
+pub enum KvCondition<V = u64> {
     /// None.
     #[default]
     Any,
@@ -31,7 +31,7 @@ pub enum Condition<V = u64> {
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum KvRequest {
     /// The value of a key.
     Get(StateKey),
     /// Sets a value, which is JSON.
@@ -41,14 +41,14 @@ pub enum Ask {
         /// The value.
         value: String,
         /// What is required.
-        condition: Condition,
+        condition: KvCondition,
     },
     /// Deletes a value.
     Delete {
         /// The key.
         key: StateKey,
         /// What is required.
-        condition: Condition,
+        condition: KvCondition,
     },
     /// A page of the keys of a scope.
     Keys {
@@ -65,7 +65,7 @@ pub enum Ask {
     Scopes,
 }
 
-impl Ask {
+impl KvRequest {
     /// Says whether the request may change something.
     #[must_use]
     pub fn changes(&self) -> bool {
@@ -75,20 +75,20 @@ impl Ask {
 
 /// The answer to a request.
 #[derive(Debug, Clone)]
-pub enum Told {
-    /// To [`Ask::Get`].
+pub enum KvResponse {
+    /// To [`KvRequest::Get`].
     Entry(StateEntry),
-    /// To [`Ask::Put`] and [`Ask::Delete`].
+    /// To [`KvRequest::Put`] and [`KvRequest::Delete`].
     Written(StateWritten),
-    /// To [`Ask::Keys`].
+    /// To [`KvRequest::Keys`].
     Keys(StateKeys),
-    /// To [`Ask::Scopes`].
+    /// To [`KvRequest::Scopes`].
     Scopes(StateScopes),
 }
 
 /// Why nothing was changed or found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum KvRefusal {
     /// The key has no value.
     Missing,
     /// The key has this version, or no value, but the condition requires another.
@@ -101,7 +101,7 @@ pub enum Refused {
 
 /// What is stored for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Present {
+pub struct StoredValue {
     /// Its version.
     pub version: u64,
     /// Bytes of scope, key and value.
@@ -124,7 +124,12 @@ impl Totals {
     ///
     /// # Errors
     /// The condition does not hold, or there is no room.
-    pub fn put(self, present: Option<Present>, condition: Condition, bytes: u64) -> Result<(u64, Self), Refused> {
+    pub fn put(
+        self,
+        present: Option<StoredValue>,
+        condition: KvCondition,
+        bytes: u64,
+    ) -> Result<(u64, Self), KvRefusal> {
         condition.check(present)?;
         let before = present.map_or(0, |present| present.bytes);
         let after = Self {
@@ -133,11 +138,11 @@ impl Totals {
             floor: self.floor,
         };
         if present.is_none() && after.keys > KEYS_MAX {
-            return Err(Refused::Keys);
+            return Err(KvRefusal::Keys);
         }
         // A value that becomes smaller always fits, so that a full state can be emptied.
         if bytes > before && after.bytes > BYTES_MAX {
-            return Err(Refused::Bytes(bytes - before));
+            return Err(KvRefusal::Bytes(bytes - before));
         }
         let last = present.map_or(self.floor, |present| present.version);
         Ok((last + 1, after))
@@ -147,8 +152,8 @@ impl Totals {
     ///
     /// # Errors
     /// The key has no value, or the condition does not hold.
-    pub fn delete(self, present: Option<Present>, condition: Condition) -> Result<Self, Refused> {
-        let found = present.ok_or(Refused::Missing)?;
+    pub fn delete(self, present: Option<StoredValue>, condition: KvCondition) -> Result<Self, KvRefusal> {
+        let found = present.ok_or(KvRefusal::Missing)?;
         condition.check(present)?;
         Ok(Self {
             keys: self.keys.saturating_sub(1),
@@ -158,15 +163,19 @@ impl Totals {
     }
 }
 
-impl Condition {
-    fn check(self, present: Option<Present>) -> Result<(), Refused> {
+impl KvCondition {
+    fn check(self, present: Option<StoredValue>) -> Result<(), KvRefusal> {
         let version = present.map(|present| present.version);
         let holds = match self {
             Self::Any => true,
             Self::Version(expected) => version == Some(expected),
             Self::New => version.is_none(),
         };
-        if holds { Ok(()) } else { Err(Refused::Conflict(version)) }
+        if holds {
+            Ok(())
+        } else {
+            Err(KvRefusal::Conflict(version))
+        }
     }
 }
 
@@ -179,21 +188,21 @@ mod tests {
     #[test]
     fn a_condition_names_the_version_that_is_there() {
         let totals = Totals::default();
-        let present = Some(Present { version: 7, bytes: 10 });
+        let present = Some(StoredValue { version: 7, bytes: 10 });
         let put = |present, condition| totals.put(present, condition, 1).map(|(version, _)| version);
-        assert_eq!(put(None, Condition::Any), Ok(1));
-        assert_eq!(put(None, Condition::New), Ok(1));
-        assert_eq!(put(None, Condition::Version(1)), Err(Refused::Conflict(None)));
-        assert_eq!(put(present, Condition::Any), Ok(8));
-        assert_eq!(put(present, Condition::Version(7)), Ok(8));
-        assert_eq!(put(present, Condition::Version(6)), Err(Refused::Conflict(Some(7))));
-        assert_eq!(put(present, Condition::New), Err(Refused::Conflict(Some(7))));
-        assert_eq!(totals.delete(None, Condition::Version(1)), Err(Refused::Missing));
+        assert_eq!(put(None, KvCondition::Any), Ok(1));
+        assert_eq!(put(None, KvCondition::New), Ok(1));
+        assert_eq!(put(None, KvCondition::Version(1)), Err(KvRefusal::Conflict(None)));
+        assert_eq!(put(present, KvCondition::Any), Ok(8));
+        assert_eq!(put(present, KvCondition::Version(7)), Ok(8));
+        assert_eq!(put(present, KvCondition::Version(6)), Err(KvRefusal::Conflict(Some(7))));
+        assert_eq!(put(present, KvCondition::New), Err(KvRefusal::Conflict(Some(7))));
+        assert_eq!(totals.delete(None, KvCondition::Version(1)), Err(KvRefusal::Missing));
         assert_eq!(
-            totals.delete(present, Condition::Version(6)),
-            Err(Refused::Conflict(Some(7)))
+            totals.delete(present, KvCondition::Version(6)),
+            Err(KvRefusal::Conflict(Some(7)))
         );
-        assert_eq!(totals.delete(present, Condition::Any).unwrap().floor, 7);
+        assert_eq!(totals.delete(present, KvCondition::Any).unwrap().floor, 7);
     }
 
     #[test]
@@ -203,15 +212,15 @@ mod tests {
             bytes: BYTES_MAX,
             floor: 0,
         };
-        let present = Some(Present { version: 1, bytes: 10 });
-        assert_eq!(full.put(None, Condition::Any, 1), Err(Refused::Keys));
-        assert_eq!(full.put(present, Condition::Any, 11), Err(Refused::Bytes(1)));
-        assert_eq!(full.put(present, Condition::Any, 10).unwrap().0, 2);
-        assert_eq!(full.put(present, Condition::Any, 9).unwrap().1.bytes, BYTES_MAX - 1);
-        let fewer = full.delete(present, Condition::Any).unwrap();
+        let present = Some(StoredValue { version: 1, bytes: 10 });
+        assert_eq!(full.put(None, KvCondition::Any, 1), Err(KvRefusal::Keys));
+        assert_eq!(full.put(present, KvCondition::Any, 11), Err(KvRefusal::Bytes(1)));
+        assert_eq!(full.put(present, KvCondition::Any, 10).unwrap().0, 2);
+        assert_eq!(full.put(present, KvCondition::Any, 9).unwrap().1.bytes, BYTES_MAX - 1);
+        let fewer = full.delete(present, KvCondition::Any).unwrap();
         assert_eq!((fewer.keys, fewer.bytes), (KEYS_MAX - 1, BYTES_MAX - 10));
         let room = Totals { keys: 0, ..full };
-        assert_eq!(room.put(None, Condition::Any, 1), Err(Refused::Bytes(1)));
+        assert_eq!(room.put(None, KvCondition::Any, 1), Err(KvRefusal::Bytes(1)));
     }
 
     proptest! {
@@ -219,20 +228,20 @@ mod tests {
         #[test]
         fn no_version_is_used_twice(steps in prop::collection::vec((0..4_u8, any::<bool>(), 0..4_u64, 1..100_u64), 0..60)) {
             let mut totals = Totals::default();
-            let mut there: BTreeMap<u8, Present> = BTreeMap::new();
+            let mut there: BTreeMap<u8, StoredValue> = BTreeMap::new();
             let mut used: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
             for (key, deletes, expected, bytes) in steps {
                 let present = there.get(&key).copied();
                 // 0 stands for no condition, 1 for a new key, the others for versions near the present one.
                 let condition = match expected {
-                    0 => Condition::Any,
-                    1 => Condition::New,
-                    other => Condition::Version(present.map_or(0, |present| present.version) + other - 2),
+                    0 => KvCondition::Any,
+                    1 => KvCondition::New,
+                    other => KvCondition::Version(present.map_or(0, |present| present.version) + other - 2),
                 };
                 let holds = match condition {
-                    Condition::Any => true,
-                    Condition::New => present.is_none(),
-                    Condition::Version(version) => present.is_some_and(|present| present.version == version),
+                    KvCondition::Any => true,
+                    KvCondition::New => present.is_none(),
+                    KvCondition::Version(version) => present.is_some_and(|present| present.version == version),
                 };
                 if deletes {
                     let deleted = totals.delete(present, condition);
@@ -249,7 +258,7 @@ mod tests {
                         prop_assert!(used.last().is_none_or(|last| version > *last));
                         used.insert(version);
                         totals = after;
-                        there.insert(key, Present { version, bytes });
+                        there.insert(key, StoredValue { version, bytes });
                     }
                 }
                 prop_assert_eq!(totals.keys, there.len() as u64);

@@ -3,9 +3,9 @@
 use super::Judge;
 use super::entry::shown;
 use crate::diagnostic::Diagnostic;
-use crate::function::resolve::Report;
+use crate::function::resolve::FunctionProblems;
 use crate::function::{Manifest, env_file, event_schema};
-use crate::schema::tree::{Node, Table, Value};
+use crate::schema::tree::{TomlNode, TomlTable, TomlValue};
 use fnd_wire::plan::JudgeFunction;
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ impl Judge {
     pub(super) fn env_file(
         &self,
         function: &JudgeFunction,
-        own: &Table,
-        report: &mut Report<'_>,
+        own: &TomlTable,
+        report: &mut FunctionProblems<'_>,
     ) -> BTreeMap<String, String> {
         let Some(node) = own
             .get("env_file")
@@ -52,15 +52,20 @@ impl Judge {
 }
 
 /// Reads the JSON Schemas of events. Only the directory form has them, as with `env_file`.
-pub(super) fn read_schemas(manifest: &mut Manifest, function: &JudgeFunction, own: &Table, report: &mut Report<'_>) {
-    let entries: &[Node] = match own.get("event").map(|node| &node.value) {
-        Some(Value::List(entries)) => entries,
+pub(super) fn read_schemas(
+    manifest: &mut Manifest,
+    function: &JudgeFunction,
+    own: &TomlTable,
+    report: &mut FunctionProblems<'_>,
+) {
+    let entries: &[TomlNode] = match own.get("event").map(|node| &node.value) {
+        Some(TomlValue::List(entries)) => entries,
         _ => &[],
     };
     for (number, subscription) in manifest.event.iter_mut().enumerate() {
         let Some(name) = &subscription.schema else { continue };
         let at = match entries.get(number).map(|node| &node.value) {
-            Some(Value::Table(keys)) => keys.get("schema").map(|node| &node.at),
+            Some(TomlValue::Table(keys)) => keys.get("schema").map(|node| &node.at),
             _ => None,
         };
         if !function.form.is_tree() {

@@ -2,16 +2,16 @@
 
 use super::access::Calls;
 use super::admission::OfRequest;
-use super::asked::Asked;
 use super::events;
 use super::listener::Listener;
-use crate::http::connections::Owner;
+use super::request_facts::Asked;
+use crate::http::connections::ConnectionOwner;
 use crate::http::listen::socket::Peer;
 use crate::http::response::Refusal;
 use fnd_core::api::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
 use fnd_core::triggers::credentials::Proof;
 use fnd_core::triggers::route::conditions;
-use fnd_core::triggers::route::{Found, Route, Routes};
+use fnd_core::triggers::route::{Route, RouteMatch, Routes};
 use fnd_manifest::function::route::{Credential, Credentials, Method};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
@@ -80,8 +80,8 @@ impl Listener {
                 .await);
         }
         let (route, params) = match routes.find(&asked.host, &asked.path, asked.method) {
-            Found::Route(route, params) => (Rc::clone(route), params),
-            Found::Methods(methods) => {
+            RouteMatch::Route(route, params) => (Rc::clone(route), params),
+            RouteMatch::Methods(methods) => {
                 let methods: Vec<&str> = methods.into_iter().map(Method::as_str).collect();
                 return Ok(plain(
                     405,
@@ -91,7 +91,7 @@ impl Listener {
                     ),
                 ));
             }
-            Found::Nothing => {
+            RouteMatch::Nothing => {
                 let why = "no route has this host and path; a caller without a credential gets 401";
                 return Ok(plain(404, why.to_owned()));
             }
@@ -184,10 +184,10 @@ impl Listener {
         };
         match verifier.verify(&OfRequest(headers), body, now_s) {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => (true, "it holds".to_owned()),
-            Ok(Proof::Password(login)) => match self.passwords.check(login, Owner::Exempt).await {
+            Ok(Proof::Password(login)) => match self.passwords.check(login, ConnectionOwner::Exempt).await {
                 Ok(()) => (true, "it holds".to_owned()),
-                Err(crate::triggers::passwords::Refused::Denied(why)) => (false, why.to_string()),
-                Err(crate::triggers::passwords::Refused::Busy) => {
+                Err(crate::triggers::passwords::LoginRefusal::Denied(why)) => (false, why.to_string()),
+                Err(crate::triggers::passwords::LoginRefusal::Busy) => {
                     (false, "too many passwords wait to be checked".to_owned())
                 }
             },

@@ -30,16 +30,16 @@ const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_
 
 /// The facts of a moment.
 #[derive(Default)]
-pub struct Facts {
-    real: Kept<Result<PathBuf, i32>>,
-    metadata: Kept<Option<Metadata>>,
-    directories: Kept<Rc<(File, Metadata)>>,
+pub struct StatCache {
+    real: CachedFacts<Result<PathBuf, i32>>,
+    metadata: CachedFacts<Option<Metadata>>,
+    directories: CachedFacts<Rc<(File, Metadata)>>,
 }
 
 /// The facts about paths, and when the first of them was found.
-type Kept<T> = RefCell<(Duration, HashMap<OsString, T>)>;
+type CachedFacts<T> = RefCell<(Duration, HashMap<OsString, T>)>;
 
-fn kept<T: Clone, E>(kept: &Kept<T>, path: &Path, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+fn kept<T: Clone, E>(kept: &CachedFacts<T>, path: &Path, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let (since, known) = &mut *kept.borrow_mut();
     if now() >= *since + KEPT_FOR || known.len() >= KEPT_MAX {
         known.clear();
@@ -61,7 +61,7 @@ pub fn open_real(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), NO_LINKS)?)
 }
 
-impl Facts {
+impl StatCache {
     /// Returns a path without links.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ mod tests {
         fs::write(real.join("a/f"), "").unwrap();
         std::os::unix::fs::symlink("a", real.join("b")).unwrap();
         std::os::unix::fs::symlink("f", real.join("a/g")).unwrap();
-        let facts = Facts::default();
+        let facts = StatCache::default();
         let (file, above) = facts.open(&real.join("a/f"), OFlags::RDONLY).unwrap();
         assert_eq!(file.metadata().unwrap().ino(), fs::metadata(real.join("a/f")).unwrap().ino());
         assert_eq!(above.ino(), fs::metadata(real.join("a")).unwrap().ino());

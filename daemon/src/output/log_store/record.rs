@@ -14,7 +14,7 @@ pub(super) const LINES_MAX: usize = 256 << 10;
 
 /// Lines of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record<L = Vec<u8>> {
+pub(super) struct OutputRecord<L = Vec<u8>> {
     pub(super) invocation: InvocationId,
     pub(super) attempt: Attempt,
     /// How many lines of the attempt came before.
@@ -24,7 +24,7 @@ pub(super) struct Record<L = Vec<u8>> {
 }
 
 /// Appends a record's bytes.
-pub(super) fn encode(out: &mut Vec<u8>, record: &Record<&[u8]>) {
+pub(super) fn encode(out: &mut Vec<u8>, record: &OutputRecord<&[u8]>) {
     let length = u32::try_from(HEAD + record.lines.len()).expect("a record's lines are at most LINES_MAX and one line");
     out.extend(length.to_le_bytes());
     let checksum_at = out.len();
@@ -40,7 +40,7 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record<&[u8]>) {
 
 /// Reads the next record. Returns it with its size in the file; nothing at the end of the file or if there is no valid
 /// record.
-pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> {
+pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(OutputRecord, u64)>> {
     match decode_head(file)? {
         Some(head) => decode_lines(file, &head),
         None => Ok(None),
@@ -52,7 +52,7 @@ pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> 
 pub(super) fn decode_of(
     file: &mut BufReader<impl Read + Seek>,
     wanted: InvocationId,
-) -> io::Result<Option<(Option<Record>, u64)>> {
+) -> io::Result<Option<(Option<OutputRecord>, u64)>> {
     let Some(head) = decode_head(file)? else {
         return Ok(None);
     };
@@ -64,14 +64,14 @@ pub(super) fn decode_of(
 }
 
 /// The part of a record before its lines.
-struct Head {
+struct RecordHead {
     checksum: u32,
     bytes: [u8; HEAD],
     /// Bytes of the lines.
     lines: usize,
 }
 
-impl Head {
+impl RecordHead {
     fn invocation(&self) -> InvocationId {
         InvocationId(number(&self.bytes[..16]))
     }
@@ -82,7 +82,7 @@ impl Head {
     }
 }
 
-fn decode_head(file: &mut impl Read) -> io::Result<Option<Head>> {
+fn decode_head(file: &mut impl Read) -> io::Result<Option<RecordHead>> {
     let mut prefix = [0; 8];
     let mut bytes = [0; HEAD];
     if !fill(file, &mut prefix)? {
@@ -98,10 +98,10 @@ fn decode_head(file: &mut impl Read) -> io::Result<Option<Head>> {
         return Ok(None);
     }
     let checksum = u32::from_le_bytes([e, f, g, h]);
-    Ok(Some(Head { checksum, bytes, lines }))
+    Ok(Some(RecordHead { checksum, bytes, lines }))
 }
 
-fn decode_lines(file: &mut impl Read, head: &Head) -> io::Result<Option<(Record, u64)>> {
+fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<Option<(OutputRecord, u64)>> {
     let mut lines = vec![0; head.lines];
     if !fill(file, &mut lines)? {
         return Ok(None);
@@ -112,7 +112,7 @@ fn decode_lines(file: &mut impl Read, head: &Head) -> io::Result<Option<(Record,
     if checksum.finalize() != head.checksum {
         return Ok(None);
     }
-    let record = Record {
+    let record = OutputRecord {
         invocation: head.invocation(),
         attempt: Attempt(u32::try_from(number(&head.bytes[16..20])).unwrap_or(u32::MAX)),
         first: u64::try_from(number(&head.bytes[20..28])).unwrap_or(u64::MAX),
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_torn_or_flipped_byte_ends_reading() {
         let mut bytes = Vec::new();
-        let record = Record {
+        let record = OutputRecord {
             invocation: InvocationId(7),
             attempt: Attempt(2),
             first: 3,
@@ -152,7 +152,7 @@ mod tests {
         };
         encode(
             &mut bytes,
-            &Record {
+            &OutputRecord {
                 invocation: record.invocation,
                 attempt: record.attempt,
                 first: record.first,
@@ -176,7 +176,7 @@ mod tests {
         for (id, lines) in [(1, &[b'x'; 100_000][..]), (2, b"wanted"), (1, b"end"), (2, b"again")] {
             encode(
                 &mut bytes,
-                &Record {
+                &OutputRecord {
                     invocation: InvocationId(id),
                     attempt: Attempt(1),
                     first: 0,

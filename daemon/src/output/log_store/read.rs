@@ -1,6 +1,6 @@
 //! Reads kept output record by record, so that memory does not grow with the log.
 
-use super::record::{self, Record};
+use super::record::{self, OutputRecord};
 use super::{Decoder, Line, Position, directory, segment_path, segments};
 use fnd_core::api::LogLine;
 use fnd_core::instant;
@@ -42,7 +42,7 @@ pub fn read(
 ) -> io::Result<Box<dyn Iterator<Item = io::Result<LogLine>> + Send>> {
     let directory = directory(root, function);
     let segments = segments(&directory)?;
-    let kept = |segments: &[u32]| Kept {
+    let kept = |segments: &[u32]| KeptAttempt {
         directory: directory.clone(),
         function: function.clone(),
         query: query.clone(),
@@ -73,24 +73,24 @@ pub fn read(
     Ok(Box::new(last.into_iter()))
 }
 
-struct Kept {
+struct KeptAttempt {
     directory: PathBuf,
     function: FunctionName,
     query: Query,
     segments: VecDeque<u32>,
-    open: Option<Open>,
+    open: Option<OpenLogFile>,
     /// Lines of the last record that was read.
     lines: VecDeque<LogLine>,
 }
 
-struct Open {
+struct OpenLogFile {
     file: BufReader<File>,
     at: Position,
 }
 
-impl Kept {
+impl KeptAttempt {
     /// Reads the next record of the query; nothing at the end.
-    fn record(&mut self) -> io::Result<Option<Record>> {
+    fn record(&mut self) -> io::Result<Option<OutputRecord>> {
         loop {
             if self.open.is_none() {
                 let Some(segment) = self.segments.pop_front() else {
@@ -100,7 +100,7 @@ impl Kept {
                     Ok(file) => {
                         let file = BufReader::new(file);
                         let at = Position { segment, offset: 0 };
-                        self.open = Some(Open { file, at });
+                        self.open = Some(OpenLogFile { file, at });
                     }
                     // The segment was removed after it was listed.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -134,7 +134,7 @@ impl Kept {
     }
 }
 
-impl Iterator for Kept {
+impl Iterator for KeptAttempt {
     type Item = io::Result<LogLine>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -207,7 +207,7 @@ struct Segment {
 }
 
 /// The output of one function.
-struct Kept {
+struct KeptOutput {
     directory: PathBuf,
     /// The segments that may be removed, oldest first.
     may_go: VecDeque<Segment>,
@@ -215,7 +215,7 @@ struct Kept {
     bytes: u64,
 }
 
-impl Kept {
+impl KeptOutput {
     /// Removes the oldest segment, unless it was written to in the meantime. Returns its bytes.
     fn forget(&mut self) -> io::Result<u64> {
         let Some(segment) = self.may_go.pop_front() else {
@@ -256,7 +256,7 @@ fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn
         if !is_too_much && !is_low() {
             break;
         }
-        let may_go = |kept: &&mut Kept| {
+        let may_go = |kept: &&mut KeptOutput| {
             let oldest = kept.may_go.front();
             oldest.is_some_and(|oldest| is_too_much || left >= room::SMALL || oldest.written_ms < recent_ms)
         };
@@ -269,7 +269,7 @@ fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn
     Ok(left)
 }
 
-fn find(root: &Path, now_ms: u64) -> io::Result<Vec<Kept>> {
+fn find(root: &Path, now_ms: u64) -> io::Result<Vec<KeptOutput>> {
     let entries = match std::fs::read_dir(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -289,7 +289,7 @@ fn written_ms(about: &Metadata) -> u64 {
     u64::try_from(written.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
+fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<KeptOutput> {
     let numbers = segments(&directory)?;
     let newest = numbers.last().copied();
     let mut bytes = 0;
@@ -312,7 +312,7 @@ fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
             });
         }
     }
-    Ok(Kept {
+    Ok(KeptOutput {
         directory,
         may_go,
         bytes,

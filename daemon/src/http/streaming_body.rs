@@ -23,7 +23,7 @@ pub enum Headed {
 }
 
 /// How the body of an answer ended; an error is its cause, for people.
-pub type End = Result<(), String>;
+pub type BodyEnd = Result<(), String>;
 
 /// The body of an answer on its way to a caller. Its end is reported once; a dropped sender means that the caller went
 /// away.
@@ -36,7 +36,7 @@ pub type End = Result<(), String>;
 #[derive(Debug)]
 pub struct Passing {
     from: Incoming,
-    end: Option<oneshot::Sender<End>>,
+    end: Option<oneshot::Sender<BodyEnd>>,
     /// The last piece, held back.
     last: Option<Frame<Bytes>>,
     is_over: bool,
@@ -48,7 +48,7 @@ pub struct Passing {
 #[derive(Debug)]
 pub struct PassingEnd {
     /// How the body ended.
-    pub ended: oneshot::Receiver<End>,
+    pub ended: oneshot::Receiver<BodyEnd>,
     /// To be sent once the end is stored. Dropped, it breaks the answer off.
     pub kept: oneshot::Sender<()>,
 }
@@ -75,7 +75,7 @@ impl Passing {
         self.from.is_end_stream()
     }
 
-    fn report_end(&mut self, end: End) {
+    fn report_end(&mut self, end: BodyEnd) {
         if let Some(sender) = self.end.take() {
             let _ = sender.send(end); // an error: fnd is stopping
         }

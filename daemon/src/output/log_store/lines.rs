@@ -56,7 +56,7 @@ impl Line<'_> {
 
 /// Lines in order of arrival; they are removed at the front.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LogLinesReader {
     /// Number of lines that were removed, and so the number of the first line.
     first: u64,
     count: u64,
@@ -66,8 +66,8 @@ pub struct Lines {
     kept: u64,
 }
 
-impl Lines {
-    /// Decodes the bytes that [`Lines::encoded`] returned; the first line gets the number `first`. Stops at the first
+impl LogLinesReader {
+    /// Decodes the bytes that [`LogLinesReader::encoded`] returned; the first line gets the number `first`. Stops at the first
     /// byte that cannot be a line.
     #[must_use]
     pub fn decode(first: u64, base_ms: u64, encoded: &[u8]) -> Self {
@@ -167,7 +167,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Returns a reader of the bytes that [`Lines::encoded`] returned.
+    /// Returns a reader of the bytes that [`LogLinesReader::encoded`] returned.
     #[must_use]
     pub fn new(base_ms: u64, encoded: &'a [u8]) -> Self {
         Self {
@@ -248,7 +248,7 @@ mod tests {
             lines in proptest::collection::vec((0..100_000_u64, 0..4_u8, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..300)), 0..50),
             popped in 0..60_usize,
         ) {
-            let mut kept = Lines::default();
+            let mut kept = LogLinesReader::default();
             let mut time_ms = 1_795_000_000_000;
             let mut expected = Vec::new();
             for (delta, stream, newline, text) in &lines {
@@ -266,7 +266,7 @@ mod tests {
             prop_assert_eq!(kept.kept(), expected.iter().map(Line::raw).sum::<u64>());
             let (first, (base, bytes)) = (kept.first(), kept.encoded());
             prop_assert_eq!(&Decoder::new(base, bytes).collect::<Vec<_>>(), &expected);
-            let mut again = Lines::decode(first, base, bytes);
+            let mut again = LogLinesReader::decode(first, base, bytes);
             prop_assert_eq!((again.first(), again.kept()), (first, kept.kept()));
             let (base, bytes) = again.encoded();
             prop_assert_eq!(&Decoder::new(base, bytes).collect::<Vec<_>>(), &expected);

@@ -4,8 +4,8 @@ fn name() -> FunctionName {
     FunctionName::new("ops/backup").unwrap()
 }
 
-fn lines(texts: &[&str], time_ms: u64) -> Lines {
-    let mut lines = Lines::default();
+fn lines(texts: &[&str], time_ms: u64) -> LogLinesReader {
+    let mut lines = LogLinesReader::default();
     for text in texts {
         lines.push(&Line {
             time_ms,
@@ -25,7 +25,7 @@ fn texts(root: &Path, query: &Query) -> Vec<String> {
 #[test]
 fn output_is_found_by_invocation_time_and_tail() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().join("logs"), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().join("logs"), SEGMENT, Bell::default());
     let path = root.path().join("logs");
     assert_eq!(texts(&path, &Query::default()), Vec::<String>::new());
     store
@@ -94,7 +94,7 @@ fn output_is_found_by_invocation_time_and_tail() {
 #[test]
 fn a_torn_tail_hides_nothing_and_writing_goes_on() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
     store
         .append(&name(), InvocationId(1), Attempt(1), &mut lines(&["whole"], 1))
         .unwrap();
@@ -109,7 +109,7 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
             ["whole"],
             "{torn} bytes of another record"
         );
-        let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
+        let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
         store
             .append(&name(), InvocationId(2), Attempt(1), &mut lines(&["next"], 2))
             .unwrap();
@@ -121,7 +121,7 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
 #[test]
 fn old_segments_go_and_the_newest_lines_stay() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), 1000, Bell::of(&name(), 3000));
+    let mut store = LogStore::new(root.path().into(), 1000, Bell::of(&name(), 3000));
     for i in 0..200_u64 {
         let text = format!("line {i}");
         store
@@ -137,7 +137,7 @@ fn old_segments_go_and_the_newest_lines_stay() {
 #[test]
 fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), 300, Bell::default());
+    let mut store = LogStore::new(root.path().into(), 300, Bell::default());
     for i in 0..50_u64 {
         let text = format!("line {i}");
         store
@@ -158,8 +158,8 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
 #[test]
 fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), 1000, Bell::of(&name(), 2000));
-    let mut flooding = Lines::default();
+    let mut store = LogStore::new(root.path().into(), 1000, Bell::of(&name(), 2000));
+    let mut flooding = LogLinesReader::default();
     for i in 0..100_u64 {
         flooding.extend(Decoder::new(0, lines(&["one", "two"], i).encoded().1));
         store
@@ -179,7 +179,7 @@ fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
 #[test]
 fn much_output_becomes_several_records() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
     let long = "x".repeat(16 << 10);
     let mut many = lines(&vec![long.as_str(); 100], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();

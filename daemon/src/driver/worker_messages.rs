@@ -1,7 +1,7 @@
 //! Turns messages of workers into events of the supervisor.
 
-use super::records::Key;
-use super::{State, message};
+use super::records::AttemptKey;
+use super::{Driver, message};
 use crate::buffers::{Reservation, SMALL};
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{FailureKind, WorkerMessage};
@@ -9,7 +9,7 @@ use fnd_core::record::RunResult;
 use fnd_core::supervisor::{Answered, Event};
 use fnd_wire::ids::WorkerId;
 
-impl State {
+impl Driver {
     /// Handles a message of a worker.
     pub(super) fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage, reserved: Option<Reservation>) {
         match message {
@@ -134,8 +134,8 @@ impl State {
     }
 
     /// Reports the failures that waited for the last line that they printed; without a line they keep their message.
-    pub(crate) fn explain(&mut self, line: Option<&str>, is: impl Fn(Key, &Answered) -> bool) {
-        let ready = |(key, answered): &mut (Key, Box<Answered>)| is(*key, answered);
+    pub(crate) fn explain(&mut self, line: Option<&str>, is: impl Fn(AttemptKey, &Answered) -> bool) {
+        let ready = |(key, answered): &mut (AttemptKey, Box<Answered>)| is(*key, answered);
         let ready: Vec<_> = self.workers.unexplained.extract_if(.., ready).collect();
         for (_, mut answered) in ready {
             if let Some(line) = line {

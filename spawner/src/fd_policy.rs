@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// The devices of the kernel's own file systems of pipes and of memory files; no other file is on these.
 #[derive(Debug, Clone, Copy)]
-pub struct Passed {
+pub struct PassedDescriptor {
     pipes: (u32, u32),
     memory: (u32, u32),
 }
 
-impl Passed {
+impl PassedDescriptor {
     /// Finds the devices from a new pipe and a new memory file.
     ///
     /// # Errors

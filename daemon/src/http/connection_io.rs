@@ -4,8 +4,8 @@
 //! waits for its answer still exists. On a Unix socket the kernel distinguishes the two: `EPOLLHUP` is set only if both
 //! halves are closed (epoll_ctl(2)).
 
-use super::connections::{Busy, Connection};
-use super::framing::{Framing, Wrong};
+use super::connections::{Busy, HttpConnection};
+use super::framing::{Framing, WrongFraming};
 use super::limits::{WRITE_MIN, WRITE_TIME};
 use super::listen::socket::Socket;
 use super::tunnel::Tunnel;
@@ -25,7 +25,7 @@ use tokio::time::{Sleep, sleep};
 const SLOW_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// A connection's socket, for hyper and for the task that watches it.
-pub(super) struct Line {
+pub(super) struct ConnectionSocket {
     stream: RefCell<Socket>,
     /// Whether any byte was ever read.
     heard: Cell<bool>,
@@ -54,7 +54,7 @@ struct Stall {
     written: usize,
 }
 
-impl Line {
+impl ConnectionSocket {
     /// Returns the line of a socket.
     pub(super) fn new(stream: Socket, head_time: Duration) -> Rc<Self> {
         Rc::new(Self {
@@ -131,7 +131,7 @@ impl Line {
     }
 
     /// Returns the fault in the bytes of the next request, which hyper has accepted.
-    pub(super) fn next_request(&self) -> Option<Wrong> {
+    pub(super) fn next_request(&self) -> Option<WrongFraming> {
         self.requests.set(self.requests.get() + 1);
         self.framing.borrow().wrong_with(self.requests.get())
     }
@@ -145,7 +145,7 @@ impl Line {
     /// notices it. Never resolves if the kernel does not distinguish a closed half: then hyper notices it.
     ///
     /// This needs no system call while the client sends nothing: the readiness says that nothing has arrived.
-    pub(super) async fn hung_up(&self, place: &Connection) {
+    pub(super) async fn hung_up(&self, place: &HttpConnection) {
         if !self.shows_half_close() {
             return std::future::pending().await;
         }
@@ -225,7 +225,7 @@ impl Line {
     }
 }
 
-impl Line {
+impl ConnectionSocket {
     /// Follows bytes that were read.
     fn follow(&self, bytes: &[u8]) {
         self.heard.set(true);
@@ -256,8 +256,8 @@ impl Line {
     }
 }
 
-/// The side of a [`Line`] that hyper reads and writes.
-pub(super) struct Io(pub(super) Rc<Line>);
+/// The side of a [`ConnectionSocket`] that hyper reads and writes.
+pub(super) struct Io(pub(super) Rc<ConnectionSocket>);
 
 impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
