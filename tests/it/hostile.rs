@@ -79,6 +79,61 @@ fn it_starts_with_closed_standard_streams() {
     fnd.finish();
 }
 
+/// Starts fnd where there are 400 numbers for processes, and passes SIGTERM on to it.
+const FEW_PIDS: &str = r#"unshare --pid --fork --kill-child --mount-proc \
+    /bin/bash -c 'echo 400 >/proc/sys/kernel/pid_max && exec "$@"' bash "$@" &
+child=$!
+trap 'kill -TERM $(cat /proc/$child/task/$child/children)' TERM
+while kill -0 $child; do
+    wait $child
+    status=$?
+done
+exit $status"#;
+
+/// Where numbers of processes are few, a number soon belongs to another process: the end of a run is that of the process that
+/// was started, and what a timeout kills has not the number of a run that began meanwhile.
+#[test]
+fn numbers_of_processes_that_come_back_mix_up_no_runs() {
+    require!(root, cgroup, pid_max);
+    const CALLERS: u32 = 4;
+    const RUNS: u32 = 200;
+    let mut fnd = Fnd::prepare(&Setup::default());
+    fnd.start_behind(["/bin/bash", "-c", FEW_PIDS, "bash"].map(str::to_owned).to_vec());
+    fnd.drop_file(
+        "short.sh",
+        "# /// fnd\n# on_load = false\n# ///\nread -r n; (:); (:); echo \"$n\"; exit $((n % 90))\n",
+    );
+    fnd.drop_file(
+        "killed.sh",
+        "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"1s\"\n# grace = \"0s\"\n# ///\nsleep 1000 & sleep 1000\n",
+    );
+    fnd.launch();
+    fnd.wait_ready("short");
+    fnd.wait_ready("killed");
+    let short = |number: u32| {
+        let (answer, view) = fnd.run("short", &number.to_string());
+        let code = number % 90;
+        assert_eq!(
+            view.attempt_records[0].exit_code,
+            u8::try_from(code).ok(),
+            "run {number}: {view:?}"
+        );
+        if code == 0 {
+            assert_eq!(answer.text().trim(), number.to_string());
+        }
+    };
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| scope.spawn(move || (0..RUNS).for_each(|run| short(caller * RUNS + run))))
+            .collect();
+        while !callers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            let (answer, view) = fnd.run("killed", "");
+            assert_eq!(answer.status, 408, "{view:?}");
+        }
+    });
+    fnd.stop();
+}
+
 /// Runs a program of Python as another user.
 fn python_as(uid: u32, code: &str) -> String {
     let mut python = Command::new("/usr/bin/python3");

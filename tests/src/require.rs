@@ -72,6 +72,7 @@ fn missing(need: &str) -> Option<&'static str> {
             let needed = ["/dev/loop-control", "/sbin/mkfs.ext4", "/sbin/e2fsck"];
             (!needed.iter().all(|path| Path::new(path).exists())).then_some("no loop devices, or no e2fsprogs")
         }
+        "pid_max" => (!has_own_pid_max()).then_some("no `kernel.pid_max` for each namespace: it needs Linux 6.14"),
         "deno" => programs::deno()
             .is_none()
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
@@ -102,6 +103,14 @@ fn missing(need: &str) -> Option<&'static str> {
         "units" => (!Path::new("/usr/bin/systemd-analyze").exists()).then_some("no systemd-analyze"),
         other => panic!("`{other}` is not a need this harness knows"),
     }
+}
+
+/// Before Linux 6.14, a write to `kernel.pid_max` in a namespace changed the whole machine.
+fn has_own_pid_max() -> bool {
+    let system = nix::sys::utsname::uname().expect("uname answers");
+    let release = system.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
 }
 
 /// Says whether tests run as root.
