@@ -99,6 +99,7 @@ impl Permissions {
     /// Returns whether the caller may run a function, and stop, enable and disable it.
     #[must_use]
     pub fn operates(&self, name: &FunctionName) -> bool {
+        // `None`, which is no role, is less than every role.
         self.function(name) >= Some(Role::Operator)
     }
 

@@ -128,6 +128,7 @@ impl GatheredRefusals {
     pub fn add(&mut self, entry: AuditedCalls) {
         let key = entry.key();
         let place = key.and_then(|key| self.refusals.get(&key));
+        // A refusal that is counted in a known entry needs no room, so no flood of refusals loses other entries.
         if let Some(known) = place.and_then(|place| self.entries.get_mut(*place)) {
             known.add(&entry);
         } else if self.entries.len() < WAITING_MAX {

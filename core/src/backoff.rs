@@ -35,6 +35,7 @@ impl Backoff {
         // overflows.
         let exponent = i32::try_from(n.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.interval.as_secs_f64() * self.factor.powi(exponent);
+        // An interval of 0 times an infinite factor is not a number, of which `min` makes the longest delay.
         let capped = grown.min(self.max_interval.as_secs_f64());
         let seconds = match self.jitter {
             Jitter::None => capped,

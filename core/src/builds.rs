@@ -151,6 +151,7 @@ impl Builds {
     /// Begins with the next trees, as far as lanes are free.
     fn next(&mut self) -> Vec<BuildOrder> {
         let mut orders = Vec::new();
+        // The lanes of all trusts count together, because `[build] jobs` bounds what the machine does at once.
         while self.lanes.len() < self.most && !self.waiting.is_empty() {
             let (tree, first) = self.waiting.remove(0);
             let lanes = (1..).map(|number| Lane {
@@ -177,6 +178,7 @@ impl Builds {
                 current.step = BuildStep::Starting;
                 vec![BuildOrder::Build(lane.clone(), tree)]
             }
+            // Nobody waits for a tree of this lane any more, so `over` only frees the lane.
             (BuildStep::Clearing, _) => self.over(lane, BuildOrder::Install),
             (BuildStep::Sealing, _) => match sealed {
                 Ok(()) => self.over(lane, BuildOrder::Install),
@@ -217,6 +219,7 @@ impl Builds {
                 vec![BuildOrder::Seal(lane, tree)]
             }
             (Err(why), _) if own => self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why)),
+            // A build of an earlier fnd may have been of another tree, so what it has left is removed.
             _ => {
                 current.step = BuildStep::Clearing;
                 vec![BuildOrder::Clear(lane)]

@@ -160,6 +160,7 @@ impl Checks {
                 return false; // an earlier run was about the same files
             };
             let fits = match batch {
+                // The first file is taken whatever its size: otherwise a very large one would never be checked.
                 None => true,
                 Some((first, alone)) => {
                     first == version && !alone && !check.alone && bytes <= room && files.len() < BATCH
@@ -206,6 +207,7 @@ impl Checks {
             };
             let found = results.remove(&function);
             let Some(result) = found.or_else(|| was_alone.then(|| otherwise.clone())) else {
+                // Another file may be why the run ended, so this file gets a run of its own.
                 check.alone = true;
                 if !self.ready.contains(&function) {
                     self.ready.push_back(function);

@@ -9,6 +9,7 @@ use crate::outcome::{Reason, Skip};
 #[must_use]
 pub fn reason(word: &str) -> Option<&'static str> {
     match word {
+        // The text is the same for every code and every signal, so any number stands for all.
         "exit-N" => Some(of(Reason::Exit(1))),
         "signal-NAME" | "signal" => Some(of(Reason::Signal(15))),
         "skipped" => Some(

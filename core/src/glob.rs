@@ -9,6 +9,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     let Some(mut rest) = text.strip_prefix(first) else {
         return false;
     };
+    // Without a `*` the pattern has one part, and nothing may follow it.
     let Some(last) = parts.next_back() else {
         return rest.is_empty();
     };

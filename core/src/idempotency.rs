@@ -84,6 +84,7 @@ impl IdempotencyKey {
     /// the separator.
     #[must_use]
     pub fn identity(&self) -> &str {
+        // A key that an earlier fnd has stored has no separator: then the whole text is its identity.
         let end = self
             .0
             .find(SEPARATOR)

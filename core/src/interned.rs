@@ -31,6 +31,7 @@ impl<T: ?Sized + PartialEq> Recent<T> {
             Some(at) => self.0.remove(at),
             None => value.into(),
         };
+        // The values are in the order of their last use, so the one that is dropped was used longest ago.
         self.0.truncate(MAX - 1);
         self.0.insert(0, Arc::clone(&shared));
         shared

@@ -83,6 +83,8 @@ impl<'a> JsonReader<'a> {
     /// Returns the reader of a text. Returns nothing where the text is not JSON, or too deep.
     pub(crate) fn of(json: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(json).ok()?;
+        // serde_json passes over an ignored value without recursion. So hostile nesting is found here, before `value`
+        // recurses.
         serde_json::from_str::<IgnoredAny>(text).ok()?;
         (!is_too_deep(json)).then_some(Self { text, at: 0 })
     }
@@ -121,6 +123,7 @@ impl<'a> JsonReader<'a> {
         })?;
         out.push('{');
         if sorted {
+            // A map keeps the last value of a key that occurs twice.
             members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         }
         for (number, (key, value)) in members.iter().enumerate() {
@@ -139,6 +142,7 @@ impl<'a> JsonReader<'a> {
     pub(crate) fn items(&mut self, mut read: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.at += 1;
         while self.peek()? != b']' {
+            // The text was checked, so each comma is where it belongs.
             if self.peek()? == b',' {
                 self.at += 1;
             }

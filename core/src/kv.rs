@@ -144,6 +144,8 @@ impl Totals {
         if bytes > before && after.bytes > BYTES_MAX {
             return Err(KvRefusal::Bytes(bytes - before));
         }
+        // A key of this name may have been deleted before. Its versions were not above the floor, so none is used
+        // twice.
         let last = present.map_or(self.floor, |present| present.version);
         Ok((last + 1, after))
     }

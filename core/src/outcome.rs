@@ -195,6 +195,7 @@ impl Reason {
                 .iter()
                 .position(|s| *s == name)
                 .and_then(|n| u8::try_from(n).ok());
+            // A signal above 31 has no name in the table, and is written as its number.
             return number.or_else(|| name.parse().ok()).map(Self::Signal);
         }
         TABLE.iter().find(|row| row.1 == text).map(|row| row.0)

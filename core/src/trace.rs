@@ -143,6 +143,7 @@ impl Span {
                 flags: caller.flags,
             },
             None => Self {
+                // 0 is not a valid number of a trace.
                 trace: TraceId(invocation.0.max(1)),
                 id,
                 parent: None,
@@ -179,6 +180,7 @@ fn span_number(invocation: InvocationId, attempt: Attempt) -> SpanId {
 /// Parses a number other than 0 with exactly `digits` digits in lower case.
 fn number(text: &str, digits: usize) -> Option<u128> {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    // `from_str_radix` takes a sign and upper-case digits, which are not allowed here.
     let whole = text.len() == digits && text.bytes().all(hex);
     let number = u128::from_str_radix(text, 16).ok().filter(|_| whole)?;
     (number != 0).then_some(number)
@@ -201,6 +203,7 @@ fn traceparent(text: &str) -> Option<(TraceId, SpanId, u8)> {
             .map(u8::try_from)
     };
     let version = two(version)?.ok()?;
+    // The version ff is invalid, and in version 00 nothing may follow the flags.
     if version == 0xff || (version == 0 && parts.next().is_some()) {
         return None;
     }
@@ -242,6 +245,7 @@ fn b3_single(text: &str) -> Option<(TraceId, SpanId, bool)> {
 fn b3_several(header: impl Fn(&str) -> Option<String>) -> Option<(TraceId, SpanId, bool)> {
     let read = |name| header(name).map(|text| text.trim().to_ascii_lowercase());
     let (trace, of) = (b3_trace(&read("x-b3-traceid")?)?, span(&read("x-b3-spanid")?)?);
+    // In B3 `debug` implies sampling, and the receiver decides where the sender has not.
     let debug = read("x-b3-flags").as_deref() == Some("1");
     let denied = matches!(read("x-b3-sampled").as_deref(), Some("0" | "false"));
     Some((trace, of, debug || !denied))

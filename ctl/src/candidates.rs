@@ -41,6 +41,7 @@ pub(crate) fn runs() -> ArgValueCandidates {
 /// Releases of the function that an unfinished command line names, with their states.
 pub(crate) fn releases() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
+        // clap tells a completer nothing of the other words of the line.
         let words: Vec<String> = std::env::args().collect();
         let verb = words
             .iter()
@@ -103,6 +104,7 @@ fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
         .enable_all()
         .build()
         .ok()?;
+    // The shell stands still until the candidates are there.
     let reply = runtime.block_on(async { tokio::time::timeout(PATIENCE, client.get(path)).await });
     serde_json::from_slice(&reply.ok()?.ok()?.body).ok()
 }

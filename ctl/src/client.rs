@@ -42,6 +42,8 @@ impl Client {
     /// Returns a client; does not connect yet.
     #[must_use]
     pub(crate) fn new(path: PathBuf, user: bool) -> Self {
+        // Inside a function this variable has the id of its run. With the id fnd knows which run calls, and where it
+        // stands in the chain of calls.
         let invocation = std::env::var("FND_INVOCATION").ok();
         Self {
             path,
@@ -74,6 +76,7 @@ impl Client {
         let Streaming { response, connection } = self.open(request).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(|error| self.broke_off(&error))?.to_bytes();
+        // The task of the connection moves the bytes of the body: dropped earlier, it would cut the body off.
         drop(connection);
         Ok(Reply {
             status: parts.status.as_u16(),
@@ -107,6 +110,7 @@ impl Client {
             kept: Vec::new(),
             _connection: connection,
         };
+        // The header of an archive's entry states the length, and it is written before the bytes.
         let size = hyper::body::Body::size_hint(&pieces.body).exact();
         let size =
             size.ok_or_else(|| CommandFailure::new(Exit::NotReachable, "fnd's answer does not state its length"))?;
@@ -169,6 +173,7 @@ impl Client {
                 )
             }
             ErrorKind::NotFound => self.is_it_running(format!("there is no control socket `{path}`")),
+            // The file of the socket stays when its process is killed.
             ErrorKind::ConnectionRefused => {
                 self.is_it_running(format!("no process listens on the control socket `{path}`"))
             }
@@ -248,6 +253,8 @@ impl AsyncWrite for Patient {
         if let Some(early) = self.early.take() {
             early.wake();
         }
+        // An error here would make hyper end the connection with fnd's answer unread. So the rest of the body counts as
+        // sent.
         if self.is_deaf {
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -314,13 +321,16 @@ impl BodyPieces {
             while let Some(end) = self.kept.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.kept.drain(..=end).collect();
                 line.pop();
+                // The API may send empty lines, which have no meaning (openapi.json).
                 if !line.is_empty() {
                     return Ok(Some(line));
                 }
             }
             match self.body.frame().await {
                 None if self.kept.is_empty() => return Ok(None),
+                // The last line may have no line end.
                 None => return Ok(Some(std::mem::take(&mut self.kept))),
+                // Cancel-safe: bytes of an unfinished line stay in `kept` until the next call.
                 Some(Ok(frame)) => self.kept.extend(frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => {
                     return Err(CommandFailure::new(
@@ -343,6 +353,7 @@ pub(crate) fn request(
     headers: &[(String, String)],
     body: Bytes,
 ) -> Result<Outgoing, CommandFailure> {
+    // HTTP/1.1 requires a host; a socket has none, so any name will do.
     let mut request = Request::builder().method(method).uri(path).header(HOST, "fnd");
     for (name, value) in headers {
         request = request.header(name.as_str(), value.as_str());

@@ -97,6 +97,7 @@ pub fn main() -> ExitCode {
     let program = words.first().map(Path::new).and_then(Path::file_name);
     let as_kubeless = program.is_some_and(|name| name == PROGRAM);
     let command = if as_kubeless { kubeless } else { Cli::command };
+    // Completion comes before parsing: a shell passes an unfinished command line, which the parser would refuse.
     let completing = CompleteEnv::with_factory(command).var(COMPLETE);
     match completing.try_complete(words.clone(), std::env::current_dir().ok().as_deref()) {
         Ok(false) => {}
@@ -104,10 +105,12 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error),
     }
     if as_kubeless {
+        // Under the name `kubeless` the words are those that follow `fndctl kubeless`.
         words.splice(..1, ["fndctl", PROGRAM].map(OsString::from));
     }
     if words.get(1).is_some_and(|verb| verb == PROGRAM) {
         // Kubeless's name of the option; `--out` of other verbs is a directory.
+        // Words after `--` are no options of fndctl.
         let own = words.iter_mut().take_while(|word| *word != "--");
         own.filter(|word| *word == "--out")
             .for_each(|word| *word = "--output".into());
@@ -215,6 +218,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailur
 
 /// Returns whether a verb prints a text that people read from its beginning to its end.
 fn pages(verb: &Verb) -> bool {
+    // The pager gets the text when the verb has ended, so a verb that follows changes has no pager.
     match verb {
         Verb::Status(args) => !args.watch,
         Verb::List(args) => !args.watch,

@@ -97,6 +97,7 @@ impl LocalPlaces {
 pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd"));
     let path = std::env::var_os("PATH").unwrap_or_default();
+    // A relative directory on `PATH` would let the current directory decide which program root runs.
     let on_path = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let on_path = on_path.map(|directory| directory.join("fnd"));
     let mut places: Vec<PathBuf> = beside
@@ -124,6 +125,7 @@ pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<
         Ok(files) => files,
         Err(problems) => return (None, problems),
     };
+    // The shipped descriptions come first, since a later one replaces one of the same id.
     files.runtimes.splice(0..0, shipped::descriptions());
     let mut judge = Judge::new();
     let (policy, document) = judge.settings(&files);

@@ -85,6 +85,7 @@ impl Output {
     pub(crate) fn new(wanted: ColorChoice) -> Self {
         let ColorChoice { format, .. } = wanted;
         let terminal = io::stdout().is_terminal();
+        // An empty `NO_COLOR` counts as absent (no-color.org).
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let columns = std::env::var("COLUMNS")
@@ -99,6 +100,7 @@ impl Output {
         };
         let width = match (format, terminal) {
             (Format::Wide, _) => None,
+            // `COLUMNS` is the width that the person prefers, so it wins over the size of the window.
             (_, true) => columns.or_else(window).or(Some(WIDTH)),
             // A pipe gets whole names unless `COLUMNS` gives a width.
             (_, false) => columns,
@@ -108,6 +110,7 @@ impl Output {
             quiet: wanted.quiet,
             progress: match wanted.progress {
                 _ if wanted.quiet => progress::ProgressForm::None,
+                // A dumb terminal cannot move its cursor, so nothing can be drawn in place.
                 _ if io::stderr().is_terminal() && !dumb => progress::ProgressForm::Drawn,
                 true => progress::ProgressForm::Lines,
                 false => progress::ProgressForm::None,
@@ -131,6 +134,7 @@ impl Output {
             headers: self.headers,
             quiet: self.quiet,
             jq: self.jq.clone(),
+            // A bar that is drawn needs no option: the new output sees the same terminal.
             progress: self.progress == progress::ProgressForm::Lines,
             pages: false,
         })
@@ -153,6 +157,7 @@ impl Output {
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn finish(&self) -> Result<(), CommandFailure> {
+        // `take` also ends the collecting, so that `raw` below writes to standard output.
         let Some(text) = self.paged.take() else { return Ok(()) };
         let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_row));
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
@@ -201,6 +206,7 @@ impl Output {
     /// # Errors
     /// The body is not JSON, or standard output cannot be written.
     pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), CommandFailure> {
+        // Results of functions have numbers that a plain JSON value would change: see `exact`.
         let value = exact::value(body).map_err(|error| unreadable(&error))?;
         let text = serde_saphyr::to_string(&value);
         let text =
@@ -281,6 +287,7 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn difference(&self, line: &str) -> Result<(), CommandFailure> {
         let style = match line.as_bytes().first() {
+            // This case is first: the heads of the two files begin like changed lines.
             _ if line.starts_with("---") || line.starts_with("+++") => Style::new().bold(),
             Some(b'+') => AnsiColor::Green.on_default(),
             Some(b'-') => AnsiColor::Red.on_default(),
@@ -354,8 +361,10 @@ impl Output {
             return Ok(());
         }
         let mut out = io::stdout().lock();
+        // Standard output holds back the bytes after the last line end until it is flushed: a question has no line end.
         match out.write_all(bytes).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
+            // A failure without a message ends the verb at once, and prints nothing.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CommandFailure::new(Exit::Fine, "")),
             Err(error) => Err(CommandFailure::new(
                 Exit::FunctionFailed,

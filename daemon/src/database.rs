@@ -105,6 +105,7 @@ pub(crate) fn copy(
     let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
     let copied = copied.and_then(|_| finish(to));
     let opened = File::open(to);
+    // The name goes in every case, also if the copy has failed: nobody else would remove it.
     let removed = std::fs::remove_file(to);
     copied?;
     Ok(removed.and(opened))

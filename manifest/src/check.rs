@@ -286,6 +286,7 @@ impl DirectoryCheck<'_> {
                 return None;
             }
         };
+        // A directory has no order of its own, and the problems of two checks should be in the same one.
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         let default_runtime = self.judge.configuration().settings.default_runtime.is_some();
         let place = ListedDirectory {
@@ -300,6 +301,7 @@ impl DirectoryCheck<'_> {
         };
         let foreign = |name: &str| {
             let path = format!("{path}/{name}");
+            // One byte more than is allowed, so that a file that is too large is seen as such.
             let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
             bytes.map_or(foreign::ListedYaml::Other, |bytes| foreign::listed(&path, &bytes))
         };

@@ -153,6 +153,7 @@ impl Diagnostic {
                 column => origin.char_column(number(column)),
             });
         } else if let Some(place) = &self.place {
+            // `plain` has put one character in place of each, so the columns are still right.
             let from = byte_of(&excerpt, place.column.saturating_sub(1));
             let to = byte_of(&excerpt, place.column.saturating_sub(1).saturating_add(place.length)).max(from);
             let line = usize::try_from(place.line).unwrap_or(usize::MAX);

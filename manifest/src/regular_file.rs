@@ -19,6 +19,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(not_regular());
     }
+    // With NONBLOCK neither a pipe nor a lease makes open(2) wait. With NOCTTY no terminal becomes that of this
+    // process.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     opened(File::from(openat(CWD, path, flags, Mode::empty()).map_err(leased)?))
 }

@@ -33,6 +33,7 @@ pub(crate) fn debian(changes: &str, at: jiff::Timestamp) -> String {
             entry += &format!("    {more}\n");
         }
     }
+    // A `Timestamp` is printed in UTC.
     let date = at.strftime("%a, %d %b %Y %H:%M:%S +0000");
     entry + &format!("\n -- {MAINTAINER}  {date}\n")
 }

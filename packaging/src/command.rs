@@ -5,6 +5,7 @@ use clap::{Arg, Command};
 
 /// Writes synopsis, description and options of a program, and its verbs, if it has any.
 pub(crate) fn write(page: &mut ManPage, mut command: Command) {
+    // Only `build` gives global options to the verbs, and full names for their usage.
     command.build();
     page.section("Synopsis");
     page.paragraph(&usage(&mut command.clone()));

@@ -65,6 +65,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             }
             "--cgroup-root" => {
                 let name = value()?.into_string().unwrap_or_default();
+                // The spawner kills and removes everything in this group, so it must not be a group of other programs.
                 if !name.starts_with("fnd") || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) {
                     return Err("--cgroup-root needs a name that begins with `fnd` (letters, digits, `-`, `_`)".into());
                 }

@@ -66,6 +66,7 @@ impl Sources {
     /// too.
     fn shared(&self, root: &Path, install: &Install) -> Result<(), SpawnerProblem> {
         let path = root.join(&install.source);
+        // Where only the owner of the directory can write, the owner has put every name there.
         let writable = |dir: &Path| self.facts.metadata(dir).is_some_and(|meta| meta.mode() & 0o022 != 0);
         if !path.parent().is_some_and(writable) {
             return Ok(());

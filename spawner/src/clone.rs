@@ -128,6 +128,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
     let (mut arguments, pidfd) =
         arguments(libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID, place.cgroup.is_some(), place.cgroup);
+    // Rust ignores SIGPIPE, and an ignored signal stays ignored over execve(2). Programs expect the default.
     arguments.flags |= 0x1_0000_0000; // CLONE_CLEAR_SIGHAND
     arguments.child_tid = order.underway.as_ptr() as u64;
     arguments.stack = stack.as_mut_ptr() as u64;
@@ -156,12 +157,15 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
     let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / CHECKS_PER_SECOND) };
     let mut checks = 0;
     while order.underway.load(Ordering::Acquire) != 0 {
+        // Not a private futex: at the child's exec or exit the kernel wakes those that wait on a shared one only
+        // (set_tid_address(2)).
         match futex::wait(&order.underway, futex::Flags::empty(), 1, Some(&slice)) {
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => continue,
             Err(_) => checks += 1,
         }
         let alone = order.exec.parent.is_some() && rustix::process::getppid() != order.exec.parent;
         if checks >= PATIENCE * CHECKS_PER_SECOND || alone {
+            // The loop goes on after the kill: the stack and `order` must outlive the child.
             child.signal(rustix::process::Signal::KILL);
             checks = checks.max(PATIENCE * CHECKS_PER_SECOND);
         }
@@ -223,6 +227,7 @@ pub fn settle(kept: RawFd) {
     let _ = SigSet::all().thread_set_mask();
     for signal in 1..=64 {
         // SAFETY: dispositions are set to the default only.
+        // The result is ignored: SIGKILL and SIGSTOP can't be changed, and two numbers belong to the C library.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     // Functions of the same user may not read or stop this process.
@@ -253,6 +258,7 @@ fn arguments(flags: i32, parent: bool, cgroup: Option<BorrowedFd<'_>>) -> (libc:
     #[expect(unsafe_code, reason = "an all-zero structure of numbers")]
     // SAFETY: `clone_args` is numbers only, for which zero is valid and means absent.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    // The kernel writes the descriptor after this function has returned, so the number needs an address that stays.
     let mut pidfd = Box::new(-1);
     let flags = flags | libc::CLONE_PIDFD | if parent { libc::CLONE_PARENT } else { 0 };
     arguments.flags = u64::from(flags.cast_unsigned());
@@ -351,6 +357,7 @@ fn umask(environment: &[CString]) -> u32 {
 fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("create a session");
+    // A new session has no controlling terminal, so a function can't reach that of the person who started fnd.
     rustix::process::setsid()?;
     rustix::process::umask(Mode::from_raw_mode(umask(&exec.environment)));
     order.step.set("place standard input and output");
@@ -387,11 +394,14 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
         identity.take_groups()?;
         identity.see_files_as_user();
     }
+    // With the user's file rights, so that root enters no directory that is closed to the user.
     order.step.set("enter the code directory");
     rustix::process::chdir(exec.directory.as_c_str())?;
     order.step.set("drop capabilities");
     privileges::drop_all(exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
+    // A mask of signals survives execve(2), and the launcher blocks every signal.
     let _ = SigSet::empty().thread_set_mask();
+    // Landlock and seccomp need `no_new_privs`, which `drop_all` has set (landlock(7), seccomp(2)).
     if let Some(rules) = &exec.seal.rules {
         order.step.set("restrict signals and sockets");
         landlock::restrict(rules.as_fd())?;

@@ -94,6 +94,7 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
     let why = started.as_ref().err().cloned().unwrap_or_default();
     let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; this holds for the second report, too
     let Ok(first) = started.map(|child| child.pid) else { return 1 };
+    // With a copy of the launcher's or the worker's socket in the init, nobody would notice their end.
     clone::close_all_but(report.as_fd().as_raw_fd());
     let status = serve_until(first, namespace);
     let has_children = || wait(WaitOptions::NOHANG).is_ok(); // an error means that there is no child

@@ -98,6 +98,7 @@ impl Gatherer {
     pub fn gather(&self, memory: &File) -> io::Result<()> {
         let (values, mut problems) = self.values();
         let body = values.to_wire();
+        // The key also comes last: a hash that only begins with it can be continued without it (length extension).
         let digest = Sha256::new().chain_update(self.key).chain_update(&body).chain_update(self.key).finalize();
         let hidden = |(name, _): &&(String, Bytes)| !KNOWN.iter().any(|known| name.ends_with(&format!("/{known}")));
         let masked = values.secrets.iter().chain(values.bindings.iter().filter(hidden));
@@ -278,6 +279,7 @@ pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>)
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |path: &Path| openat(&dir, path, flags, Mode::empty());
+    // Directories come last: in one of mode 0550 only root can still make files, and this process may not be root.
     dirs.into_iter().try_for_each(|path| Ok(give(&open(path)?, 0o550, false)?))
 }
 
@@ -295,6 +297,7 @@ pub fn refill(dir: &Path, files: &[(String, Bytes)], owner: Option<&Identity>) -
 /// # Errors
 /// If removing fails.
 pub fn empty(dir: &Path) -> io::Result<()> {
+    // `fill` has left the directories without the right to write, which removing files from them needs.
     for dir in fs::read_dir(dir)?.flatten().map(|entry| entry.path()).chain([dir.to_owned()]) {
         if dir.is_dir() {
             fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))?;

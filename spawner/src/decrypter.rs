@@ -99,8 +99,10 @@ impl Decrypter {
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = judge::start(&judge::image(&self.program)?, vec![mode.to_owned()], self.root, place)?;
+        // With a copy of the child's end here, the end of the child would not end the reading below.
         drop(theirs);
         let mut answer = Vec::new();
+        // The child reads until the end, so the writing half is closed after the question.
         let sent = ours.write_all(question).and_then(|()| ours.shutdown(Shutdown::Write));
         let received = sent.and_then(|()| ours.take(ANSWER_MAX + 1).read_to_end(&mut answer));
         child.signal(Signal::KILL);

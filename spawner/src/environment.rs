@@ -33,6 +33,7 @@ pub fn lines(plan: &Plan, values: &Values, mut given: Vec<(String, Bytes)>) -> E
     let program = plan.interpreters.first().map_or_else(|| filled(&entry), |path| Bytes(path.clone().into_bytes()));
     let instead = plan.argv.first().is_some_and(|first| first.template && first.text == INSTEAD);
     let all = [program].into_iter().chain(plan.argv.iter().map(filled));
+    // The first two are the interpreter and the placeholder itself: the program takes the place of both.
     let argv = all.skip(if instead { 2 } else { 0 }).collect();
     let is_own = |name: &str| name != WATCHED && given.iter().all(|(found, _)| found != name);
     let own = plan.environment.iter().filter(|(name, _)| is_own(name));

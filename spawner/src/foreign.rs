@@ -30,6 +30,7 @@ pub fn set(install: &Install, sources: &Sources, mut opened: OpenedSource) -> Re
     let dir = sources.dirs.get(usize::from(install.directory)).filter(|dir| **dir != sources.uploads);
     let entries = dir.map(|dir| fs::read_dir(dir.join(above)).map_err(failed)).transpose()?.into_iter().flatten();
     let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    // In the order of their names, so that the limit leaves out the same files each time.
     names.sort();
     for name in names.iter().filter_map(|name| name.to_str()).filter(|name| *name != own && naming::is_foreign(name)) {
         let path = if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };

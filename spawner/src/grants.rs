@@ -114,6 +114,7 @@ impl Grants {
 
     /// Records the claim of files that were just read.
     pub fn claimed(&mut self, function: &FunctionName, claim: Claimed) {
+        // The rights that files of another owner have asked for end with these files.
         let before = self.claims.remove(function).filter(|before| before.trust == claim.trust);
         let rights = claim.rights.or_else(|| before.and_then(|before| before.rights));
         self.claims.insert(function.clone(), Claimed { rights, ..claim });
@@ -130,6 +131,7 @@ impl Grants {
     /// # Errors
     /// Why it may not, for people.
     pub fn stands(&self, function: &FunctionName, trust: &str, rights: &Rights) -> Result<(), String> {
+        // A file that is gone claims nothing, also if fnd has not said so.
         let claim = self.claims.get(function).filter(|claim| std::fs::symlink_metadata(&claim.place).is_ok());
         let claim =
             claim.ok_or_else(|| format!("the stored release can't be used: no file is function `{function}`"))?;
@@ -172,6 +174,7 @@ pub fn still(files: &Stamps) -> Result<(), String> {
         let shown = path.display();
         let meta = std::fs::metadata(path).map_err(|_| format!("its files no longer exist (`{shown}`)"))?;
         let since = crate::clock::unix_ms().cast_signed() / 1000 - meta.ctime();
+        // A change in the future is not a recent one: then somebody has set the clock.
         if stamp(&meta) != *before && !(0..=CHANGED_MAX).contains(&since) {
             return Err(format!("`{shown}` has changed since fnd read it; reload fnd"));
         }

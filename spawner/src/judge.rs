@@ -112,6 +112,7 @@ impl Judge {
         if message.len() > FRAME_MAX {
             return Err("the files are larger than the judge accepts".to_owned());
         }
+        // `has_room` has made sure that no request about files of the other owner waits.
         if self.owner.replace(owner).is_some_and(|last| last != owner) {
             self.end();
         }
@@ -239,6 +240,7 @@ pub fn start(
     root: bool,
     place: ChildPlace<'_>,
 ) -> Result<Child, Box<dyn std::error::Error>> {
+    // The child writes no file, leaves no core dump with the files of others, and gets 1 GiB of address space at most.
     let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
     // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
     rlimits.extend(root.then_some((Resource::Nproc, 64)));

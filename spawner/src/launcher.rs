@@ -69,7 +69,9 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     let _three = socket.try_clone();
     keyring::join_new();
     spec.exec.parent = rustix::process::getppid();
+    // `0` stands for the process that writes. Children that are cloned later are born in the same v1 groups.
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
+    // An error does not end the launcher: each order is answered with it, so that fnd learns the reason.
     let mut entered = entered.failed("enter the function's cgroups");
     let given = given.unwrap_or_else(|why| {
         entered = Err(why);
@@ -97,6 +99,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     while let Ok(Some(frame)) = channel.receive() {
         let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
         if worker == 0 {
+            // This order kills nothing: workers of a newer version may run in the same group.
             return 0;
         }
         let texts =

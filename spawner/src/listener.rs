@@ -13,6 +13,7 @@ use std::path::Path;
 pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: the number was passed to this process for this purpose, and nothing else here owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    // A descriptor that came over an exec is not close-on-exec, and no child may get this one.
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
     rustix::net::sockopt::socket_type(&fd)?;
     Ok(fd)
@@ -30,6 +31,7 @@ pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {} // an earlier spawner left it; no other spawner runs, since this one has the state directory's lock
     }
+    // bind(2) makes the file with the mode that the umask leaves. After a later chmod(2) somebody could have connected.
     let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let bound = bind(&socket, &address);
     rustix::process::umask(mask);

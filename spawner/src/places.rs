@@ -80,6 +80,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(bytes)?;
+    // Without this sync the rename could reach the disk before the content: after a power cut the file would be empty.
     file.sync_all()?;
     fs::rename(fresh, path)
 }

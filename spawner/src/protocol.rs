@@ -61,6 +61,7 @@ impl Channel {
             return Err(Errno::NOBUFS.into());
         }
         self.waiting.extend(packets(frame).into_iter().map(|packet| (packet, Vec::new())));
+        // With the last packet: only with it the frame is complete, and the descriptors belong to somebody.
         if let Some((_, beside)) = self.waiting.back_mut() {
             *beside = descriptors;
         }
@@ -126,6 +127,7 @@ impl Channel {
                     descriptors.extend(fds);
                 }
             }
+            // No peer of ours sends an empty packet, so this is the end of the connection (recvmsg(2)).
             if got.bytes == 0 {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed"));
             }

@@ -61,6 +61,7 @@ impl Ranges {
             return self.take((first, last)); // the other process has ended meanwhile
         }
         let (from, to) = (lock.l_start, lock.l_start + lock.l_len - 1);
+        // The kernel gives 0 for a process that is not visible in this pid namespace.
         let who = match lock.l_pid {
             1.. => format!("process {}{}", lock.l_pid, state_of(lock.l_pid)),
             _ => "a process of another container".to_owned(),

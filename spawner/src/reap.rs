@@ -31,6 +31,7 @@ pub fn wait(child: &Child) -> Option<ChildEnd> {
 
 /// Returns the pid of a child that ended and was not waited for; none if there is none.
 pub fn first_ended() -> Option<u32> {
+    // `WNOWAIT` leaves the child as it is: another part of the spawner may need its status.
     raw((libc::P_ALL, 0), libc::WNOHANG | libc::WNOWAIT).map(|(pid, _)| pid)
 }
 

@@ -57,6 +57,7 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
 /// Removes a file or an empty directory; returns whether it did.
 fn removed(dir: &OwnedFd, name: &CStr) -> bool {
     let remove = |flags| unlinkat(dir, name, flags).is_ok();
+    // Both ways are tried in place of a look at the kind: that costs no call more, and nothing can change in between.
     remove(AtFlags::empty()) || remove(AtFlags::REMOVEDIR)
 }
 
@@ -67,6 +68,7 @@ fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, 
     let known = format!("/proc/self/fd/{}", path.as_raw_fd());
     // If this fails and was needed, opening fails below.
     let _ = fs::set_permissions(known, Permissions::from_mode(0o700));
+    // Through the first descriptor, so that it is the directory whose mode was changed, whatever has its name now.
     openat(path, c".", flags, Mode::empty())
 }
 

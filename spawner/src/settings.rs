@@ -44,6 +44,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 fn read_file(path: &Path, around: (&Myself, &StatCache)) -> Result<Option<JudgedFile>, SpawnerProblem> {
     let shown = path.display().to_string();
     let real = match fs::canonicalize(path) {
+        // A file that lies beside the directories of runtimes gives `ENOTDIR`: it is no runtime.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         other => other.map_err(|error| source::unreadable(&shown, &error))?,
     };

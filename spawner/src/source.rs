@@ -194,7 +194,9 @@ pub fn open(
     if let Some(above) = real.parent().and_then(|parent| facts.insecure_above(parent, &owners)) {
         return Err(insecure(&above));
     }
+    // If a FIFO or a terminal was put in place of the file, opening it neither waits nor gives this process a terminal.
     let read = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    // Otherwise a person could link to a file that only root may read, and have it published as code.
     for (uid, gid) in links.iter().filter(|(uid, _)| *uid != 0) {
         if identity::with_files_of((*uid, *gid), || open_real(real, read).is_err()).unwrap_or(true) {
             let message = format!("the owner of the symbolic link, uid {uid}, may not read `{}`", real.display());
@@ -226,6 +228,7 @@ impl OpenedSource {
             return Err(problem(&self.shown, format!("it is larger than {} MiB", max >> 20), "shorten it"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.meta.len()).unwrap_or(0) + 1);
+        // One byte more than allowed, so that a file that grows while it is read is noticed.
         let read = (&self.file).take(max + 1).read_to_end(&mut bytes);
         read.map_err(|error| unreadable(&self.shown, &error))?;
         self.unchanged(bytes.len() as u64)?;

@@ -42,6 +42,7 @@ type CachedFacts<T> = RefCell<(Duration, HashMap<OsString, T>)>;
 fn kept<T: Clone, E>(kept: &CachedFacts<T>, path: &Path, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let (since, known) = &mut *kept.borrow_mut();
     if now() >= *since + KEPT_FOR || known.len() >= KEPT_MAX {
+        // All facts go together, so that none is older than the first one may be.
         known.clear();
         *since = now();
     }
@@ -67,6 +68,7 @@ impl StatCache {
     /// # Errors
     /// As [`fs::canonicalize`].
     pub fn real(&self, path: &Path) -> io::Result<PathBuf> {
+        // An `io::Error` can't be cloned, so the number of the error is kept.
         let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
         let found = kept(&self.real, path, || Ok::<_, io::Error>(fs::canonicalize(path).map_err(number)));
         found?.map_err(io::Error::from_raw_os_error)

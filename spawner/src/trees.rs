@@ -101,13 +101,16 @@ pub fn seal(places: &SpawnerPlaces, home: &Path, tree: &Version, owner: Option<(
         return Err(io::Error::other("its build is not complete"));
     }
     let copied = copy.directory(&top, &fresh, 0).and_then(|()| {
+        // The file says what was built. If this is the same as before, the tree stays and only its time becomes new.
         let said = |dir: &Path| fs::read(dir.join(COMPLETE));
         if said(&target).ok() == Some(said(&fresh)?) && touch(places, tree) {
             return fs::remove_dir_all(&fresh);
         }
         fs::write(fresh.join(TREE_SIZE), copy.bytes.to_string())?;
+        // The files are on the disk before the tree gets its name, so a power cut leaves no torn tree there.
         rustix::fs::syncfs(File::open(&fresh)?)?;
         if target.exists() {
+            // By an exchange the name is never without a tree: versions with a link to it may be starting.
             rustix::fs::renameat_with(CWD, &fresh, CWD, &target, RenameFlags::EXCHANGE)?;
             return fs::remove_dir_all(&fresh);
         }
@@ -148,6 +151,7 @@ struct TreeCopy {
 impl TreeCopy {
     /// Opens a file or directory with the rights of its owner, and follows no link.
     fn open(&self, at: impl std::os::fd::AsFd, name: impl rustix::path::Arg, flags: OFlags) -> io::Result<OwnedFd> {
+        // `NONBLOCK`, since opening a FIFO would wait for somebody who writes to it.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || openat(at, name, flags, Mode::empty());
         Ok(match self.owner {
@@ -188,12 +192,14 @@ impl TreeCopy {
     fn file(&mut self, from: &OwnedFd, name: &CStr, to: &Path) -> io::Result<()> {
         let from = self.open(from, name, OFlags::RDONLY)?;
         let meta = fstat(&from)?;
+        // Checked again on the descriptor: a process of the build may have exchanged the file after it was listed.
         if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
             return Err(io::Error::other(format!("`{}` is no file", shown(name))));
         }
         let mode = if meta.st_mode & 0o111 == 0 { 0o644 } else { 0o755 };
         let mut to = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
         let room = BYTES_MAX - self.bytes;
+        // One byte more than there is room for, so that a file that grows is noticed.
         self.bytes += io::copy(&mut File::from(from).take(room + 1), &mut to)?;
         if self.bytes > BYTES_MAX {
             return Err(io::Error::other("it is larger than 4 GiB"));

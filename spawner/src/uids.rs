@@ -273,6 +273,7 @@ impl Uids {
                 let fits = |(uid, known, _): &&OwnedHome| !has_others && of_name(known) && within(uid);
                 let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
                 let homes = self.homes.iter().map(|(uid, ..)| *uid);
+                // After the highest known user: a lower free number may be that of a line that was lost.
                 let used = self.users().map(|line| line.uid).chain(homes).filter(within).max();
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
@@ -349,9 +350,11 @@ fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, Spawn
     let kept = path.with_extension(format!("damaged-{}", crate::clock::unix_ms()));
     let fresh = path.with_extension("new");
     let write = || {
+        // By a link and not by a rename, so that a kill never leaves the state directory without a table.
         std::fs::hard_link(path, &kept)?;
         let _ = std::fs::remove_file(&fresh); // of a start that was killed
         let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&fresh)?;
+        // Locked before it gets its name, so that no other spawner can lock it first.
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         (&file).write_all(sound)?;
         file.sync_all()?;

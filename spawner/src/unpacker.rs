@@ -76,6 +76,7 @@ impl Unpacker {
         let argument = CString::new(format!("--unpack={}", self.format.suffix()))?;
         let started = judge::start(&judge::image(&self.program)?, vec![argument], self.root, place);
         let child = started.map_err(|error| io::Error::other(error.to_string()))?;
+        // With a copy of the child's end here, the end of the child would not end the reading.
         drop(theirs);
         let contents = self.receive(ours);
         child.signal(Signal::KILL);
@@ -86,6 +87,7 @@ impl Unpacker {
     fn receive(&self, stream: UnixStream) -> io::Result<Contents> {
         let (mut input, mut receiver) = (BufReader::with_capacity(DATA_MAX, stream), Receiver::default());
         let (mut files, mut current, mut bytes, until) = (Vec::new(), None::<Writing>, 0, now() + LASTS);
+        // The socket's timeout bounds one read only. A child that sends a byte now and then is bounded by `until`.
         while now() < until {
             let received = match receiver.next(&mut input) {
                 Err(Stopped::Refused(refusal)) => {

@@ -111,6 +111,7 @@ impl Vault {
             let help = format!("run `chmod go-w {above}`, and check its owner");
             return Err(refuse(format!("users other than root can write to `{above}`"), help));
         }
+        // If a FIFO or a terminal lies there, opening it neither waits nor gives this process a terminal.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(file) => File::from(file),

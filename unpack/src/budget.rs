@@ -70,6 +70,7 @@ impl<R: Read> Read for BudgetedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.budget.use_up(count).map_err(|why| {
+            // A decoder may replace this error by one of its own, so `why` finds the reason here.
             self.exceeded = Some(why);
             io::Error::other("too many bytes")
         })?;

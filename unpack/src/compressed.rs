@@ -16,6 +16,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// If the archive is not of this format.
 pub(crate) fn open<'a, R: Read>(format: Format, archive: &'a mut R) -> Result<Box<dyn Read + 'a>, Why> {
     let mut archive = BufReader::with_capacity(64 << 10, archive);
+    // A tar file has no mark at its beginning.
     let magic: &[u8] = match format {
         Format::Zip | Format::Tar | Format::Foreign => b"",
         Format::Gzip => b"\x1f\x8b",
@@ -24,6 +25,7 @@ pub(crate) fn open<'a, R: Read>(format: Format, archive: &'a mut R) -> Result<Bo
         Format::Zstd => b"\x28\xb5\x2f\xfd",
     };
     let begins = archive.fill_buf().map_err(|error| unread(&error))?.starts_with(magic);
+    // A decoder would only find that the archive is damaged, and not that it has another format.
     if !begins {
         return Err(Why::OtherFormat);
     }
@@ -68,12 +70,14 @@ impl<R: BufRead> Zstd<R> {
                     (self.inside, self.read) = (true, 0);
                     return Ok(true);
                 }
+                // A skippable frame has no content (RFC 8878, section 3.1.2).
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                     let skipped = io::copy(&mut self.archive.by_ref().take(length.into()), &mut io::sink())?;
                     if skipped < length.into() {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
+                // `unread` makes `Why::Memory` of this kind of error.
                 Err(FrameDecoderError::WindowSizeTooBig { .. }) => return Err(io::ErrorKind::OutOfMemory.into()),
                 Err(error) => return Err(io::Error::other(error)),
             }
@@ -86,6 +90,7 @@ impl<R: BufRead> Zstd<R> {
         self.inside = false;
         let stored = self.decoder.get_checksum_from_data();
         let has_sum = stored.is_none() || stored == self.decoder.get_calculated_checksum();
+        // A frame that does not state its size has 0 here.
         let has_size = [0, self.read].contains(&self.decoder.content_size());
         if has_sum && has_size {
             Ok(())
@@ -102,6 +107,7 @@ impl<R: BufRead> Read for Zstd<R> {
                 return Ok(0);
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                // With one block at a time, the budget counts the bytes of a bomb before further ones are unpacked.
                 let one = BlockDecodingStrategy::UptoBlocks(1);
                 self.decoder
                     .decode_blocks(&mut self.archive, one)

@@ -81,6 +81,7 @@ pub fn unpack(format: Format, archive: &mut (impl Read + Seek), sink: &mut dyn S
     if size > BYTES_MAX {
         return Err(Why::TooLarge.into());
     }
+    // The first pass finds everything that is wrong, so the sink gets no file of a refused archive.
     let mut first = ArchiveWalk::new(None);
     read(format, archive, size, &mut first)?;
     let top = first.top()?;
@@ -97,6 +98,7 @@ fn read(
     let budget = Budget::new(size);
     match format {
         Format::Zip => zip::read(archive, size, budget, walk),
+        // A file of another system is no archive, and other code reads it.
         Format::Foreign => Err(Why::OtherFormat.into()),
         _ => tar::read(compressed::open(format, archive)?, budget, walk),
     }

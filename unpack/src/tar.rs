@@ -72,6 +72,7 @@ fn entries(tar: &mut impl Read, walk: &mut ArchiveWalk<'_>, next: &mut u64) -> R
     let mut archive = Archive::new(tar);
     let mut described = Described::default();
     let mut buffer = vec![0; DATA_MAX];
+    // `raw` keeps the crate from reading long names by itself, for which it has no limit.
     for entry in archive.entries().map_err(Broken::Read)?.raw(true) {
         let mut entry = entry.map_err(Broken::Read)?;
         let length = entry.size();

@@ -97,6 +97,7 @@ impl<'a> ArchiveWalk<'a> {
     pub(crate) fn entry(&mut self, entry: &ArchiveEntry<'_>) -> Result<bool, UnpackStop> {
         self.count()?;
         let refused = |why: Why| ArchiveRefusal {
+            // That there are too many entries is not the fault of the last one.
             entry: (!matches!(why, Why::TooMany)).then(|| named(entry.name)),
             why,
         };
@@ -105,6 +106,7 @@ impl<'a> ArchiveWalk<'a> {
         if path.is_empty() && entry.kind == ArchiveEntryKind::Directory {
             return Ok(false); // the directory that was packed
         }
+        // Skipped entries may be of any kind: a link in `.git` is no reason to refuse the archive.
         if parts.clone().any(|part| SKIPPED.contains(&part)) || parts.next() == Some(MACOS) {
             return Ok(false);
         }

@@ -55,6 +55,8 @@ pub(crate) fn read(
 ) -> Result<(), UnpackStop> {
     let mut archive = BufReader::with_capacity(DATA_MAX, archive);
     let (mut listed, directory) = directory(&mut archive, size)?;
+    // The directory may have any order. That nothing lies between the entries can be checked in the order of their data
+    // only.
     listed.sort_by_key(|entry| entry.offset);
     let mut position = 0;
     let mut behind = false;
@@ -115,6 +117,7 @@ fn content(
     let mut packed = archive.take(entry.packed);
     let (mut sum, mut length) = (Hasher::new(), 0);
     let mut buffer = vec![0; DATA_MAX];
+    // The decoder borrows `packed`, whose rest is compared afterwards.
     {
         let mut content: Box<dyn Read + '_> = match entry.method {
             0 => Box::new(&mut packed),
@@ -129,6 +132,7 @@ fn content(
             budget.use_up(count).map_err(|why| Broken::Stop(why.into()))?;
             let bytes = buffer.get(..count).unwrap_or_default();
             length += count as u64;
+            // This comes before the sink gets the bytes, so an entry is never longer than it has stated.
             if length > entry.length {
                 return Err(Broken::Entry(Why::Damaged));
             }
@@ -186,8 +190,10 @@ fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<ZipEntr
     archive
         .read_exact(&mut magic)
         .ok()
+        // An archive without entries begins with its end.
         .filter(|()| [LOCAL, END].contains(&magic.as_slice()))
         .ok_or(Why::OtherFormat)?;
+    // A comment of unknown length may follow the end record, so the record is searched in all bytes that it can be in.
     let start = size.saturating_sub(END_LENGTH + COMMENT_MAX);
     archive.seek(SeekFrom::Start(start)).map_err(failed)?;
     let mut tail = Vec::new();
@@ -203,6 +209,7 @@ fn directory(archive: &mut (impl Read + Seek), size: u64) -> Result<(Vec<ZipEntr
     let mut listed = Vec::new();
     while !fields.0.is_empty() {
         listed.push(fields.listed()?);
+        // The count is compared while entries are read, so that it bounds the memory.
         if listed.len() > count {
             return Err(Why::Damaged.into());
         }
@@ -240,6 +247,7 @@ fn end(tail: &[u8], start: u64) -> Result<ZipEnd, Why> {
         }
         let is_zip64 = length == u32::MAX || offset == u32::MAX;
         if disks != (0, 0) || here != count || is_zip64 {
+            // The comment may contain something like an end record, so the search goes on.
             why = Why::Unsupported;
             continue;
         }

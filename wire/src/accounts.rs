@@ -25,6 +25,7 @@ pub fn user_name(function: &FunctionName) -> String {
     let full = format!("{PREFIX}{}", function.file_form());
     let fnv1a = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = function.as_str().bytes().fold(0x811c_9dc5, fnv1a);
+    // A dash and the eight digits of the hash take 9 bytes.
     match full.get(..NAME_MAX - 9) {
         Some(front) if full.len() > NAME_MAX => format!("{front}-{hash:08x}"),
         _ => full,
@@ -55,6 +56,7 @@ pub fn is_taken(text: &str, name: &str, id: u32) -> bool {
     let id = id.to_string();
     text.lines().any(|line| {
         let mut fields = line.split(':');
+        // passwd(5), group(5): the number is the third field, and the first one is read already.
         fields.next() == Some(name) || fields.nth(1) == Some(&id)
     })
 }

@@ -56,6 +56,7 @@ impl Format {
     /// Returns the end of the names of such archives.
     #[must_use]
     pub fn suffix(self) -> &'static str {
+        // No name ends with the format `Foreign`, which stands for a file of YAML.
         SUFFIXES
             .iter()
             .find(|(_, format)| *format == self)

@@ -112,6 +112,7 @@ impl Wire for bool {
         match u8::get(from)? {
             0 => Ok(false),
             1 => Ok(true),
+            // Each value has one form only, so that equal values have equal bytes.
             _ => Err(WireError::Value),
         }
     }

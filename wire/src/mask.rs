@@ -94,6 +94,7 @@ pub fn push(point: u64, hash: u64, byte: u8) -> u64 {
 /// Returns the hash of a text without its first byte. `weight` is [`power`] of the number of bytes that remain.
 #[must_use]
 pub fn shift(weight: u64, hash: u64, first: u8) -> u64 {
+    // The modulus is added first, so that the difference is never negative.
     (hash + MODULUS - multiply(u64::from(first) + 1, weight)) % MODULUS
 }
 
@@ -105,6 +106,7 @@ pub fn power(point: u64, exponent: usize) -> u64 {
 
 /// Returns a product modulo 2^61 - 1; both factors are below it.
 fn multiply(one: u64, other: u64) -> u64 {
+    // Two factors below 2^61 have a product below 2^122.
     let product = u128::from(one) * u128::from(other);
     u64::try_from(product % u128::from(MODULUS)).unwrap_or_default()
 }

@@ -79,6 +79,7 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
         Some(group) => format!("{group}/{stem}"),
         None => stem.to_owned(),
     };
+    // The functions of fnd's own come from no file, so no file may have their names.
     let name = FunctionName::new(&full).ok().filter(|name| !is_own(name.as_str()))?;
     Some((name, (!directory).then(|| format!("{full}.toml"))))
 }

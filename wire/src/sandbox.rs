@@ -92,6 +92,7 @@ impl Sandbox {
         [
             (self.profile.rank() > profile.rank(), "profile"),
             (self.syscalls.rank() > profile.rank(), "syscalls"),
+            // The profile `off` shows all processes anyway.
             (self.proc_full && profile != Profile::Off, "proc"),
             (!self.read_only.is_empty(), "read_only"),
             (!self.read_write.is_empty(), "read_write"),

@@ -51,6 +51,7 @@ impl Foreign {
     /// is left out with those after it, and the set says so.
     pub fn has_room(&mut self, path: &str, bytes: u64) -> bool {
         let held = self.files.iter().map(|(_, bytes)| bytes.0.len() as u64).sum::<u64>();
+        // The file with the function is among the files, so there may be one more than those beside it.
         let has_room = self.files.len() <= BESIDE_MAX && held.saturating_add(bytes) <= SET_MAX;
         if !has_room {
             self.files.push((LEFT_OUT.to_owned(), Bytes(path.as_bytes().to_vec())));
@@ -136,6 +137,7 @@ impl Receiver {
         let mut length = [0; 4];
         input.read_exact(&mut length).map_err(Stopped::Ended)?;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        // The length is checked before it is allocated: it may come from a child that an archive has taken over.
         if length > RECORD_MAX {
             return Err(Stopped::Invalid("a record that is too long"));
         }
@@ -144,6 +146,7 @@ impl Receiver {
         match UnpackRecord::from_wire(&record).map_err(|_| Stopped::Invalid("no record"))? {
             UnpackRecord::Refused(refusal) => Err(Stopped::Refused(refusal)),
             UnpackRecord::Data(Bytes(bytes)) => {
+                // An empty piece is refused, too: a child that sends only such pieces would never come to an end.
                 let left = self
                     .missing
                     .checked_sub(bytes.len() as u64)
@@ -164,6 +167,7 @@ impl Receiver {
         if self.bytes > BYTES_MAX || self.paths.len() >= ENTRIES_MAX {
             return Err(Stopped::Invalid("more files or bytes than are allowed"));
         }
+        // Some file systems take names that differ only by case for one.
         if !self.paths.insert(file.path.to_lowercase()) {
             return Err(Stopped::Invalid("two files of one name"));
         }

@@ -102,6 +102,7 @@ impl QuotaBooks {
                 self.functions.insert(function.clone(), QuotaState { quotas, course });
             }
             (None, Some(_)) => {
+                // The function leaves the line first: without its entry, its time in the line would not be known.
                 self.set(function, None);
                 self.functions.remove(function);
             }
@@ -124,6 +125,8 @@ impl QuotaBooks {
             return;
         }
         let mut at = course.free_at.max(now);
+        // After a start every function has an earlier run. The measurements are spread, so that the disk is not busy
+        // with all.
         if is_earlier {
             at = at.max(self.earlier);
             self.earlier = at.saturating_add(EARLIER_EVERY);
@@ -178,6 +181,8 @@ impl QuotaBooks {
         course.free_at = now.saturating_add(course.pause.max(took.saturating_mul(SHARE)));
         course.found.add(result);
         let failed = course.found.failure.is_some().then(|| {
+            // `failures` is 1 after the first failure, so half of its power of two is 1. The bound keeps the shift
+            // small.
             let pause = FAILED.0.saturating_mul(1 << course.found.failures.min(10)) / 2;
             now.saturating_add(pause.min(FAILED.1))
         });
@@ -252,6 +257,7 @@ impl QuotaBooks {
 impl QuotaState {
     fn is_full(&self) -> bool {
         let Some(course) = &self.course else { return false };
+        // The message is not used here, so it needs no paths.
         let none = Paths { home: "", cache: "" };
         let is_exceeded = |measured| exceeded(&self.quotas, measured, none).is_some();
         course.found.is_cut_off() || course.found.measured.as_ref().is_some_and(is_exceeded)

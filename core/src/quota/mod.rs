@@ -102,6 +102,7 @@ pub fn exceeded(quotas: &Quotas, measured: &Measured, paths: Paths<'_>) -> Optio
 #[must_use]
 pub fn nearly(quotas: &Quotas, measured: &Measured) -> Option<String> {
     let of = |quota: Option<u64>, tree: &TreeSize, name: &str, key: &str| {
+        // Both sizes are divided, because a product could be too large for 64 bits.
         let quota = quota.filter(|quota| tree.bytes / 4 >= quota / 5)?;
         let (used, most) = (about(tree.bytes), spell_size(quota));
         Some(format!("its {name} has {used} of {most} (`{key}`)"))
@@ -129,6 +130,7 @@ fn of_tree(quota: Option<u64>, tree: &TreeSize, place: QuotaDirectory<'_>) -> Op
         Gap::Deep(deep) => Some(format!(
             "its {name} counts as full, because the path of a directory is too long to be opened: remove `{deep}` from {path}"
         )),
+        // The bytes are a lower bound, which does not show that the quota is exceeded.
         Gap::Unfinished(_) => None,
     }
 }
@@ -140,6 +142,7 @@ pub fn about(bytes: u64) -> String {
     let Some((unit, shift)) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
         return format!("{bytes} bytes");
     };
+    // Ten times the size may need more than 64 bits.
     let tenths = (u128::from(bytes) * 10) >> shift;
     match tenths % 10 {
         0 => format!("{} {unit}", tenths / 10),

@@ -77,6 +77,7 @@ impl Releases {
         };
         let stays = self.canary.as_deref().is_some_and(same);
         self.canary = self.canary.take().filter(|_| stays);
+        // Without a pin the manifest of the file decides about the share again.
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version != version) {
             (canary.version, canary.by_person) = (version, canary.by_person && self.hold.is_some());
         }
@@ -142,6 +143,7 @@ impl Releases {
     /// Handles a canary that begins to get calls.
     pub fn canary_begins(&mut self, version: Version, now_ms: u64) {
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {
+            // After a restart the canary begins once more, and its time goes on.
             canary.since_ms.get_or_insert(now_ms);
             if let Some(release) = self.get_mut(version) {
                 release.error = None;
@@ -179,6 +181,7 @@ impl Releases {
         if let Some(release) = self.get_mut(canary.version) {
             release.error = fault.map(String::into_boxed_str);
         }
+        // Without a hold the file would be installed and tried again.
         if let (None, JudgedContent::Good(file, content), Some(serving)) = (&self.hold, self.file, self.serving)
             && file == canary.version
         {

@@ -79,6 +79,7 @@ impl Releases {
     /// [`NoRelease::Unknown`], [`NoRelease::Ambiguous`].
     pub fn named(&self, name: &str) -> Result<&Release, NoRelease> {
         let wanted = name.strip_prefix("sha256:").unwrap_or(name).to_ascii_lowercase();
+        // Every name begins with an empty text, so an empty text names no release.
         let fits = |release: &&Release| !wanted.is_empty() && release.version.hex().starts_with(&wanted);
         let found: Vec<_> = self.list.iter().filter(fits).collect();
         match found[..] {

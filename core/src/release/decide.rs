@@ -77,6 +77,7 @@ impl Releases {
     ) -> AfterInstall {
         let (version, content) = version;
         let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
+        // A rollback holds until the content of the file changes. A pin holds on.
         if self.hold().is_some_and(is_edit) {
             self.hold = None;
         }
@@ -90,6 +91,8 @@ impl Releases {
         let proven = self
             .get(next)
             .is_some_and(|release| release.served && release.error.is_none());
+        // After a start nothing has served yet. The release that served last is installed first, so that the file gets
+        // a trial and not the callers.
         if (tried.before || tried.canary.is_some())
             && !established
             && (!proven || self.hold.is_some())
@@ -100,6 +103,7 @@ impl Releases {
         if next != version {
             return AfterInstall::Hold(next);
         }
+        // Under a hold only a person gives the file a share of the calls.
         let rules = tried.canary.filter(|_| self.hold.is_none());
         let share = self.file_is_canary((version, content), rules);
         share.map_or(AfterInstall::Serve, AfterInstall::Canary)
@@ -152,6 +156,7 @@ impl Releases {
                 ..
             }) => {
                 let held = *version;
+                // The held release has not served yet and may fail, so the release that served last comes before it.
                 self.revive(held).or(Some(held))
             }
             Some(hold) => Some(hold.version),
@@ -175,6 +180,8 @@ impl Releases {
                 error,
                 ..release.clone()
             };
+            // The list is ordered by when the file brought each content, so the version comes after the one with its
+            // content.
             self.list.insert(index + 1, new);
         }
         let is_live = self.is_live(version);
@@ -198,6 +205,7 @@ impl Releases {
                 }
                 true
             }
+            // Beside the held release, only a copy that is to serve during a trial is wanted.
             Some(_) => self.first.as_deref() == Some(&asked),
             None => promoted || self.serving == Some(asked),
         };
@@ -228,6 +236,7 @@ impl Releases {
 
     /// Holds a release from now on. It is to be installed from its copy, unless it serves already.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, version: Version) {
+        // A hold whose release has not served may fail its own trial, so it does not come back.
         let before = self.hold.take().filter(|hold| hold.established);
         let mut hold = Hold {
             kind,
@@ -238,6 +247,7 @@ impl Releases {
             before,
             canary: self.canary.take(),
         };
+        // A release that serves has no trial that it could fail.
         if self.is_live(version) {
             hold.establish();
         }

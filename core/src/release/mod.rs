@@ -182,6 +182,7 @@ impl Releases {
     /// Returns the versions that must stay on the disk.
     #[must_use]
     pub fn needed(&self) -> Vec<Version> {
+        // If the held release fails its trial, the one that was held before comes back, so that one stays, too.
         let held = self
             .hold
             .iter()

@@ -115,6 +115,7 @@ impl BudgetQueue {
     /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
     /// with other limits starts, the larger limits count.
     fn with(&self, function: &SupervisedFunction, rules: &Rules) -> (Charge, Charge) {
+        // The limits are for all workers of a function together, so a further worker adds no memory and no CPU.
         let charge = function.work.share.charged.both(u64::max, Charge::of(rules));
         let rest = self.charged.both(u64::saturating_sub, function.work.share.charged);
         (charge, rest.both(u64::saturating_add, charge))
@@ -123,6 +124,7 @@ impl BudgetQueue {
     /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
     pub(super) fn give_back(&mut self, function: &mut SupervisedFunction) {
         self.workers = self.workers.saturating_sub(1);
+        // A claim that holds a place is about to become a worker, so it keeps the function's charge, too.
         if function.work.running.is_empty() && function.queue.held() == 0 {
             let charged = std::mem::take(&mut function.work.share.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
@@ -217,6 +219,7 @@ impl Supervisor {
         if !self.serves() {
             return;
         }
+        // Calls come first: a free worker takes an invocation for which a worker would be started otherwise.
         self.call_free(now, out);
         while let Some(key) = self.node.line.front().copied().filter(|_| self.starts.may_start()) {
             let serving = self.functions[key].serving().cloned();
@@ -231,6 +234,7 @@ impl Supervisor {
                         Start::Member(want) => self.start_member(now, key, want, out),
                     }
                 } else if start != Start::Member(Want::Ahead) {
+                    // The first in line is never overtaken, so nothing else starts until this function has its room.
                     self.evict(now, out);
                     return;
                 } else if self.node.line.iter().any(|other| self.is_urgent(now, *other)) {
@@ -241,11 +245,14 @@ impl Supervisor {
                     return;
                 }
             }
+            // The function goes to the end of the line after one start, so that its queue does not hold up the others.
             self.node.line.pop_front();
             self.functions[key].work.share.in_line = false;
             self.line_up(now, key);
             self.call_free(now, out);
         }
+        // A claim that holds a place leads to a start, and that start is the trial. Without any start to come, the
+        // trial ends here: otherwise people would read for ever that the node cannot start workers.
         let is_claimed = |key| self.functions[key].queue.held() > 0;
         if self.starts.is_to_be_tried() && self.node.line.is_empty() && !self.functions.keys().any(is_claimed) {
             self.starts.nothing_waits(out);
@@ -270,6 +277,7 @@ impl Supervisor {
 /// Returns how long until a rate (count per period), as a token bucket of `count`, allows one more; `None` if it does
 /// now. `paid` is the instant when all acceptances so far are paid for.
 pub(super) fn rate_wait((count, period): (u32, Duration), paid: Duration, now: Duration) -> Option<Duration> {
+    // A full bucket takes `count` acceptances at once, so `paid` may be ahead of now by all of them but one.
     let burst = period.saturating_sub(rate_cost((count, period)));
     let wait = paid.saturating_sub(burst).saturating_sub(now);
     (wait > Duration::ZERO).then_some(wait)

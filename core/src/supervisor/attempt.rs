@@ -49,6 +49,7 @@ impl Supervisor {
             version: serving.version,
             rules: Arc::clone(&serving.rules),
             attempt: Some(order),
+            // The spawner ends the attempt by itself at the earlier limit, if fnd hangs or is stopped.
             lasts: ends_at
                 .into_iter()
                 .flatten()
@@ -67,6 +68,7 @@ impl Supervisor {
         };
         self.workers.insert(id, worker);
         self.announce(key, out);
+        // One claim fewer is ahead now, so the next one can be stored while this attempt runs.
         self.claim_ahead(now, key, out);
     }
 
@@ -93,11 +95,13 @@ impl Supervisor {
         invocation.attempts = invocation.attempts.saturating_add(1);
         invocation.has_tmp |= call.is_none();
         invocation.version = Some(serving.version);
+        // Retries and polls keep the start of the first attempt, because `poll.until` counts from it.
         invocation.started.get_or_insert(Started {
             unix_ms: now.unix_ms,
             at: now.mono,
             before: Duration::ZERO,
         });
+        // A caller may shorten the timeout of the manifest, but not extend it.
         let timeout = [serving.rules.timeout, invocation.timeout].into_iter().flatten().min();
         let timeout_at = timeout.map(|timeout| now.mono.saturating_add(timeout));
         let ends = [

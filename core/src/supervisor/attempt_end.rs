@@ -42,6 +42,7 @@ impl EndFacts {
             let verdict = AttemptVerdict::without_exit(rules, run, Reason::Interrupted, String::new());
             return Self::of_call((verdict.reason, verdict.message), None);
         }
+        // Without `[poll]` nothing would ask again. Exit code 99 of a script is an error then, too.
         let reason = match answered.reason {
             Reason::ExecuteAgain if rules.poll.is_none() => Reason::Error,
             reason => reason,
@@ -87,6 +88,7 @@ impl Supervisor {
             return;
         };
         worker.ended_at.get_or_insert(now.mono);
+        // The attempt is over and only waits for room for its result, so its timeout does not count any more.
         for run in &mut worker.runs {
             if let Some(at) = run.timeout_at.take() {
                 self.timers.disarm(at, Timer::Attempt(id, run.invocation));
@@ -98,8 +100,10 @@ impl Supervisor {
     /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
     pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
+        // The end of an unknown worker frees descriptors and processes, too.
         self.room_was_made();
         let Some(mut worker) = self.take_worker(id) else {
+            // The spawner keeps an exit until fnd acknowledges it, and of this worker nothing is left to record.
             out.push(Action::Forget(id));
             return;
         };
@@ -163,6 +167,8 @@ impl Supervisor {
 
     /// Handles the loss of the spawner, and with it of every worker.
     pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+        // This is set first: `end_unwaited` then ends no call of a lost attempt, because each call says by itself why
+        // it ended.
         self.spawner = false;
         self.release_claims(out);
         while let Some(id) = self.workers.keys().next().copied() {
@@ -182,6 +188,8 @@ impl Supervisor {
     }
 
     pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        // The list of free workers is found by the worker's version, so the worker leaves that list before it is
+        // removed.
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
         if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
@@ -194,6 +202,7 @@ impl Supervisor {
             self.run_over(id, worker.function, run);
         }
         let function = &mut self.functions[worker.function];
+        // `give_back` frees memory and CPU only if `running` is empty, so the worker leaves `running` first.
         function.work.running.remove(&id);
         self.node.give_back(function);
         Some(worker)
@@ -239,6 +248,7 @@ impl Supervisor {
             worker,
             version: Some(serving.version),
             started_ms: run.started.unix_ms,
+            // The wall clock may have been set back during the attempt.
             ended_ms: ended_ms.max(run.started.unix_ms),
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
             reason: verdict.reason,
@@ -249,11 +259,13 @@ impl Supervisor {
             next_attempt_ms: None,
             cold: run.call.map(|(_, cold)| cold),
         };
+        // An attempt whose process could not be started says nothing about how long runs take.
         if worker.is_some() {
             self.functions[function].work.durations.push(record.duration_us);
         }
         self.count_canary(function, serving.version, record.reason, out);
         self.conclude(now, &serving, (record, result), out);
+        // A deleted function is shown as long as an attempt runs, so this end may be the moment at which it vanishes.
         self.announce(function, out);
         self.line_up(now, function);
     }

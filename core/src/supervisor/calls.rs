@@ -39,6 +39,7 @@ impl Supervisor {
             let Some(serving) = function.serving().filter(|_| function.is_enabled()).cloned() else {
                 return;
             };
+            // There may be more workers than places, because fresh workers wait for the next call.
             let room = function.work.busy < to_usize(serving.rules.places());
             let Some(worker) = function.next_free().filter(|_| room) else {
                 return;
@@ -69,6 +70,7 @@ impl Supervisor {
         while self.functions[key].queue.claiming() < open
             && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
         {
+            // A call needs no place in the budget of the node: its worker has one.
             self.claim(now, key, false, out);
         }
     }
@@ -83,9 +85,11 @@ impl Supervisor {
         let WorkerKind::Member(member) = &mut worker.kind else {
             return;
         };
+        // Only the first call of a worker can have waited for the worker's start.
         let cold = member.cold && member.served == 0;
         member.served = member.served.saturating_add(1);
         let pool = &member.pool;
+        // Where fresh workers are kept ready, each worker serves one call only.
         let worn = pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations);
         member.retiring |= worn;
         let full = worker.runs.len() + 1 >= to_usize(member.concurrency);
@@ -124,6 +128,7 @@ impl Supervisor {
             .iter()
             .position(|run| run.call.is_some_and(|(call, _)| call == answered.call));
         let Some(at) = at else {
+            // The end of a dropped call was recorded when the call was cancelled, so its late answer changes nothing.
             if worker.is_dropped(answered.call) {
                 return;
             }
@@ -186,6 +191,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
+        // A worker that was told to stop while it loaded may still send this report.
         let loading = matches!(worker.phase, WorkerPhase::Loading { .. } | WorkerPhase::Leaving { .. });
         let rules = Arc::clone(&worker.serving.rules);
         let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
@@ -197,6 +203,7 @@ impl Supervisor {
             );
         };
         member.load_error = Some(words::of_code(&rules, message));
+        // The worker ends by itself. If it does not, it gets SIGTERM after the grace.
         let until = now.mono.saturating_add(worker.serving.rules.grace);
         self.enter(id, WorkerPhase::Leaving { until });
     }
@@ -267,6 +274,8 @@ impl Supervisor {
             | WorkerPhase::Terminating { .. } => {
                 self.kill(now, id, out);
             }
+            // A starting worker has no process to kill yet: `retiring` has it stopped once it is started. The others
+            // are ending.
             WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
         }
     }
@@ -318,6 +327,7 @@ impl Supervisor {
             .as_mut()
             .filter(|candidate| candidate.worker == Some(id))
         {
+            // fnd ended the worker, so the version has not failed its trial: another worker tries it.
             if is_retired {
                 (candidate.worker, candidate.wanted) = (None, true);
                 return;
@@ -330,6 +340,7 @@ impl Supervisor {
         if is_retired {
             return;
         }
+        // No invocation waits for a canary, so none fails with the canary's worker.
         if function.is_canary(worker.serving.version) {
             return self.canary_not_ready(key, out);
         }
@@ -340,6 +351,8 @@ impl Supervisor {
             return;
         };
         let serving = &worker.serving;
+        // The failure becomes an attempt of the invocation, so that retries and history count it. The numbers of real
+        // calls begin at 1, so 0 is none of them.
         let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
         let Some((run, _)) = begun else { return };
         self.run_over(id, key, &run);

@@ -51,6 +51,7 @@ impl Supervisor {
         // A server that has answered nothing since this request began may be stuck.
         let is_stuck = is_http && is_limit && answered_at.is_none_or(|at| at < run.started.mono);
         let call = run.call.map_or(0, |(call, _)| call);
+        // The worker stays `Busy` for its other calls, so the timer of the attempt watches the grace of this call.
         run.timeout_at = Some(until);
         self.timers.arm(until, Timer::Attempt(id, invocation));
         if !cancels || is_stuck {
@@ -88,6 +89,7 @@ impl Supervisor {
                 self.drop_call(now, (id, invocation), "it did not end within the grace", out);
             }
             Some(EndCause::Cancelled(_)) => self.terminate(now, id, out),
+            // A limit holds whatever the code does, even if the other calls of the worker are lost.
             _ => self.kill(now, id, out),
         }
     }
@@ -107,6 +109,7 @@ impl Supervisor {
         }
         let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
         self.run_over(id, function, &run);
+        // The output of the call must be complete before its record is written.
         out.push(Action::DropCall { worker: id, call });
         let words = run
             .ending

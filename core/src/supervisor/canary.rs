@@ -63,6 +63,7 @@ impl Canary {
 
     /// Counts a call that begins, and whether it is the canary's own.
     fn begins(&mut self, own: bool) {
+        // `is_due` is asked before `owed` grows: it is about the call that begins now.
         self.lacks_worker |= !own && self.is_due();
         self.owed = (self.owed + self.percent).min(OWED_MAX);
         if own {
@@ -88,6 +89,7 @@ impl SupervisedFunction {
 
     /// Returns the worker that takes the next call.
     pub(super) fn next_free(&self) -> Option<WorkerId> {
+        // If the canary has no free worker, the version that serves takes the call, because no call waits for a canary.
         let canary = self.due_canary().and_then(|canary| canary.free.last());
         canary.or(self.work.free.last()).copied()
     }
@@ -138,6 +140,7 @@ impl Supervisor {
         let can_share = |serving: &Arc<ServingRelease>| {
             serving.version != installed.version && shares_calls(&serving.rules, &installed.rules)
         };
+        // Without another version to share the calls with, this one serves like every installed version.
         if !function.serving().is_some_and(can_share) {
             return self.installed(now, installed, out);
         }
@@ -148,6 +151,7 @@ impl Supervisor {
             .as_mut()
             .filter(|canary| canary.serving.version == serving.version)
         {
+            // Only the share has changed, so the canary keeps its workers and its counts.
             canary.percent = percent;
             return;
         }
@@ -161,6 +165,7 @@ impl Supervisor {
             self.refuse_trial(now, key);
             return self.line_up(now, key);
         }
+        // A function has one canary at a time, so the earlier one ends.
         self.end_canary(now, key, out);
         let function = &mut self.functions[key];
         if let Some(renewed) = function.renewal() {
@@ -168,6 +173,7 @@ impl Supervisor {
             renewed.behind = Some((serving, percent));
             return;
         }
+        // A function tries one version at a time, and new code on trial gives way to the canary.
         self.give_up_candidate(now, key, out);
         let function = &mut self.functions[key];
         function.error = self.node.refusal(&serving.rules).map(Into::into);
@@ -192,6 +198,7 @@ impl Supervisor {
         let on_trial = self.functions[key].candidate.as_ref();
         if on_trial.is_some_and(|candidate| candidate.canary.is_some()) {
             self.give_up_candidate(now, key, out);
+            // The error was about the trial that is given up.
             self.functions[key].error = None;
         } else if let Some(candidate) = &mut self.functions[key].candidate {
             candidate.behind = None;
@@ -204,6 +211,7 @@ impl Supervisor {
     /// Forgets the canary of a function and retires its workers.
     pub(super) fn end_canary(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
+        // `retire_all` spares the workers of a canary, so the canary is forgotten first.
         if function.canary.take().is_some() {
             let serving = function.serving().cloned();
             self.retire_all(now, key, serving.as_ref(), out);
@@ -214,6 +222,7 @@ impl Supervisor {
     pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<ServingRelease>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(canary) = function.canary.take() else { return };
+        // The workers of the version before leave this list below, when they are retired.
         function.work.free.extend(canary.free);
         function.presence = Presence::Serving(Arc::clone(serving));
         self.retire_all(now, key, Some(serving), out);
@@ -228,6 +237,7 @@ impl Supervisor {
             return false;
         };
         let members = self.members(key, &canary.serving);
+        // Nobody waits for the workers of a canary, so they start one after the other.
         let room = members.all < to_usize(pool.most) && members.coming == 0;
         canary.lacks_worker && canary.free.is_empty() && room && self.node.refusal(&canary.serving.rules).is_none()
     }

@@ -134,6 +134,7 @@ impl Supervisor {
             if submit.wait && self.would_wait_for_itself(invocation, &submit.function) {
                 return Err(Rejection::Chain(ChainRefusal::WaitsForItself));
             }
+            // A trace that the function has sent itself is kept.
             submit.payload.trace.get_or_insert_with(|| continued(invocation, run));
         }
         submit.trigger = Trigger::Function;
@@ -172,6 +173,7 @@ impl Supervisor {
                 Some(named.ok_or_else(refusal)?)
             }
             None => match running.as_slice() {
+                // If only one invocation runs, it is the caller, even if the request has no trace or a foreign one.
                 [one] => Some(one),
                 several => several.iter().find(by_trace),
             },
@@ -223,6 +225,7 @@ impl Supervisor {
         let Some(Cause::Call(call)) = submit.payload.cause.as_deref() else {
             return None;
         };
+        // A call that is only queued goes on after its caller, so the time of the caller does not bound it.
         let caller = self.invocations.get(&call.invocation.filter(|_| submit.wait)?)?;
         let runs = self.running_of(caller.function);
         let run = runs.iter().find(|(invocation, _)| invocation.id == caller.id);

@@ -100,10 +100,12 @@ impl Supervisor {
             return;
         }
         let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
+        // Before the first run has ended nobody knows how soon further ones begin, so none is claimed ahead.
         let (Some(serving), Some(lasts_us)) = (serving, function.work.durations.last()) else {
             return;
         };
         let places = u128::from(serving.rules.places());
+        // During these round trips each place begins a new run every `lasts_us`.
         let begin = self.claim_rate.round_trip.as_micros() * ROUND_TRIPS * places / u128::from(lasts_us.max(1));
         let ahead = usize::try_from(begin).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
         loop {
@@ -146,6 +148,7 @@ impl Supervisor {
         let until = now.mono.saturating_add(PAUSE.saturating_mul(times).min(PAUSE_MAX));
         self.claim_rate.paused = Some(until);
         self.timers.arm(until, Timer::Claims);
+        // Invocations that need no claim may begin in the places that the failed claims held.
         self.line_up_all(now);
     }
 
@@ -183,6 +186,8 @@ impl Supervisor {
             if holds {
                 self.node.give_back(function);
             }
+            // The claim on disk says that the attempt runs. This record replaces it, so that the next fnd finds queued
+            // work.
             out.push(Action::Update(Box::new(invocation.record(&function.name))));
         }
     }
@@ -194,6 +199,7 @@ impl Supervisor {
         let InvocationStage::Claiming { since, holds } = invocation.stage else {
             return None;
         };
+        // A failed claim says nothing about how long the ledger takes for one.
         if matches!(to, InvocationStage::Claimed) {
             self.claim_rate.round_trip = now.mono.saturating_sub(since);
         }
@@ -220,6 +226,8 @@ impl Supervisor {
         let fits = self.node.refusal(&serving.rules).is_none();
         let serves = self.serves() && self.starts.may_start();
         if serves && is_possible && fits && self.functions[key].can_start(false) {
+            // The place of the claim was given back and is taken anew, because a version with other limits may serve by
+            // now.
             let rules = Arc::clone(&serving.rules);
             if self.node.take(&mut self.functions[key], &rules) {
                 self.start(now, key, serving, out);

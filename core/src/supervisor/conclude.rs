@@ -134,6 +134,7 @@ impl Supervisor {
             return AfterAttempt::End(None);
         }
         if invocation.retries() >= retry.retries {
+            // Where the manifest allows no retry, no limit ran out.
             return AfterAttempt::End((retry.retries > 0).then_some(Exhausted::Retries));
         }
         let delay = retry.backoff.delay(invocation.retries() + 1, self.random.f64());
@@ -175,6 +176,7 @@ impl Supervisor {
             .cause
             .as_ref()
             .is_some_and(|cause| cause.marks().is_some());
+        // What follows the end is stored in the transaction of the final record, so `Follow` comes before that record.
         if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
             out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }
@@ -204,6 +206,7 @@ impl Supervisor {
         if frees {
             self.line_up(now, key);
         }
+        // The run is out of the queue by now, so the function counts its process as missing.
         self.service_over(now, key, over, out);
     }
 
@@ -212,6 +215,7 @@ impl Supervisor {
         let invocation = self.invocations.remove(&id)?;
         self.waited.remove(&invocation);
         let function = &mut self.functions[invocation.function];
+        // `give_back` keeps the charge while a claim holds a place, so the claim leaves the queue first.
         function.queue.remove(&invocation);
         if invocation.holds_place() {
             self.node.give_back(function);

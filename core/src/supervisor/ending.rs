@@ -95,6 +95,7 @@ impl Supervisor {
         }
         let end = match ending {
             EndCause::Deadline => InvocationEnd {
+                // Without an attempt there was nothing to try again, so no limit ended the tries.
                 exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
                 ..InvocationEnd::new(
                     Reason::Deadline,

@@ -140,6 +140,7 @@ pub(super) struct LazyWork(Option<Box<FunctionWork>>);
 impl LazyWork {
     /// Returns the ended invocations whose temporary files can be released now.
     pub(super) fn take_unreleased(&mut self) -> Vec<InvocationId> {
+        // Access through `DerefMut` would allocate the work of each function that is installed.
         let work = self.0.as_mut();
         work.map(|work| std::mem::take(&mut work.unreleased))
             .unwrap_or_default()
@@ -147,6 +148,7 @@ impl LazyWork {
 
     /// Forgets how long its runs took and how many there were lately.
     fn forget_runs(&mut self) {
+        // Access through `DerefMut` would allocate the work of a function that has none.
         if let Some(work) = &mut self.0 {
             (work.durations, work.rate_paid) = (Durations::new(), Duration::ZERO);
         }
@@ -242,6 +244,7 @@ impl SupervisedFunction {
 
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(super) fn can_start(&self, may_claim: bool) -> bool {
+        // A claim that holds a place becomes a worker, so it counts like one.
         let taken = self.work.running.len() + self.queue.held();
         let places = |serving: &Arc<ServingRelease>| taken < to_usize(serving.rules.max_running);
         let waits = self.queue.first(may_claim).is_some();
@@ -336,6 +339,7 @@ impl Index<FunctionKey> for SupervisedFunctions {
 impl IndexMut<FunctionKey> for SupervisedFunctions {
     fn index_mut(&mut self, key: FunctionKey) -> &mut SupervisedFunction {
         let function = &mut self.table[key.0];
+        // It is not known whether the caller changes anything, so the function counts as changed.
         if !function.changed {
             function.changed = true;
             self.changed.push(key);

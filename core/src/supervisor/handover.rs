@@ -133,6 +133,7 @@ impl Supervisor {
             .iter()
             .map(|call| self.go_on_calling(now, (id, key), (&record, age), call))
             .collect();
+        // A late answer to a call of the earlier fnd must never match a call of this one.
         self.next_call = self.next_call.max(record.last_call);
         let phase = match record.concurrency {
             _ if ended => WorkerPhase::Over,

@@ -217,6 +217,7 @@ impl Invocation {
 
     /// Returns its record as it will be once its next attempt has begun.
     pub(super) fn claim(&self, function: &FunctionName, now: Now) -> InvocationRecord {
+        // The claim is stored before the attempt begins, so it counts attempts and polls as `begin` will count them.
         let after_poll = matches!(self.last, Some((Reason::ExecuteAgain, _)));
         let record = self.record(function);
         InvocationRecord {

@@ -244,10 +244,13 @@ impl Supervisor {
             Event::Closed(worker) => self.closed(now, worker),
             Event::Broken { worker, message } => self.broken(now, worker, message, out),
             Event::SpawnerLost => self.spawner_lost(now, out),
+            // Due timers are handled after every event, so a tick has nothing of its own to do.
             Event::Tick => {}
         }
+        // The event may have been the answer to the last claim, for which a cancelled drain waits.
         self.end_cancelled_drain(now, out);
         loop {
+            // Timers come before starts, so that an invocation whose time is over now is not started.
             while let Some(timer) = self.timers.pop_due(now.mono) {
                 self.fire(now, timer, out);
             }
@@ -258,6 +261,7 @@ impl Supervisor {
             }
         }
         self.notice_drained(out);
+        // Each changed function is counted once, when all changes of this event are made.
         self.functions.count();
         debug_assert!(
             self.books_agree(),

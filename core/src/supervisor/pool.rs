@@ -146,6 +146,7 @@ impl Worker {
 impl SupervisedFunction {
     /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
     pub(super) fn is_worth_a_trial(&self, newest: &ServingRelease) -> bool {
+        // A worker that must be alone cannot be tried beside one of the version that serves.
         let beside = |pool: &Pool| !pool.alone;
         let pooled = |serving: &ServingRelease| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
         !self.disabled
@@ -215,6 +216,8 @@ impl Supervisor {
         // A worker that must be alone starts only after the previous one, of whatever version, has ended.
         let taken = pool.alone && !function.work.running.is_empty();
         let room = members.all < to_usize(pool.most) && !taken;
+        // The workers that start now will take as many invocations as they have room for. Only further ones need a
+        // worker.
         if room && waiting > members.coming && function.next_free().is_none() {
             return Some(Want::Demand);
         }
@@ -310,6 +313,7 @@ impl Supervisor {
             WorkerKind::Member(_) | WorkerKind::Script => return,
         };
         member.ready = true;
+        // The worker says how many calls it can take, the manifest how many it may. With 0 it would never get one.
         member.concurrency = concurrency.min(member.pool.concurrency).max(1);
         // A request to a program that serves HTTP ends with its connection.
         member.cancels = cancels || worker.serving.rules.kind.http().is_some();
@@ -358,7 +362,9 @@ impl Supervisor {
         let pool = &member.pool;
         let age = pool.age_over(worker.started);
         let function = &self.functions[worker.function];
+        // A worker that is too old leaves, even if the pool keeps some workers.
         if age.is_none_or(|at| at > now.mono) {
+            // A fresh worker is kept as long as the function is in use, which only the function's last call shows.
             let used = function
                 .work
                 .last_call
@@ -470,6 +476,7 @@ impl Supervisor {
             );
             worker.member().is_some() && stopping
         };
+        // A worker that is stopping makes room soon, and a second one would perhaps be stopped in vain.
         if self.workers.values().any(leaving) {
             return;
         }
@@ -479,6 +486,8 @@ impl Supervisor {
             };
             let kept = worker.member().map_or(0, |member| to_usize(member.pool.kept()));
             let kept = self.members(worker.function, &worker.serving).all <= kept;
+            // `min` compares from left to right: workers that a pool keeps come last, then the longest idle time
+            // decides.
             Some((kept, since, *id))
         });
         if let Some((_, _, id)) = idle.min() {
@@ -518,6 +527,7 @@ impl Supervisor {
         if let Some(again) = candidate.again.take() {
             self.timers.disarm(again.mono, Timer::Trial(key));
         }
+        // A trial that is under way goes on, and is not made a second time.
         if candidate.worker.is_none() {
             candidate.wanted = true;
         }

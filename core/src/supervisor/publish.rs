@@ -143,9 +143,11 @@ impl Supervisor {
             if let (true, Some((function, rejection))) = (event.accepted.is_empty(), first) {
                 let number = shares.events.len();
                 let accepted = shares.events.iter().flat_map(|event| &event.accepted);
+                // The ledger has heard of none of these shares, so they vanish without a record.
                 for id in accepted.map(|accepted| accepted.id).collect::<Vec<_>>() {
                     self.remove_invocation(id);
                 }
+                // A function may have paid for several shares. The value before the first one is set last, and stays.
                 for (key, before) in accepting.paid.into_iter().rev() {
                     self.functions[key].work.rate_paid = before;
                 }
@@ -160,6 +162,7 @@ impl Supervisor {
             answered.push(event.delivered.clone());
             shares.events.push(event);
         }
+        // A request that is refused as a whole leaves no notices, so they come only after every share was admitted.
         out.append(&mut accepting.notices);
         let publishing = Publishing {
             reply: publish.reply,
@@ -229,6 +232,7 @@ impl Supervisor {
                 }
             }
         }
+        // The shares are stored by one command, so that one transaction has all of them.
         for action in actions {
             match action {
                 Action::Store(accepted) => event.accepted.push(*accepted),
@@ -251,6 +255,7 @@ impl Supervisor {
             accepted_ms: now.unix_ms,
             payload: filled_in(submit.payload.clone(), &serving.rules),
             durable: true,
+            // The sender need not send the event again, so the function gets its share when somebody redrives it.
             dead_letter: true,
             load_key: None,
             timeout_ms: None,
@@ -288,6 +293,7 @@ impl Supervisor {
             }
         }
         for (key, id, after) in publishing.after {
+            // A share of an event that was sent before is gone by now.
             if self.invocations.contains_key(&id) {
                 self.follow(now, (key, id), after, out);
             }
@@ -299,6 +305,7 @@ impl Supervisor {
     }
 
     pub(super) fn publish_failed(&mut self, now: Now, number: u64, out: &mut Vec<Action>) {
+        // Without an entry, this is a second answer of the ledger.
         let Some(publishing) = self.publishing.remove(&number) else {
             return;
         };

@@ -125,6 +125,7 @@ impl QueueBooks {
             let lane = self.lanes.entry(Arc::clone(key)).or_default();
             lane.insert(invocation.number, invocation.id);
         }
+        // `enter` asks whether the invocation is the first of its lane, so it comes after the lane.
         self.enter(invocation);
     }
 
@@ -141,6 +142,7 @@ impl QueueBooks {
         if let Some(key) = &invocation.key {
             self.keys.remove(key.identity());
         }
+        // `leave` puts one that was ended while it was stored back into `live`, so this comes after it.
         self.live.remove(&invocation.id);
         self.leave_lane(invocation);
     }
@@ -155,6 +157,7 @@ impl QueueBooks {
                 self.lanes.remove(key);
             }
             Some(next) => {
+                // If the next one is not ready yet, it finds its lane free when it enters.
                 if let Some((place, durable)) = self.held_back.remove(&next) {
                     self.let_begin(next, place, durable);
                 }
@@ -180,6 +183,7 @@ impl QueueBooks {
             InvocationStage::Storing { end: None, .. } => self.storing += 1,
             InvocationStage::Storing { end: Some(_), .. } => {
                 self.ended += 1;
+                // It frees its place at once, although its end is recorded only after its acceptance.
                 self.live.remove(&id);
             }
             InvocationStage::Ready if self.is_held_back(invocation) => {
@@ -210,6 +214,7 @@ impl QueueBooks {
                 self.live.insert(id);
             }
             InvocationStage::Ready if self.held_back.remove(&id).is_some() => {}
+            // `take_unclaimed` and `take_ready` may have removed the invocation already.
             InvocationStage::Ready if invocation.durable => {
                 self.unclaimed.remove(&place);
             }
@@ -258,6 +263,7 @@ impl QueueBooks {
     pub(super) fn first(&self, may_claim: bool) -> Option<First> {
         let ready = self.ready.first_key_value().map(|(place, _)| place);
         let unclaimed = self.unclaimed.first_key_value().map(|(place, _)| place);
+        // Both books have the same order, so the smaller place comes first.
         match (ready, unclaimed.filter(|_| may_claim)) {
             (None, None) => None,
             (Some(ready), Some(unclaimed)) if unclaimed < ready => Some(First::Unclaimed),

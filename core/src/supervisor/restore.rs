@@ -50,6 +50,8 @@ impl Supervisor {
             let key = self.functions.find_or_add(&last.attempt.function);
             self.functions[key].last = Some(Box::new(last));
         }
+        // Invocations come before their workers: an adopted worker goes on with the invocation that is there, and makes
+        // one only where the ledger has none.
         for unfinished in restored.unfinished {
             let id = unfinished.accepted.id;
             self.take_over(now, unfinished, going_on.contains(&id), out);
@@ -60,6 +62,7 @@ impl Supervisor {
         for member in members {
             self.adopt_member(now, member);
         }
+        // Which callers still run is known only now that all workers are adopted.
         self.end_orphans(now, out);
         for id in restored.cancelled {
             // One of a worker that is being ended goes on ending.

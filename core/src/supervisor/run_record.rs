@@ -137,6 +137,7 @@ impl<'a> RunOrigin<'a> {
     pub(super) fn deadline(&self, now: Now) -> Option<Deadline> {
         let unix_ms = self.run.deadline_ms?;
         let remaining = self.run.times.and_then(|times| times.deadline_in);
+        // The wall clock may have been set since. It counts only for a record of an older fnd, which has nothing else.
         let at = remaining.map_or_else(
             || on_mono(now, unix_ms),
             |remaining| self.started.mono.saturating_add(remaining),

@@ -36,6 +36,7 @@ impl Supervisor {
         if !serves || function.is_held() || !function.is_enabled() || function.full.is_some() {
             return;
         }
+        // A run that is requested is not in the queue yet. If it did not count, the next event would request it again.
         let there = function.queue.live().len() + function.work.requested;
         for _ in there..replicas {
             function.work.requested += 1;
@@ -175,6 +176,7 @@ impl Supervisor {
             .get_or_insert_with(Box::<StartFailures>::default);
         if was_well {
             **failures = StartFailures {
+                // The instant of the hold is needed below, where its timer is disarmed.
                 hold: failures.hold.take(),
                 ..StartFailures::default()
             };

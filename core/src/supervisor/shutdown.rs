@@ -129,6 +129,7 @@ impl Supervisor {
 
     /// Kills the running attempts.
     pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
+        // A stop begins as a drain, so that callers are answered and claims are given back as by a drain.
         self.drain(now, out);
         if !matches!(self.phase, ShutdownPhase::Draining) {
             return;

@@ -125,6 +125,7 @@ impl Supervisor {
         let key = worker.function;
         let candidate = self.functions[key].candidate.as_mut();
         if let Some(candidate) = candidate.filter(|candidate| candidate.worker == Some(id)) {
+            // The version has not failed: it is tried when the node can start workers again.
             (candidate.worker, candidate.wanted) = (None, true);
         }
         for run in std::mem::take(&mut worker.runs) {
@@ -135,6 +136,7 @@ impl Supervisor {
     }
 
     fn pause_starts(&mut self, now: Now, id: WorkerId, why: &str, out: &mut Vec<Action>) {
+        // One notice tells of a whole series of failures.
         if self.starts.why.replace(why.to_owned()).is_none() {
             out.push(Action::Notice(Notice::StartsChanged));
         }
@@ -221,6 +223,7 @@ impl Supervisor {
             return;
         };
         invocation.attempts = run.attempt.0.saturating_sub(1);
+        // `begin` has counted the attempt as a poll, but it has not begun.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_sub(1);
         }

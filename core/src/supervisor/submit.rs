@@ -53,6 +53,8 @@ impl Supervisor {
             let reason = "its id is in use".to_owned();
             return reject(submit.reply, Rejection::Unavailable { reason }, out);
         }
+        // This comes before everything that may refuse the run: otherwise the service would wait for a refused run for
+        // ever.
         if let Some(key) = self
             .functions
             .find(&submit.function)
@@ -64,6 +66,7 @@ impl Supervisor {
         if let Err(rejection) = self.with_caller(&mut submit) {
             return reject(submit.reply, rejection, out);
         }
+        // A request that shares an invocation needs no room, so it comes before the checks of the queue.
         if self.join(&submit, out) {
             return;
         }
@@ -105,6 +108,7 @@ impl Supervisor {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
         };
+        // A service requests no more runs than it has replicas, so its runs do not overlap.
         let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
@@ -170,6 +174,7 @@ impl Supervisor {
             return false;
         };
         let Some(reply) = submit.reply else { return true };
+        // The queue finds a key by its owner and word alone. The request must be the same, too.
         if invocation.key.as_ref() != Some(idempotency_key) {
             reject(Some(reply), Rejection::KeyReused, out);
             return true;
@@ -345,6 +350,7 @@ impl Supervisor {
             has_tmp: false,
         };
         self.insert_invocation(invocation);
+        // A call does not wait for the disk: its caller has no promise that it outlives a power cut.
         if !durable {
             self.settle_in(now, submit.id, not_before);
         }

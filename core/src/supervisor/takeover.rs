@@ -169,8 +169,10 @@ impl Supervisor {
             self.insert_adopted(now, key, origin);
         }
         if let Some(invocation) = self.invocations.get_mut(&run.invocation)
+            // The ledger may know a later attempt: it had begun before the end of this one was stored.
             && invocation.attempts <= run.attempt
         {
+            // The place in the queue depends on the number of attempts, so the stage changes before that number.
             let queue = &mut self.functions[invocation.function].queue;
             queue.change(invocation, InvocationStage::Running { worker });
             invocation.attempts = run.attempt;
@@ -250,6 +252,7 @@ impl Supervisor {
         let mut phase = WorkerPhase::Busy;
         if let Some((ago, cause)) = termed {
             let at = now.mono.saturating_sub(ago);
+            // The grace counts from the SIGTERM of the earlier fnd, not from the adoption.
             let kill_at = at.saturating_add(record.rules.grace);
             run.ending = Some(match (cause, ordered.clone()) {
                 (TermCause::Asked, Some(ordered)) => ordered,
@@ -260,6 +263,7 @@ impl Supervisor {
         if ended {
             phase = WorkerPhase::Over;
         }
+        // The attempt is over or is being ended, so its timeout does not count any more.
         if phase != WorkerPhase::Busy {
             run.timeout_at = None;
         }
@@ -289,6 +293,7 @@ impl Supervisor {
         if let Some(at) = worker.phase.timer() {
             self.timers.arm(at, Timer::Worker(id));
         }
+        // A new worker must not get the number of an adopted one.
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         let function = &mut self.functions[worker.function];
         function.id = Some(worker.serving.id);
@@ -343,6 +348,7 @@ pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: C
         id: FunctionId(id),
         version,
         load_key,
+        // Only the worker has this release, and it never serves: so no content runs by itself with this id.
         load_id: InvocationId(0),
         rules: Arc::new(rules.into_owned()),
     })

@@ -142,6 +142,7 @@ impl AttemptVerdict {
         let ended_by_fnd = was_ended(worker);
         let (reason, message) = match (&run.ending, broken) {
             (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
+            // The kernel's counter comes first: a worker that is killed for memory closes its connection, too.
             (None, _) if exited.oom_kills > 0 => (Reason::Oom, oom_words(rules, exited.oom_kills)),
             (None, Some(broken)) if ended_by_fnd => (Reason::BadAnswer, broken.clone()),
             (None, None) if ended_by_fnd => {
@@ -236,6 +237,7 @@ fn judge(rules: &Rules, asks_for_result: bool, exited: &Exited) -> (Reason, Stri
         }
         ExitStatus::Code(code) => code,
     };
+    // sysexits.h: 75 is EX_TEMPFAIL, 65 is EX_DATAERR.
     let reason = match code {
         0 => Reason::Ok,
         75 => Reason::Transient,

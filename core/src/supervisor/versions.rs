@@ -33,6 +33,7 @@ impl Supervisor {
         let name = installed.function.clone();
         let serving = Arc::new(ServingRelease::of(installed));
         function.id = Some(serving.id);
+        // Temporary files are released by the function's number, which was not known when these invocations ended.
         for invocation in function.work.take_unreleased() {
             let function = serving.id;
             out.push(Action::Release { function, invocation });
@@ -80,12 +81,15 @@ impl Supervisor {
             self.flush(now, key, (Skip::Overlap, why), out);
         }
         self.end_service(now, key, (Some(serving.version), "replaced by a newer version"), out);
+        // Runs of a content that the ledger has restored get their content key here. The decision about a retry of a
+        // lost attempt needs that key, so it comes after this.
         self.supersede_loads(now, key, &serving, out);
         if first {
             self.bound_pauses(now, key, &serving);
         }
         self.resolve_lost(now, key, &serving, out);
         self.flush_if_disabled(now, key, out);
+        // The file may be half of what a person copies, so it runs by itself only after the next `Quiet`.
         self.unsettled.insert(key);
         self.keep_running(key, out);
         self.line_up(now, key);
@@ -97,6 +101,7 @@ impl Supervisor {
         if (first || had_error || !known) && !announced {
             out.push(Action::Status(name));
         }
+        // The ends of workers of an earlier fnd have waited for this version, which decides what follows them.
         self.release_early(now, Some(key), out);
     }
 
@@ -118,6 +123,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         if matches!(function.presence, Presence::Absent | Presence::Building) {
             function.presence = Presence::Invalid;
+            // The first state of a new function is not a change of state, so no notice is sent for it.
             function.announced = FunctionState::Invalid;
         } else if function.error.as_deref() == Some(error.as_str()) {
             return;
@@ -321,6 +327,8 @@ impl Supervisor {
         if taken || !possible || !function.is_enabled() || function.loaded.contains(&serving.load_key) {
             return;
         }
+        // The content counts as run at once, so that no second event runs it. If it cannot be stored, `store_failed`
+        // takes that back.
         self.functions[key].loaded.push(serving.load_key);
         let function = self.functions[key].name.clone();
         let submit = Submit::new(serving.load_id, function, Trigger::Load);

@@ -235,6 +235,7 @@ impl Supervisor {
     fn view(&self, key: FunctionKey) -> FunctionView<'_> {
         let function: &SupervisedFunction = &self.functions[key];
         let serving = function.serving();
+        // The budget of the node may have shrunk since the version was installed.
         let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
         FunctionView {
             name: &function.name,

@@ -35,6 +35,7 @@ pub(super) fn of_code(rules: &Rules, text: String) -> String {
     if rules.runtime != "deno" {
         return bounded(text);
     }
+    // A deno before 2.9 reads the permission for a Unix socket as a host with a port.
     if text.contains("invalid port in 'unix:") {
         return bounded(format!("{text}: {NEEDS}"));
     }

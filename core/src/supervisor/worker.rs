@@ -209,6 +209,7 @@ impl Supervisor {
         ending: EndCause,
         out: &mut Vec<Action>,
     ) {
+        // The end of a worker that is over is reported later, and nothing that is due now may become its reason.
         let Some(worker) = self
             .workers
             .get_mut(&id)
@@ -289,6 +290,7 @@ impl Supervisor {
             WorkerPhase::Killed { .. } => {
                 let function = self.functions[worker.function].name.clone();
                 out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
+                // Without an instant the timer is not armed again, so the worker is reported once.
                 self.enter(id, WorkerPhase::Killed { report_at: None });
             }
             // These phases have no timer.

@@ -232,6 +232,7 @@ impl Cause {
         match self {
             Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => Vec::new(),
             Self::Event(event) => {
+                // In the binary form of an event `datacontenttype` is the header `Content-Type`.
                 let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
                 attributes
                     .map(|(name, value)| (format!("ce-{name}"), value.to_owned()))

@@ -54,6 +54,7 @@ impl Replays {
 
     /// Remembers a request that an earlier fnd admitted.
     pub fn restore(&mut self, key: ReplayKey) {
+        // The digest may be known with another end, which must leave `by_end`, too.
         self.forget(&key.digest);
         self.until.insert(key.digest, key.until_s);
         self.by_end.insert((key.until_s, key.digest));

@@ -185,6 +185,7 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(all)?;
         write(fresh.path())?;
+        // `keep` comes first: a temporary directory removes its path when it is dropped.
         fs::rename(fresh.keep(), dir)?;
         File::open(all)?.sync_all()
     };

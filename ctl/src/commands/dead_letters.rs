@@ -307,6 +307,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
         || [&filter.text, &filter.since, &filter.until]
             .iter()
             .any(|option| option.is_some());
+    // Exactly one of the two: without a filter, a person must say `--all`, so that nobody means all by mistake.
     if which.all == narrowed {
         let what = if which.all {
             "either `--all` or a filter"

@@ -82,6 +82,7 @@ fn show(context: &Context, line: &[u8]) -> Result<(), CommandFailure> {
     match out.format {
         Format::Json => out.json(line),
         Format::Yaml => {
+            // Each event is a YAML document of its own.
             out.line("---")?;
             out.yaml(line)
         }

@@ -37,6 +37,7 @@ pub(super) fn examine(subject: &ExaminedSubject<'_>) -> Result<Examined, Command
         .args(arguments)
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
+        // The user of the state may not be able to enter the caller's directory.
         .current_dir("/")
         .stdin(Stdio::null());
     if rustix::process::geteuid().is_root()

@@ -196,8 +196,10 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
 fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String> {
     let failed = |what: &str, path: &Path, errno: Errno| format!("failed to {what} `{}`: {errno}", path.display());
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Opened first: without this home, no other one is made.
     let source = openat(CWD, &from.path, flags, Mode::empty()).map_err(|errno| failed("open", &from.path, errno))?;
     // A function that has not run yet has no home.
+    // Another error shows itself when the directory is opened below.
     if mkdirat(CWD, &to.path, Mode::RWXU).is_ok() {
         let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.uid));
         chownat(CWD, &to.path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)

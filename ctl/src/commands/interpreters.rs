@@ -184,6 +184,7 @@ fn install(
             Some((downloads.find(wanted)?, downloads))
         }
     };
+    // The version is found before: one that does not exist leaves no directory.
     let fresh = installed.prepare()?;
     let filled = (|| {
         let program = fresh.join("bin").join(known.id);
@@ -222,6 +223,7 @@ fn install(
         Ok(version)
     })();
     let finished = filled.and_then(|filled| {
+        // With `--file` only the package itself names its version, which becomes the name of a directory.
         version(&filled)?;
         installed.finish(&fresh, &filled)?;
         Ok(filled)
@@ -242,6 +244,7 @@ fn configure(
     }
     let directory = LocalPlaces::of(true)?.config.with_file_name("conf.d");
     let path = directory.join(format!("interpreter-{}.toml", known.id));
+    // A JSON string is written as a basic string of TOML is.
     let program = serde_json::Value::from(installed.program().display().to_string());
     let text = format!(
         "# Written by `fndctl --user runtimes install {id}`, removed by `remove`.\n[runtimes.{id}]\ninterpreters = {{ \"default\" = {program} }}\n",

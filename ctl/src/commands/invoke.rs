@@ -134,6 +134,7 @@ pub(super) async fn follow(
                 shown.push_str(&line.text);
                 shown.push('\n');
             }
+            // With more output nothing is compared, and the result is printed in any case.
             shown = shown.filter(|shown| shown.len() <= COMPARED);
         }
     }

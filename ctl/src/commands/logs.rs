@@ -77,12 +77,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         (None, None, None) => None,
     };
+    // The run of a build belongs to fnd's own function `fnd-build`, so it is not compared.
     if let (Some(run), Some(function), None) = (&run, &args.function, &args.build) {
         check(context, run, function).await?;
     }
     let path = match (&run, &args.function) {
         (Some(id), _) => format!("{}/logs", invocation_path(id)),
         (None, Some(function)) => {
+            // Only checks the name: it goes into a parameter, not into the path.
             function_path(function)?;
             parameters.add("function", Some(function));
             "/v1/logs".to_owned()
@@ -113,6 +115,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         match context.out.format {
             Format::Json => context.out.json(&line)?,
             Format::Yaml => {
+                // Each line of the stream is a YAML document of its own.
                 context.out.line("---")?;
                 context.out.yaml(&line)?;
             }

@@ -86,6 +86,7 @@ pub(crate) async fn suggest(context: &Context, mut failure: CommandFailure) -> C
     let Some(unknown) = failure.unknown.take() else {
         return failure;
     };
+    // If this request fails, the first failure is still the one to report.
     let all = all(context).await.unwrap_or_default();
     match meant(&unknown, &all) {
         Some(name) => failure.help(format!("did you mean `{name}`?")),

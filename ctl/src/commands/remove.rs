@@ -64,6 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 /// Asks on the terminal whether to remove functions.
 fn confirmed(functions: &[String]) -> Result<bool, CommandFailure> {
     let failed = |error: io::Error| CommandFailure::new(Exit::FunctionFailed, format!("failed to ask: {error}"));
+    // Standard output is for the result, and may be a pipe.
     let mut terminal = io::stderr();
     write!(terminal, "remove {}? [y/N] ", functions.join(", ")).map_err(failed)?;
     terminal.flush().map_err(failed)?;

@@ -106,6 +106,7 @@ async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, In
         if view.state.is_final() {
             return Ok((reply.body.to_vec(), view));
         }
+        // A step that is shorter than the longest one ended at `until`.
         if step < STEP {
             let (function, state) = (&view.function, view.state.as_str());
             let message = format!("the time to wait is over, but the run of `{function}` has not ended: it is {state}");

@@ -24,6 +24,7 @@ pub(crate) async fn watch(
         match context.out.format {
             Format::Json => context.out.json(&change)?,
             Format::Yaml => {
+                // Each change is a YAML document of its own.
                 context.out.line("---")?;
                 context.out.yaml(&change)?;
             }

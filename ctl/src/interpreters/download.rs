@@ -125,6 +125,7 @@ impl Downloads {
                 CommandFailure::new(Exit::NoSuchThing, message).help("fndctl runtimes list --available shows them")
             );
         };
+        // The version becomes the name of a directory, and the registry is not trusted.
         version(&found)?;
         let entry = list.versions.get(&found);
         let offer =

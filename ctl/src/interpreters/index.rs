@@ -141,6 +141,7 @@ impl Index {
     fn of_npm(list: NpmList) -> Self {
         let offer = |dist: NpmDist| {
             let file = dist.tarball.rsplit('/').next().unwrap_or_default();
+            // There may be several checksums, each with its kind (Subresource Integrity).
             let sums = &mut dist.integrity.split_whitespace();
             let sum = sums.find_map(|sum| sum.strip_prefix("sha512-"));
             Offer {
@@ -159,6 +160,7 @@ impl Index {
         let mut versions = BTreeMap::new();
         for file in list.files {
             let is_for_this_machine = file.filename.ends_with(WHEEL) && file.filename.contains(GLIBC);
+            // A yanked file is not to be chosen any more (PEP 592).
             let yanked = !matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false));
             let name = file
                 .filename

@@ -98,6 +98,7 @@ impl InstalledFiles {
 
     fn link(&self, version: &str) -> Result<(), CommandFailure> {
         let fresh = self.directory.join(format!(".link-{}", std::process::id()));
+        // The rename replaces the link in one step, so `current` names a version at any time.
         let linked = symlink(version, &fresh).and_then(|()| fs::rename(fresh, self.directory.join(CURRENT)));
         linked.map_err(|error| self.refused("link the current version in", &error))
     }
@@ -118,6 +119,7 @@ impl InstalledFiles {
             );
         }
         let others = self.versions().into_iter().find(|found| !removed.contains(found));
+        // The link changes before the files go: `current` must not name a version that is gone.
         if self.current().is_none_or(|current| removed.contains(&current)) {
             match others {
                 Some(other) => self.link(&other)?,

@@ -132,6 +132,7 @@ fn joined(base: &str, reference: &str) -> String {
 fn entry(text: &str, key: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with([';', '#']));
     let mut pairs = lines.filter_map(|line| line.split_once('='));
+    // Of two lines with one key, the last one counts.
     let (_, value) = pairs.rfind(|(found, _)| found.trim() == key)?;
     let mut value = value.trim().trim_matches(['"', '\'']).to_owned();
     while let Some((before, rest)) = value.split_once("${") {

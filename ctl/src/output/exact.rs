@@ -32,6 +32,8 @@ fn of(raw: &RawValue) -> serde_json::Result<Value> {
 }
 
 fn number(text: &str) -> Option<Number> {
+    // serde_json reads a whole number beyond 64 bits as a float, which would change its digits. It reads `-0` as a
+    // float, too, and that one is exact.
     let number: Number = serde_json::from_str(text).ok()?;
     let is_whole = !text.contains(['.', 'e', 'E']);
     (!is_whole || !number.is_f64() || text == "-0").then_some(number)

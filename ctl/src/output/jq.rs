@@ -32,10 +32,12 @@ impl Jq {
     /// # Errors
     /// It is no expression of jq; the message names the place.
     pub(crate) fn new(code: &str) -> Result<Self, CommandFailure> {
+        // The text is a constant, and a test uses each of its definitions.
         let formats = load::parse(FORMATS, |parser| parser.defs()).unwrap_or_default();
         let definitions = jaq_core::defs()
             .chain(jaq_std::defs())
             .chain(jaq_json::defs())
+            // `FORMATS` comes last, since its definitions use `gsub` and `join` of the library.
             .chain(formats);
         let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
         let arena = Arena::default();

@@ -40,5 +40,6 @@ pub(super) fn show(text: &[u8]) -> bool {
         let _ = to.write_all(text);
     }
     let code = child.wait().ok().and_then(|status| status.code());
+    // Without a code a signal has ended the pager: it had run, and had shown the text.
     code.is_none_or(|code| !CANNOT_RUN.contains(&code))
 }

@@ -55,6 +55,7 @@ impl ProgressLine {
         match self.form {
             ProgressForm::None => {}
             ProgressForm::Drawn => {
+                // Without ticks of its own the spinner would stand still between two texts.
                 self.bar.enable_steady_tick(TURN);
                 self.bar.set_message(text);
             }
@@ -90,6 +91,7 @@ impl Drop for ProgressLine {
 fn target(form: ProgressForm) -> ProgressDrawTarget {
     match form {
         ProgressForm::Drawn => ProgressDrawTarget::stderr(),
+        // With `Lines` the bar only counts, and `print` shows the count.
         ProgressForm::Lines | ProgressForm::None => ProgressDrawTarget::hidden(),
     }
 }

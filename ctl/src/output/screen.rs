@@ -53,6 +53,7 @@ impl Screen {
     /// It is no terminal that can do this.
     pub(crate) fn open() -> Result<Self, CommandFailure> {
         enable_raw_mode().map_err(failed)?;
+        // The value exists before the next step, so that its `drop` also restores the terminal if that step fails.
         let screen = Self(());
         execute!(io::stdout(), EnterAlternateScreen, cursor::Hide, DisableLineWrap).map_err(failed)?;
         Ok(screen)
@@ -70,6 +71,7 @@ impl Screen {
     pub(crate) fn draw(&self, lines: &[ScreenLine]) -> Result<(), CommandFailure> {
         let mut out = io::stdout().lock();
         let mut all = || -> io::Result<()> {
+            // Each line replaces its old content. If the whole screen were cleared first, it would flicker.
             for (row, line) in (0..).zip(lines) {
                 queue!(out, cursor::MoveTo(0, row), SetAttribute(attribute(line.look)))?;
                 queue!(
@@ -102,6 +104,7 @@ impl Screen {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         Ok(Some(match key.code {
             _ if key.kind == KeyEventKind::Release => KeyPress::Other,
+            // In raw mode the terminal sends no SIGINT for Ctrl-C.
             KeyCode::Char('c') if control => KeyPress::Interrupt,
             KeyCode::Char(c) if !control => KeyPress::Char(c),
             KeyCode::Up => KeyPress::Up,

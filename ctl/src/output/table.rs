@@ -53,6 +53,7 @@ impl TextTable {
             if cell.is_empty() {
                 "-".to_owned()
             } else {
+                // A line end in a cell would break its row.
                 escape(&cell, false)
             }
         });
@@ -82,6 +83,7 @@ impl TextTable {
         for (column, width) in layout.column_iter_mut().zip(widths) {
             column
                 .set_padding((0, GAP))
+                // comfy-table takes the padding out of a column's width.
                 .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
         }
         layout.lines().map(|line| line.trim_end().to_owned()).collect()

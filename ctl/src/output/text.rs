@@ -25,6 +25,7 @@ pub(crate) fn wrap(text: &str, width: Option<u16>, indent: usize) -> String {
     let mut lines = String::new();
     let mut column = 0;
     for word in text.split_inclusive(' ') {
+        // The blank behind the last word of a line may stand beyond the width.
         if column > indent && column + word.trim_end().chars().count() > width {
             lines.truncate(lines.trim_end().len());
             lines.push_str(&format!("\n{:indent$}", ""));

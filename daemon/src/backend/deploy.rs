@@ -148,6 +148,7 @@ impl Control {
 
     /// Puts the new files into their place, and waits until they serve.
     async fn exchanged(&self, function: &FunctionName, staged: &Staged) -> Result<(), NotDone> {
+        // Expected before the exchange, so that the spawner's word about the new files can't come too early.
         let found = self.daemon.state.borrow_mut().functions.uploads.expect(function);
         let swapped = staged.clone();
         self.arrange(function, move || swapped.swap()).await.map_err(disk)?;
@@ -197,6 +198,7 @@ impl Control {
             reach: Permissions::own(),
             ..FunctionFilter::default()
         };
+        // Watched before the first look, so that no change falls between the two.
         let mut changes = self.watch(filter);
         let drains = Rc::clone(&self.daemon.drains);
         let trial = async {

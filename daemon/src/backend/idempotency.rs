@@ -95,6 +95,7 @@ impl Control {
         let named = (submit.function.clone(), Arc::from(key.identity()));
         let turn = self.keys.turn(&named);
         let waiting = turn.lock().await;
+        // Looked up again: a request with this key may have been accepted while this one waited for its turn.
         let is_live = self.settled().supervisor.has_key(&submit.function, &key);
         let found = if is_live {
             Lookup::Asked(self.submit_now(joining(submit)))

@@ -29,6 +29,7 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChan
     let watcher = FunctionsWatcher {
         changed: BTreeSet::new(),
         walk: Some(None),
+        // The ring is read from here on, so no change during the walk is missed.
         at: ring.last(),
         ring,
     };

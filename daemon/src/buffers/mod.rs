@@ -76,6 +76,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
         allocator::freed(self.bytes);
+        // Only while the problem is reported: the check takes the lock of the file.
         if self.of.full.load(Ordering::Relaxed) {
             self.of.check_full();
         }
@@ -198,6 +199,7 @@ impl Buffers {
         let (memory, disk) = self.held();
         let was = self.full.load(Ordering::Relaxed);
         let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 4);
+        // Of several threads that see the change, one reports it.
         if self.full.swap(is, Ordering::Relaxed) != is
             && let Some(BufferNotice(changed)) = self.changed.get()
         {
@@ -273,6 +275,7 @@ impl Buffers {
         if bytes.len() <= UNCOUNTED {
             return Ok(AnswerPlace::Memory(bytes));
         }
+        // A result on its way is counted already.
         if self.transit.has(&bytes) {
             if self.stays(bytes.len() as u64) {
                 self.transit.settle(&bytes);

@@ -171,6 +171,7 @@ impl OverflowRange {
         let mut space = lock(&self.open.space);
         space.ranges = space.ranges.saturating_sub(self.ranges.len() as u64);
         space.bytes = space.bytes.saturating_sub(Self::size(self));
+        // Under the lock, since another thread could begin a range in the file that is cut here.
         if space.ranges == 0 && self.open.file.set_len(0).is_ok() {
             space.next = 0;
             return;

@@ -92,6 +92,7 @@ impl Transit {
     }
 
     pub(super) fn begin(&self, bytes: &Bytes, reservation: Reservation) {
+        // Bytes in memory have an address that no others have, so a view of them finds its result by the address.
         self.carried().insert(bytes.as_ptr().addr(), (bytes.len(), reservation));
     }
 

@@ -69,11 +69,13 @@ impl FunctionSockets {
     /// Listens for a function, or no longer. Must run in a runtime.
     pub(crate) fn set(&self, function: &FunctionName, id: Option<FunctionId>) {
         let path = id.and_then(|id| Some(self.dir.as_ref()?.join(id.0.to_string()).join(NAME)));
+        // A new version of the function keeps the socket, and its processes keep their connections.
         if self.open.borrow().get(function) == path.as_ref() {
             return;
         }
         if let Some(before) = self.open.borrow_mut().remove(function) {
             let _ = std::fs::remove_file(before); // without a server it does no harm
+            // Before the entry of a new socket: `serve` stops the server of this name, which would else be the new one.
             self.changes.borrow_mut().push((function.clone(), None));
         }
         if let Some(path) = path {
@@ -155,6 +157,7 @@ impl HttpService for FunctionApi {
             routes::refused_at_socket(&self.backend, &peer, function, &refusal);
             return Err(Some(refusal));
         }
+        // After the check of the user, so that others take no place of the function's user.
         let place = self.connections.admit(ConnectionOwner::User(peer.uid));
         Ok((peer, place.map_err(|full| Some(too_many(full)))?))
     }

@@ -101,6 +101,7 @@ impl FunctionPermissions {
 
     async fn has_called(&self, backend: &(impl InvocationBackend + ?Sized), id: InvocationId) -> Result<bool, Refusal> {
         let view = backend.invocation(id).await.map_err(failed("read the history"))?;
+        // An id that does not exist gets the answer of one of somebody else, so ids can't be tried out.
         let cause = view.and_then(|view| view.cause);
         Ok(matches!(cause, Some(Cause::Call(call)) if call.function == self.function))
     }

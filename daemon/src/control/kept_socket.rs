@@ -20,6 +20,7 @@ pub(crate) async fn keep(path: PathBuf, listeners: Listeners) {
         tracing::warn!("failed to watch `{path}`: {error}; if somebody removes it, fnd must be started again");
     };
     let Ok(watch) = watched(&path).inspect_err(failed) else {
+        // The task must not end, since the end of a task of fnd's own ends fnd.
         return std::future::pending().await;
     };
     loop {
@@ -27,6 +28,7 @@ pub(crate) async fn keep(path: PathBuf, listeners: Listeners) {
         if changed.inspect_err(failed).is_err() {
             return std::future::pending().await;
         }
+        // The watch tells of all files of the directory.
         if !path.exists() {
             make_again(&path, &listeners);
         }

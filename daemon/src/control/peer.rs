@@ -34,6 +34,7 @@ impl Peer {
     pub fn of(stream: &impl AsFd) -> io::Result<Self> {
         let credentials = getsockopt(stream, PeerCredentials)?;
         let mut groups = peer_groups(stream)?;
+        // `SO_PEERGROUPS` has the supplementary groups only.
         if !groups.contains(&credentials.gid()) {
             groups.push(credentials.gid());
         }

@@ -58,12 +58,14 @@ impl<'a> Replacement<'a> {
     /// From the files; then the damaged one keeps its name, or the next start completes the replacement.
     pub(crate) fn complete(&self, now_ms: u64) -> io::Result<()> {
         let part = self.directory.join(format!("{}.salvage", self.name));
+        // The next name says that the content is whole, so the content is on the disk before.
         File::open(&part).and_then(|file| file.sync_all())?;
         std::fs::rename(
             &part,
             self.directory
                 .join(format!("{}.salvaged-{}", self.name, name_of(now_ms))),
         )?;
+        // From this name on the replacement is decided: after a crash the next start completes it.
         sync(self.directory)?;
         self.begin();
         self.finish()
@@ -82,6 +84,7 @@ impl<'a> Replacement<'a> {
             let aside = self.directory.join(format!("{}.damaged-{name}", self.name));
             for suffix in SUFFIXES {
                 match std::fs::rename(beside(&self.path(), suffix), beside(&aside, suffix)) {
+                    // A crash may have come between these renames, so some of the files may be aside already.
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     Ok(()) | Err(_) => {}
                 }

@@ -186,6 +186,7 @@ pub(crate) fn scan(mut from: impl Read) -> io::Result<LogScan> {
             break;
         }
         count += 1;
+        // Only the last frame of a commit has the size of the database here.
         if number(&frame, 4) > 0 {
             scan.committed = count;
         }
@@ -237,6 +238,7 @@ pub(crate) fn write_anew(mut from: impl Read, end: &LogEnd, pages: u32, mut to: 
         }
         stored.frame(&frame);
         let is_whole = stored.sums == pair(&frame, 16);
+        // The checksum in the file goes on from here. Otherwise all frames behind a damaged one would count as damaged.
         stored.sums = pair(&frame, 16);
         let number_of_page = number(&frame, 0);
         if is_whole {
@@ -246,6 +248,7 @@ pub(crate) fn write_anew(mut from: impl Read, end: &LogEnd, pages: u32, mut to: 
         } else {
             continue;
         }
+        // A frame is held back until another one follows: the last one of all has to end a commit.
         if !last.is_empty() {
             write(&mut last)?;
         }

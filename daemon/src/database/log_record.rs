@@ -106,6 +106,8 @@ impl LogRecordContent {
     /// Compares what is recorded with the files. They are not changed.
     fn lost(&self, database: &Path) -> io::Result<Option<LostCommits>> {
         let directory = std::fs::metadata(database.parent().unwrap_or(Path::new("/")))?;
+        // A power cut may have taken commits that were not synced, and nobody was told of those. So a record counts for
+        // its own boot.
         if self.boot.is_empty() || self.boot != boot() || self.directory != FileIdentity::of(&directory) {
             return Ok(None);
         }
@@ -131,6 +133,7 @@ impl LogRecordContent {
                 false => Ok(None),
             };
         }
+        // The planned stop was killed after it had emptied the log, and before it could record that.
         if self.closes && scan.header == LogHeader::Absent {
             return Ok(None);
         }
@@ -308,6 +311,7 @@ impl LogRecorder {
             tracing::error!("`{}` stays as it is: {missing}", self.database.display());
             return;
         }
+        // This is written first: a kill after the next line leaves an empty log, which must not count as a lost one.
         self.write(self.content.end, true);
         let is_busy = db.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| row.get::<_, bool>(0));
         if is_busy == Ok(false) {

@@ -43,6 +43,7 @@ impl Drop for Copies {
 pub(crate) fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<Copies> {
     let link = beside(to, "-linked");
     let files = Copies(SUFFIXES.map(|suffix| beside(&link, suffix)).into());
+    // A salvage that was killed may have left its files here, and link(2) replaces none.
     files.remove();
     // It is only read.
     if std::fs::hard_link(from, &link).is_err() {

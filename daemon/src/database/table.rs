@@ -65,6 +65,7 @@ impl DatabaseTable {
                 unreadable.push(key.collect::<rusqlite::Result<Vec<_>>>()?);
             }
         }
+        // Rows are deleted only after the reading: SQLite does not define whether a running query sees such a change.
         drop(rows);
         let key = self
             .key
@@ -102,6 +103,8 @@ impl<'a> Copier<'a> {
         let new = of(to)?.into_iter();
         let columns: Vec<_> = new.filter(|name| old.is_empty() || old.contains(name)).collect();
         let places = (1..=columns.len()).map(|n| format!("?{n}")).collect::<Vec<_>>();
+        // Both directions may reach a row, and an index may name it again: a row that is there already is left as it
+        // is.
         let insert = format!(
             "INSERT OR IGNORE INTO {} ({}) VALUES ({})",
             table.name,
@@ -190,6 +193,8 @@ impl<'a> Copier<'a> {
         let key = self.table.key[0];
         let mut read = Read::All;
         for direction in ["ASC", "DESC"] {
+            // The order has to be that of the index: for another one SQLite would first read all keys, also those of
+            // damaged pages.
             let first = if condition.is_empty() {
                 format!("function {direction}, ")
             } else {

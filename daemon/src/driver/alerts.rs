@@ -26,6 +26,8 @@ impl Driver {
             .into_iter()
             .flatten()
             .min()
+            // Before the end of the first scan `alerts_due` does nothing. A time in the past would keep the main loop
+            // awake until then.
             .filter(|_| self.supervisor.has_scanned())?;
         let Now { mono, unix_ms } = self.clock.now();
         Some(mono.saturating_add(Duration::from_millis(at_ms.saturating_sub(unix_ms))))
@@ -240,6 +242,7 @@ impl Driver {
 
     fn node_changed(&mut self, alert: Option<Alert>) {
         let Some(alert) = alert else { return };
+        // The state is stored even if nobody is called: the next fnd must not tell of the same problem as a new one.
         let mut parts = vec![LedgerCommand::StoreAlert {
             about: String::new(),
             health: serde_json::to_string(&self.follow_ups.node).ok(),

@@ -128,6 +128,7 @@ impl Callers {
         if self.stops {
             return false;
         }
+        // A new list takes the place of the old one: `None` would say that a drain is over.
         for waiting in self.drained.replace(Vec::new()).into_iter().flatten() {
             let _ = waiting.send(false); // an error: the caller has gone
         }

@@ -124,6 +124,7 @@ impl Driver {
     /// Returns when the next canary is promoted.
     pub(super) fn next_promotion(&self) -> Option<Duration> {
         let now = self.clock.now();
+        // A promotion is due by the wall clock: its time is stored, and counts for the next fnd, too.
         let at_ms = self.functions.releases.next_promotion_ms()?;
         Some(now.mono + Duration::from_millis(at_ms.saturating_sub(now.unix_ms)))
     }

@@ -212,6 +212,7 @@ impl Driver {
             // The answer about the file finds the result.
             self.functions.installer.want_again(candidate);
         }
+        // Files that became ready during the run are the next batch.
         self.run_checks();
         self.prune_checks();
         self.settle();

@@ -105,6 +105,7 @@ impl Driver {
         if self.workers.welcome.protocol < PROTOCOL_WATCHERS {
             return Err(OLD_SPAWNER.to_owned());
         }
+        // A directory that is known keeps its time. So a restart of the watcher does not make waiting files old ones.
         let since = FileMemory::Since(function.clone(), directories(&entries), now_ms);
         self.records.store(LedgerCommand::Files(since));
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("failed to make a pipe: {error}"))?;
@@ -116,6 +117,7 @@ impl Driver {
             environment: Vec::new(),
             input: true,
             previous: false,
+            // A watcher runs until fnd kills it.
             lasts_ms: 0,
             // The record of a worker whose state is unknown: the next fnd kills it, and starts its own.
             record: Bytes(adoption_record(Some(tmp), None, self.workers.welcome.protocol)),
@@ -296,9 +298,12 @@ impl Driver {
     /// Submits an invocation for files.
     fn offer(&mut self, function: &FunctionName, (worker, ready): (WorkerId, &WatcherReady), submit: Submit) {
         let id = submit.id;
+        // The place comes before the step: a ledger without room is answered within the step.
         self.watchers.storing(id, function, (worker, ready.number));
         self.step(Event::Submit(Box::new(submit)));
         if self.supervisor.invocation(id).is_none() {
+            // The reason of the refusal is not looked at: this has an effect only for a function that is over its
+            // quota.
             self.quota_refused(function);
             self.files_stored(id, false);
         }

@@ -90,6 +90,7 @@ impl Driver {
         if parts.is_empty() {
             return self.records.store(end);
         }
+        // The end comes first: by the first part the ledger decides whether the transaction has to be synced at once.
         parts.insert(0, end);
         self.store_together(parts);
     }
@@ -146,6 +147,7 @@ impl Driver {
     pub(super) fn follow_late(&mut self) {
         for (Unfollowed { record, payload }, output) in std::mem::take(&mut self.follow_ups.late) {
             let mut parts = self.follow(&record, Some(&payload), &output);
+            // One transaction has the calls and this removal: a kill of fnd neither repeats a call nor loses one.
             parts.push(LedgerCommand::Followed(record.id));
             self.store_together(parts);
         }
@@ -229,6 +231,7 @@ impl Driver {
         let id = self.ids.next(now.unix_ms);
         let marks = call.cause.marks();
         let mut submit = Submit::new(id, call.function, call.trigger);
+        // An invocation with a waiting caller is not durable, so it begins without the disk.
         submit.wait = call.at_once;
         submit.payload = Payload {
             data: Some(self.callers.buffers.hold(&Data::from(call.data))),
@@ -240,6 +243,8 @@ impl Driver {
         let refused = call
             .skip
             .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
+        // The record of a refused call is made here and not by the supervisor: it belongs to the transaction of the
+        // end.
         if let Some((skip, message)) = refused {
             if skip == Skip::Quota {
                 self.quota_refused(&submit.function);
@@ -276,6 +281,8 @@ impl Driver {
         let mut parts = Vec::new();
         for action in actions.drain(..) {
             match action {
+                // The acceptance is not submitted by itself: it becomes a part of the transaction that the caller
+                // stores.
                 Action::Store(accepted) if accepted.id == id => {
                     self.report(ReportEvent::Accepted {
                         function: &accepted.function,

@@ -31,6 +31,7 @@ impl Driver {
             }
             Reply::NeedsBuild(needs) => self.judged(request, Judged::NeedsBuild(Box::new(needs))),
             Reply::Sealed(why) => self.sealed(request, why),
+            // The spawner refuses reads of releases and copies for lanes with the same frame as files.
             Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
             Reply::Refused(mut refused) => {
                 if self.workers.welcome.protocol < PROTOCOL_BUILDS {
@@ -42,6 +43,7 @@ impl Driver {
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.started(request, &spawned, descriptors);
             }
+            // A program of fnd's own runs no attempt, so its failed start never reaches the supervisor.
             Reply::SpawnFailed(failed) | Reply::NodeCannotStart(failed)
                 if matches!(
                     self.workers.asked.get(&request),
@@ -64,12 +66,14 @@ impl Driver {
                     message: failed.message,
                 });
             }
+            // Watchers and measurements have numbers of workers, but the supervisor knows none of them.
             Reply::Exited(exited) if self.watcher_exited(&exited) || self.measurement_exited(&exited) => {}
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.workers.asked.remove(&request);
                 self.settings_read(read);
             }
+            // The spawner sends the fingerprints before `Spawned`, so no output is read without them.
             Reply::Masks(masked) => self.workers.masks.keep(masked),
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
@@ -113,6 +117,7 @@ impl Driver {
         if self.checks.was_asked(request) {
             return self.check_refused(request, message);
         }
+        // A failure does not say which kind of request it answers, so each book of requests is asked.
         if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
             self.changed(change);
         }
@@ -127,6 +132,7 @@ impl Driver {
             }
             Some(PendingRequest::Prune(asked)) => self.pruned(*asked, false),
             Some(PendingRequest::Seal(lane)) => {
+                // `sealed` and `lent` take the request out of the table by themselves.
                 self.workers.asked.insert(request, PendingRequest::Seal(lane));
                 self.sealed(request, Some(message.to_owned()));
             }
@@ -190,6 +196,7 @@ impl Driver {
             tmp,
             endpoint,
         } = starting;
+        // The fingerprints arrived after the request was made, together with this answer.
         meta.mask = self.workers.masks.of(worker).cloned();
         let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
@@ -200,6 +207,8 @@ impl Driver {
                 stderr,
                 meta,
             };
+            // The output of a warm worker is split at the marks of its calls. A script's output belongs to its only
+            // attempt.
             if rules.kind.pool().is_some() {
                 let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
                 member = self
@@ -231,6 +240,7 @@ impl Driver {
 
     /// Handles a worker whose leaf is empty. Its end is complete once its output is.
     pub(crate) fn exited(&mut self, frame: Exited) {
+        // An answer that the worker sent before it ended counts, so it is read before the end is handled.
         self.drain_messages(frame.worker);
         if !self.workers.read_out(&frame) {
             self.ended_with_all(frame);
@@ -241,6 +251,7 @@ impl Driver {
     pub(super) fn ended_with_all(&mut self, frame: Exited) {
         let size = self.workers.result_size(frame.worker);
         if size == 0 {
+            // Most runs have no result file, or an empty one: they wait for nothing.
             return self.finish(frame, None);
         }
         match self.callers.buffers.reserve_now(size) {
@@ -252,7 +263,9 @@ impl Driver {
     /// Reads the rest of the output of a worker that has ended, and its result.
     pub(super) fn finish(&mut self, frame: Exited, reserved: Option<Reservation>) {
         let (mut result, printed) = self.workers.detach(frame.worker);
+        // The records of these calls come with the event of the end, so the wait must be noted before.
         printed.into_iter().for_each(|call| self.records.await_output(call));
+        // A script that printed nothing is answered at once, without waking the output thread.
         if let Some(captured) = self.output.finish_silent(frame.worker, &mut result) {
             return self.captured(&frame, captured, reserved);
         }

@@ -134,6 +134,8 @@ impl Driver {
         match input {
             Input::Event(event) => self.step(event),
             Input::Frame(incoming) => {
+                // Any frame shows that the spawner works. The supervisor learns that before it handles what the frame
+                // says.
                 if let Some(event) = self.workers.heard() {
                     self.step(event);
                 }
@@ -192,6 +194,8 @@ impl Driver {
                 if let Err(error) = &result {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
+                // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again
+                // later.
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
                 // The invocation may be over already: its watcher hears of its end after this.
                 self.files_stored(id, result.is_ok());
@@ -202,6 +206,8 @@ impl Driver {
             }
             DriverMessage::Stored(Acknowledged::Published { number, result }) => match result {
                 Ok(shares) => {
+                    // The shares are reported only now: if the ledger knew the event already, these shares were
+                    // dropped.
                     for (function, id) in &shares.invocations {
                         self.report(ReportEvent::Accepted {
                             function,
@@ -270,6 +276,7 @@ impl Driver {
     pub(super) fn captured(&mut self, frame: &Exited, captured: Captured, reserved: Option<Reservation>) {
         let size = captured.result.as_ref().map_or(0, |result| result.data.len() as u64);
         if size <= SMALL {
+            // A small result needs no reservation. One that was made by the size of the result file is given back here.
             return self.captured_with_room(frame, captured, Reservation::default());
         }
         match reserved.or_else(|| self.callers.buffers.reserve_now(size)) {
@@ -282,6 +289,7 @@ impl Driver {
     pub(super) fn wait_for_room(&mut self, size: u64, both: (Exited, Option<Captured>)) {
         let (inbox, worker) = (self.inbox.clone(), both.0.worker);
         let room = Arc::clone(&self.callers.buffers).reserve(size);
+        // The worker has ended and only the disk is late, so no time limit of the attempt may count any more.
         self.step(Event::EndsLater(worker));
         self.inbox.spawn(TaskOwner::Worker(worker), async move {
             inbox.input(Input::Room(Box::new(both), room.await));
@@ -302,6 +310,7 @@ impl Driver {
         self.explain(None, |_, answered| answered.worker == frame.worker);
         let exited = exited(frame, captured, &self.node.places.state);
         self.show_and_answer_first(Event::Exited(Box::new(exited)));
+        // The masks go last: until here a message about the worker may contain a value.
         self.workers.masks.forget(frame.worker);
     }
 }

@@ -43,6 +43,7 @@ impl Driver {
             CatalogChange::Refused { function, .. } | CatalogChange::Clash { function, .. } => {
                 self.functions.uploads.seen(function, UploadSeen::Refused);
             }
+            // Another release is held. The uploaded files are installed all the same, so the upload is over.
             CatalogChange::Waits { function, .. } => self.functions.uploads.seen(function, UploadSeen::Installed),
             CatalogChange::Removed(function) => self.functions.uploads.seen(function, UploadSeen::Removed),
             CatalogChange::Rescanned | CatalogChange::Found(_) | CatalogChange::Confirmed(..) => {}
@@ -107,6 +108,8 @@ impl Driver {
             CatalogChange::Confirmed(request, judged) => {
                 let about = judged.function().clone();
                 let candidate = self.functions.installer.candidate(request);
+                // The file of a function and a stored copy of it may wait for different trees, so each is a waiter of
+                // its own.
                 let copy = candidate.is_some_and(|candidate| candidate.copy().is_some());
                 let is_installed = matches!(judged, Judged::Installed(..));
                 // Its code is being fetched: this answer is about the code before, and what is fetched is installed as well.
@@ -175,6 +178,7 @@ impl Driver {
                 if let Some(change) = change {
                     self.changed(change);
                 }
+                // Every judgement asks for the secrets again: a reload ends a rotation, and it judges every function.
                 self.ask_for_secrets(&about);
             }
         }
@@ -191,6 +195,7 @@ impl Driver {
     }
 
     fn removed(&mut self, function: &FunctionName) {
+        // Nobody may get a connection on behalf of a function that is being removed.
         self.function_sockets.set(function, None);
         self.step(Event::Removed(function.clone()));
         self.check_alert(function);
@@ -221,11 +226,13 @@ impl Driver {
         while let Some((request, candidate)) = self.functions.next_install() {
             match self.workers.send(&request, Vec::new()) {
                 Some(number) => {
+                    // A check is answered by the same frames as an installation, so its number is remembered.
                     if matches!(request, Request::Check(_)) {
                         self.checks.asked(number);
                     }
                     self.functions.installer.asked(number, candidate);
                 }
+                // Without a connection fnd ends. The next fnd scans the directories anew, so no candidate is lost.
                 None => break,
             }
         }
@@ -285,6 +292,7 @@ impl Driver {
         let checks = self.functions.reloading && !self.functions.installer.checks.is_idle();
         let reading = reading() || self.secrets.is_asking() || checks;
         if !self.functions.settling.is_empty() && self.functions.wake_settled(reading) {
+            // The service manager waits for this line since fnd reported the begin of the reload.
             systemd::ready();
         }
     }
@@ -306,6 +314,7 @@ impl Driver {
             self.catch_up();
             self.problems_changed();
         }
+        // While a directory cannot be read, a function that is not known may be there. So nothing is removed before.
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.forget_schedules();

@@ -22,9 +22,11 @@ impl Driver {
 
     /// Lets the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
+        // The installation that is under way may make a version that this request would not name, and so would delete.
         if self.functions.installer.is_asked(function) || self.functions.versions.is_pruning(function) {
             return; // its end prunes again
         }
+        // An old version that still runs, and one that a rollback may need, stay in addition to the newest ones.
         let mut in_use = self.supervisor.versions_in_use(function);
         let releases = self.functions.releases.get(function);
         in_use.extend(releases.map(Releases::needed).unwrap_or_default());

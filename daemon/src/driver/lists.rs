@@ -42,6 +42,7 @@ impl Daemon {
     /// Returns the status of each function that a filter takes, by name.
     pub(crate) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
         let listening = Listening::default();
+        // The name is compared first: a status is made only of functions that the caller may see and asks for.
         let status = |state: &Driver, view: &FunctionView<'_>| {
             let named = filter.takes(view.name, None).then_some(view.name)?;
             let status = state.with_usage(named, &listening)?;

@@ -14,6 +14,7 @@ pub(super) fn shown(state: &str, message: &str) -> String {
     let mut rest = message;
     while let Some((before, path)) = rest.split_once(&versions) {
         if let Some(file) = own_path(path) {
+            // Stack traces of deno, and of modules in node, name files by their URL.
             own += before.strip_suffix("file://").unwrap_or(before);
             rest = file;
         } else {

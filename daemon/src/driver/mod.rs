@@ -244,12 +244,14 @@ impl Driver {
 impl Driver {
     /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     pub(crate) fn close(&mut self) {
+        // The actions that were put off hold records and changes of status, which are written below.
         self.catch_up();
         self.record_due(None);
         for function in self.reporter.status_files.all_due() {
             self.write_status(&function);
         }
         self.output.stop();
+        // The spawner in development ends with this socket. Every last request has been sent before.
         self.workers.connection = None;
     }
 }
@@ -303,6 +305,7 @@ impl Daemon {
             .connection
             .as_ref()
             .is_some_and(|connection| connection.room().is_some());
+        // The main loop watches the spawner's socket for room only in turns in which frames waited at their begin.
         if sooner || waiting {
             self.changed.notify_one();
         }
@@ -317,6 +320,8 @@ impl Daemon {
         match self.turn(messages).await {
             Ok(never) => match never {},
             Err(error) => {
+                // The main loop takes no further turn. So the ends of all attempts, and the alert about the spawner,
+                // are handled here.
                 self.step(Event::SpawnerLost);
                 let mut state = self.state.borrow_mut();
                 state.node_problem(
@@ -332,12 +337,15 @@ impl Daemon {
 
     async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> Result<Infallible, ConnectionError> {
         loop {
+            // The state is borrowed in this block only. Tasks and the control server borrow it while the loop waits.
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(why) = state.turn.failed.take() {
                     tracing::error!("{why}; fnd ends, its functions go on");
                     resume_unwind(Box::new(why));
                 }
+                // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is
+                // computed.
                 state.report_problems();
                 state.turn.wakes_at = state.next_deadline();
                 let deadline = state.turn.wakes_at.map(|mono| state.clock.instant(mono));
@@ -383,6 +391,7 @@ impl Daemon {
             let (socket, room) = {
                 let state = self.state.borrow();
                 let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
+                // A measurement that was killed asks for the removal of its directory only when its end is reported.
                 if connection.is_answered() && state.quotas.is_idle() {
                     return Ok(());
                 }
@@ -418,6 +427,7 @@ impl Daemon {
 
     /// Receives frames; returns whether there are no more for now.
     fn frames(&self) -> Result<bool, ConnectionError> {
+        // Each frame is handled without the borrow that received it, because handling a frame borrows the state again.
         for _ in 0..FRAMES_PER_TURN {
             let incoming = {
                 let mut state = self.state.borrow_mut();

@@ -17,6 +17,7 @@ impl Driver {
                 self.report_worker_end(*worker, None);
             }
             Event::SpawnerLost => {
+                // No `Exited` comes for these workers any more: the spawner would have sent it.
                 for worker in self.reporter.books.workers() {
                     self.report_worker_end(worker, None);
                 }

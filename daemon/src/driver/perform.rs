@@ -40,9 +40,12 @@ impl Driver {
     }
 
     fn at_once(&mut self, event: Event, is_waited_for: impl Fn(&Action) -> bool) {
+        // The actions of earlier events come first. Otherwise two events' actions on one function would change places.
         self.catch_up();
         let mut actions = self.decide(event);
         for action in actions.drain(..) {
+            // Calls and answers overtake the other actions of the same event. The others keep their order among
+            // themselves.
             if is_waited_for(&action) {
                 self.perform(action);
             } else {
@@ -58,6 +61,8 @@ impl Driver {
             while let Some(action) = self.turn.rest.pop_front() {
                 self.perform(action);
             }
+            // Programs of fnd's own are asked for only when no start of a worker is waiting: the spawner wants the
+            // numbers of workers in their order.
             let Some(event) = self.turn.follow_up.pop_front() else {
                 if let Some(function) = self.turn.watchers.pop_front() {
                     self.start_watcher(&function);
@@ -81,9 +86,12 @@ impl Driver {
     /// Has the supervisor decide what follows from an event. Ends of attempts are kept before anybody is told of them.
     pub(super) fn decide(&mut self, mut event: Event) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.turn.actions);
+        // Masking comes first: the supervisor copies these messages into records.
         self.mask_event(&mut event);
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
+        // The slots get the ends before any action is performed: a kill after an answer must not turn the attempt into
+        // `interrupted`.
         actions.iter().for_each(|action| self.records.keep_end(action));
         actions
     }
@@ -105,6 +113,7 @@ impl Driver {
             Action::Run(function) => self.run_service(function),
             Action::Call(order) => {
                 self.observe_attempt(&order.attempt);
+                // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 self.turn.follow_up.extend(self.workers.call(&order));
@@ -113,6 +122,7 @@ impl Driver {
             Action::CanaryFailed(function) => self.canary_failed(&function),
             Action::CancelCall { worker, call } => self.workers.cancel_call(worker, call),
             Action::DropCall { worker, call } => {
+                // No answer will come for this call, but what it has printed still belongs to its record.
                 if let Some(printed) = self.workers.end_call(worker, call) {
                     self.records.await_output(printed);
                 }
@@ -154,6 +164,7 @@ impl Driver {
             }
             Action::Record(attempt, record) => {
                 allocator::freed(allocator::INVOCATION);
+                // The record of a call whose output is still being read waits for the counts of that output.
                 if let Some((attempt, record)) = self.records.keep((attempt, record)) {
                     self.record_due(Some(record.id));
                     let output = self.worker_output(attempt.worker);
@@ -162,6 +173,8 @@ impl Driver {
             }
             Action::PutBack(attempt, record) => {
                 self.report_put_back(record.id, attempt);
+                // The slot goes first: if fnd is killed now, the next fnd sees a claim without a slot, which is an
+                // attempt that has not begun.
                 self.records.ledger.has_not_begun(record.id, attempt);
                 self.records.store(LedgerCommand::Update(record));
             }
@@ -172,6 +185,8 @@ impl Driver {
                     self.report(ReportEvent::EndedWaiting(&record));
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
+                // A caller that waits for the end asks the ledger's reader next. Its task runs after this turn, and so
+                // after the record was handed over.
                 self.ended(&record, "");
                 match record.reason {
                     Some(Reason::Skipped(Skip::QueueFull)) => self.queue_full(&record.function),
@@ -195,6 +210,7 @@ impl Driver {
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
             Action::Status(function) => self.report_function(&function),
+            // A pause of starts is a problem of the node. The comparison of problems reports its begin and its end.
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => {
                 self.report(ReportEvent::Notice(&notice));
@@ -238,6 +254,7 @@ impl Driver {
         self.ended(&record, output);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
+        // The calls that follow are accepted before the end is stored, so that one transaction has both.
         let parts = self.after_end(&record, output);
         self.store_end(LedgerCommand::Record(attempt, record), parts);
     }
@@ -261,6 +278,7 @@ impl Driver {
                 Event::SpawnFailed { worker, message }
             });
         };
+        // Until the slot is written below, nothing of the attempt exists: a failure here leaves nothing behind.
         let mut passed = match environment::pass(order, self.workers.welcome.protocol) {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
@@ -299,6 +317,7 @@ impl Driver {
             previous: passed.previous,
             lasts_ms: order
                 .lasts
+                // For the spawner 0 means without limit, so a limit below one millisecond becomes one.
                 .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
             record: Bytes(adoption::adoption_record(
                 tmp,
@@ -306,6 +325,7 @@ impl Driver {
                 self.workers.welcome.protocol,
             )),
         });
+        // Without a connection nothing was asked, and fnd ends.
         if let Some(number) = self.workers.send(&request, passed.descriptors) {
             let starting = Starting {
                 worker: order.worker,

@@ -145,6 +145,8 @@ impl Driver {
             return;
         }
         let now = self.problems();
+        // Alerts compare for themselves: they also know what an earlier fnd has told, which was never reported by this
+        // one.
         self.check_problems(&now);
         let (began, over) = self.reporter.problems.update(now);
         for ReportedProblem { code, text, .. } in &over {

@@ -28,6 +28,7 @@ impl Driver {
             home: limits.home,
             cache: limits.cache,
         });
+        // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
         let wanted = wanted.filter(|_| self.workers.welcome.protocol >= PROTOCOL_QUOTAS);
         self.quotas.books.want(function, wanted);
         self.quota_changed(function);

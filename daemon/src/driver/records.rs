@@ -60,6 +60,7 @@ impl Records {
     /// keeps a script's end, but can die together with fnd.
     pub(crate) fn keep_end(&self, action: &Action) {
         if let Action::Record(attempt, record) = action {
+            // If fnd is killed now, the next fnd says in the record that the last output is missing.
             let printed = self.awaited.has((attempt.invocation, attempt.attempt));
             self.ledger.ends(attempt, record, printed);
         }
@@ -78,6 +79,8 @@ impl Records {
     /// The output of a call is counted. Returns its record, which is complete now.
     pub(crate) fn output_counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
         let ended = self.awaited.counted(key, captured)?;
+        // The slot is written again: the output is complete from now on, and a record made of the slot must not say
+        // that it is missing.
         self.ledger.ends(&ended.0, &ended.1, false);
         Some(ended)
     }
@@ -102,6 +105,7 @@ impl Awaited {
 
     fn keep(&mut self, ended: EndedRecords) -> Option<EndedRecords> {
         match self.calls.get_mut(&(ended.0.invocation, ended.0.attempt)) {
+            // A call without an entry has nothing to wait for. One that has a record already is not overwritten.
             Some(kept @ None) => {
                 *kept = Some(ended);
                 None
@@ -112,6 +116,7 @@ impl Awaited {
 
     fn counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
         let found = self.calls.remove(&key)?;
+        // The wait for this call is over even if its record has not come: from now on the record waits for nothing.
         self.is_over(key);
         let mut ended = found?;
         let usage = &mut ended.0.usage;
@@ -122,6 +127,7 @@ impl Awaited {
     }
 
     fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
+        // This is asked for every record, and most functions print nothing during their calls.
         if self.calls.is_empty() {
             return Vec::new();
         }

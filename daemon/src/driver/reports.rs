@@ -32,6 +32,7 @@ impl Driver {
     /// Replaces a function's status file, or removes it where the function is gone.
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
         let status = self.function_status(function);
+        // The status shows that an attempt has ended, which is when the home of the function may have grown.
         status.iter().for_each(|status| self.quota_after(status));
         let written = match status {
             Some(status) => self.reporter.status_files.write(&status),

@@ -57,6 +57,7 @@ impl Daemon {
 
     /// Like [`Self::drain_to_stop`], but cancels all work, so that it takes no longer than the grace periods.
     pub(crate) fn cancel_to_stop(&self) -> oneshot::Receiver<bool> {
+        // The drain comes first: otherwise each cancellation would make room in which queued work begins.
         let drained = self.drain_to_stop();
         let live: Vec<InvocationId> = self.state.borrow().supervisor.live_invocations().collect();
         for id in live {
@@ -83,6 +84,7 @@ impl Daemon {
     }
 
     fn wind_down(&self, event: Event) -> oneshot::Receiver<bool> {
+        // The place comes before the event: if nothing runs, the event itself ends the drain.
         let drained = self.state.borrow_mut().callers.wait_for_drain();
         self.step(event);
         self.drains.notify_waiters();

@@ -104,6 +104,8 @@ impl Driver {
             for submit in submissions(occurrence, || ids.next(now_ms)) {
                 let (id, is_last) = (submit.id, submit.mark.is_some());
                 if is_last {
+                    // This comes before the step: a ledger without room is answered within the step, and then the mark
+                    // goes back to `before`.
                     self.schedules.storing(id, &function, before.clone());
                 }
                 self.step(Event::Submit(Box::new(submit)));

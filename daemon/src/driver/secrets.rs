@@ -93,6 +93,7 @@ impl Driver {
         if let Some(asked) = again {
             self.ask_for_secret(asked);
         }
+        // The listener gets all answers together: a new certificate fits only the new key, which is another answer.
         if !self.secrets.is_asking() && self.secrets.take_news() {
             self.renew_keys();
         }

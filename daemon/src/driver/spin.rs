@@ -63,6 +63,8 @@ impl Spin {
         if search.limit.is_zero() {
             return;
         }
+        // The search before has found its message, however many callers wait. Their number only decides about the next
+        // search.
         search.message_follows(monotonic(), next, callers <= CALLERS_MAX);
         // A permit that the task does not need costs one turn of it.
         if search.since.is_some() {
@@ -133,6 +135,7 @@ impl Search {
     fn set_limit(&mut self, limit: Duration) {
         self.limit = limit;
         self.since = None;
+        // A new limit begins with full credit, so that it takes effect at once.
         self.answers.time = limit * IN_A_ROW;
         self.requests.time = limit * IN_A_ROW;
     }

@@ -15,6 +15,7 @@ impl Driver {
         match message {
             WorkerMessage::Ready(ready) => {
                 let (concurrency, cancels) = (ready.concurrency, ready.cancel);
+                // A call may be sent in the step below, and it must know already whether the worker wants variables.
                 self.workers.give_variables(worker, ready.variables);
                 self.step(match self.workers.serves_at(worker, ready.port) {
                     Ok(()) => Event::WorkerReady {
@@ -30,6 +31,7 @@ impl Driver {
                 self.carry(&mut result, reserved.unwrap_or_default());
                 self.answered(worker, call, (Reason::Ok, String::new()), result);
             }
+            // Calls are numbered from 1. The number 0 stands for loading the code.
             WorkerMessage::Error { call: 0, failure } => {
                 self.workers.keep_stack(worker, 0, &failure);
                 let message = self.shown(worker, failure.message);
@@ -37,6 +39,7 @@ impl Driver {
             }
             WorkerMessage::Error { call, failure } => {
                 self.workers.keep_stack(worker, call, &failure);
+                // Only the next poll reads the data of a failure (`previous`).
                 let data = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
                 let result = data.map(|data| RunResult {
                     json: true,
@@ -69,10 +72,12 @@ impl Driver {
         if attached.is_none_or(|attached| attached.member.is_none()) {
             return;
         }
+        // The conversation is kept over `Closed`, after which the supervisor sends this worker no call.
         let conversation = self.workers.conversation(worker);
         self.step(Event::Closed(worker));
         let Some(conversation) = conversation else { return };
         let mut last = Vec::new();
+        // The messages are collected first, because handling one borrows the books of the worker.
         conversation.drain_messages(|message| last.push(message));
         for message in last {
             self.handle_message(worker, message, None);
@@ -82,6 +87,8 @@ impl Driver {
 
     pub(super) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
         let answered = self.answer(worker, call, how, result);
+        // The output is marked before the answer is handled: the next call may be sent in the same step. The record
+        // must also find that its output is awaited.
         if let Some(printed) = self.workers.end_call(worker, call) {
             self.records.await_output(printed);
         }
@@ -107,6 +114,7 @@ impl Driver {
         mut result: Option<RunResult>,
     ) -> Box<Answered> {
         let (reason, message) = how;
+        // Every record takes the masked copy. The result itself stays raw, for the caller and the next poll.
         if let (Some(result), Some(mask)) = (&mut result, self.workers.masks.of(worker)) {
             mask.result(result);
         }
@@ -136,6 +144,7 @@ impl Driver {
     /// Reports the failures that waited for the last line that they printed; without a line they keep their message.
     pub(crate) fn explain(&mut self, line: Option<&str>, is: impl Fn(AttemptKey, &Answered) -> bool) {
         let ready = |(key, answered): &mut (AttemptKey, Box<Answered>)| is(*key, answered);
+        // The failures are taken out before the first step, because a step can end other calls.
         let ready: Vec<_> = self.workers.unexplained.extract_if(.., ready).collect();
         for (_, mut answered) in ready {
             if let Some(line) = line {

@@ -52,6 +52,7 @@ impl FunctionHooks {
         if self.graph.set(function, versions.into_iter().flat_map(calls)) {
             return std::mem::take(&mut self.refused).into_values().collect();
         }
+        // People are told once, and not at each installation of a function of the cycle.
         if !was_off && let Some(problem) = self.problem(function) {
             tracing::warn!("{function}  {}", problem.text());
         }

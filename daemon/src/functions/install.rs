@@ -91,6 +91,7 @@ impl Functions {
         if same {
             return Some(CatalogChange::Confirmed(request, judged));
         }
+        // The retries end as well: they would bring the files as they were.
         if let Some(candidate) = self.installer.answered(request) {
             self.installer.is_final(&candidate.function);
         }
@@ -122,6 +123,7 @@ impl Functions {
                 self.look_for_projects();
                 for name in &names {
                     self.installer.forget(name);
+                    // This looks at the versions of the function, so it comes before they are removed.
                     self.subscriptions_changed(name);
                     self.registry.remove(name);
                     self.releases.remove(name);
@@ -145,6 +147,7 @@ impl Functions {
                 }
                 self.name_problems = problems;
                 let before = std::mem::replace(&mut self.unclaimed, unclaimed);
+                // Each scan reports all of these files, but people are told of each one once.
                 for path in self.unclaimed.paths.iter().filter(|path| !before.paths.contains(path)) {
                     tracing::warn!("{}", no_function(path).text());
                 }
@@ -171,6 +174,7 @@ impl Functions {
     fn clash(&mut self, candidate: SourceFiles, problem: Diagnostic) -> CatalogChange {
         let function = candidate.function.clone();
         let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
+        // After a start nothing serves yet. Then the copy that served last takes the place of the refused files.
         if self.registry.get(&function).is_some_and(|known| known.newest.is_none()) {
             self.decide_refused(&function);
         }
@@ -205,8 +209,10 @@ impl Functions {
         }
         let manifest = verdict.manifest.as_ref();
         let has_earlier = self.registry.get(&name).is_some_and(|known| known.newest.is_some());
+        // The owner is looked up at the function's file, also for a copy: the copy itself belongs to root.
         let author = author(&candidate, verdict.trusted, &node);
         let route = manifest.and_then(|manifest| self.routes.conflict(&candidate, author, manifest));
+        // A conflict is noted where it is found, so the hooks are compared only if there is no conflict of routes.
         let conflict = || manifest.and_then(|manifest| self.hooks.conflict(&candidate, manifest, has_earlier));
         if let Some(problem) = route.or_else(conflict) {
             return match copy {
@@ -240,6 +246,7 @@ impl Functions {
                 let newest = known.newest.as_ref().map(|newest| newest.version);
                 newest == Some(installed.version) && known.findings.error.is_none()
             });
+            // A poll that has brought the same code changes nothing, and there is nothing to tell.
             if next == AfterInstall::Serve && is_same && self.sources.is_poll(&name) {
                 return None;
             }
@@ -260,6 +267,7 @@ impl Functions {
                 return self.canary(&name, &installed, &verdict, (percent, node));
             }
         }
+        // Both the version that goes and the one that comes may have subscriptions, so this is done before and after.
         self.subscriptions_changed(&name);
         match copy {
             Some(_) => self.registry.installed_copy(&name, &installed, verdict, serves(&name)),

@@ -106,6 +106,7 @@ impl Installer {
         }
         let checks = &self.checks;
         let is_held = |function: &FunctionName| held(function) || checks.is_held(function);
+        // The first one that is not held back is taken: the others behind a held one do not wait for it.
         let next = self
             .waiting
             .iter()

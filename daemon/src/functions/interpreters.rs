@@ -127,6 +127,7 @@ impl Interpreters {
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::ATTRIB
             | WatchFlags::ONLYDIR;
+        // Every watch is added again: a directory that is watched already keeps its number (inotify_add_watch(2)).
         let mut names: HashMap<i32, HashSet<OsString>> = HashMap::new();
         for (directory, name) in self.seen.keys().flat_map(|path| way(Path::new(path))) {
             // A directory that is missing or closed to fnd is not watched: the nearest directory above reports when it
@@ -201,6 +202,8 @@ impl Daemon {
                 Ok(false) => {}
                 Err(error) => {
                     tracing::error!("failed to read changes of interpreters: {error}; `fndctl reload` checks them");
+                    // A broken descriptor would be ready again at once. The check from time to time goes on, by its
+                    // timeout.
                     std::future::pending::<()>().await;
                 }
             }

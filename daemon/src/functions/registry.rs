@@ -337,8 +337,10 @@ impl Registry {
         let (known, canary) = known
             .map(|function| ([function.newest, function.before], function.canary))
             .unwrap_or_default();
+        // A canary that is promoted is the newest version from now on.
         let canary = canary.filter(|canary| canary.version != serving.version);
         let mut known = known.into_iter().flatten();
+        // Of the earlier versions only the one that serves is kept: it goes on while the newest one is on trial.
         let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
         self.put(
             lasting,
@@ -375,6 +377,7 @@ impl Registry {
     pub fn set_canary(&mut self, name: &FunctionName, canary: Option<ServingVersion>) {
         if let Some(function) = self.all.get_mut(name) {
             self.changed = true;
+            // A canary counts among the versions that run, so its secrets have to be read.
             self.manifests_changed = true;
             function.canary = canary.map(Box::new);
         }
@@ -437,6 +440,7 @@ impl Registry {
         let lasting = known.as_deref().map(Function::lasting);
         let failed = known.as_ref().filter(|known| keeps_error(known));
         let error = failed.and_then(|known| {
+            // The diagnostics explain the error, so both of them stay together.
             verdict.diagnostics.clone_from(&known.findings.diagnostics);
             known.findings.error.clone()
         });

@@ -128,6 +128,7 @@ impl Functions {
         now_ms: u64,
     ) -> AfterInstall {
         let tried = self.tried(&candidate.function, verdict);
+        // This is asked before the change, which may begin the first canary.
         let had_canary = self
             .releases
             .get(&candidate.function)
@@ -186,6 +187,7 @@ impl Functions {
             .is_some_and(|serving| share_calls(serving, &canary.manifest));
         if !can_share {
             let why = "the release that serves has another mode or needs one port, so that calls cannot be shared";
+            // An error says that it is no canary any more, which is what is wanted.
             let _ = self
                 .releases
                 .change(name, |releases| releases.end_canary(node.now_ms, Some(why.to_owned())));

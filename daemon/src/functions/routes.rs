@@ -72,6 +72,7 @@ impl Functions {
     /// changes something.
     pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author) {
         let known = self.registry.get(function);
+        // While the newest version is on trial, the version before it serves with its own routes.
         let versions = known
             .into_iter()
             .flat_map(|known| known.newest.iter().chain(&known.before));
@@ -91,6 +92,7 @@ impl Functions {
             return;
         }
         self.routes.table = None;
+        // The path that `[http] events` had may be the one for which they were refused.
         let mut again: Vec<_> = std::mem::take(&mut self.routes.refused).into_values().collect();
         let has_it = |function: &&Function| {
             let manifest = function.newest.as_ref().map(|newest| &newest.manifest);

@@ -107,6 +107,7 @@ fn retry(retry: &manifest::RetryKeys) -> Retry {
             interval: retry.interval,
             factor: match retry.backoff {
                 manifest::BackoffKeys::Exponential => retry.factor,
+                // A fixed pause is one that does not grow.
                 manifest::BackoffKeys::Fixed => 1.0,
             },
             max_interval: retry.max_interval,

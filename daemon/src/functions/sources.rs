@@ -30,6 +30,7 @@ struct Scheduled {
 impl Sources {
     /// Handles the answer about a function that was installed: how often it is fetched again; absent: it is not.
     pub(crate) fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
+        // A request that was sent before the person asked may have fetched nothing. Its answer does not end the wait.
         self.asked.retain(|asked, is_sent| asked != function || !*is_sent);
         let Some(every) = every_s.map(Duration::from_secs) else {
             self.unschedule(function);
@@ -71,6 +72,7 @@ impl Sources {
         }
         let is_due = self.scheduled.iter_mut().filter(|(_, scheduled)| scheduled.at <= mono);
         let due = is_due.map(|(function, scheduled)| {
+            // The next time counts from now: times that were missed are not made up for.
             scheduled.at = mono + scheduled.every;
             function.clone()
         });

@@ -63,6 +63,7 @@ impl Functions {
             ))),
             None => {
                 if checks.want(function, version, node.now_ms) {
+                    // The next request for this file asks the spawner for the check.
                     self.installer.want_again(candidate.clone());
                 }
                 self.registry.waits(candidate, verdict);
@@ -90,6 +91,7 @@ impl Functions {
         let entry = entry.unwrap_or_default();
         let dir = dirs.get(usize::from(candidate.directory));
         let mut path = format!("{}/{}", dir.map_or("", String::as_str), candidate.source);
+        // Of a directory or an archive the problem names the file inside of it.
         if !path.ends_with(&format!("/{entry}")) {
             path = format!("{path}/{entry}");
         }
@@ -123,6 +125,7 @@ fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
     let output = output.replace(&checked_name(entry), base);
     let cut = |line: &str| line.trim_end().chars().take(LINE_MAX).collect::<String>();
     let lines: Vec<String> = output.lines().filter(|line| !line.trim().is_empty()).map(cut).collect();
+    // This finds `error` and `Error`: each interpreter writes its own form.
     let names_error = |line: &&String| line.contains("rror");
     let words = lines.iter().find(names_error).or(lines.first());
     let words = words.map_or("the interpreter refuses it without a word", |line| {

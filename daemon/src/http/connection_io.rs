@@ -245,6 +245,7 @@ impl ConnectionSocket {
         let mut ends = self.head_ends.borrow_mut();
         let ends = ends.get_or_insert_with(|| Box::pin(sleep(self.head_time)));
         ready!(ends.as_mut().poll(cx));
+        // While bytes of an earlier answer wait, the 408 would land in the middle of that answer.
         if !self.is_blocked.get() {
             // Only as much as is possible at once: the connection is closed.
             let mut stream = self.stream.borrow_mut();

@@ -207,6 +207,7 @@ impl Connections {
             return false;
         };
         if let Some((_, evicted)) = yielding.remove(&turn) {
+            // `notify_one` is remembered, so a connection that does not wait for it yet still hears of it.
             evicted.notify_one();
         }
         true

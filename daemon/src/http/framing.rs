@@ -185,6 +185,7 @@ impl Framing {
             FramingState::Head if line.is_empty() => self.head_ended(),
             FramingState::Head => self.header(self.length <= LINE_MAX),
             FramingState::ChunkSize => {
+                // An extension may follow the digits. hyper skips it as well, and refuses anything else.
                 let digits: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_hexdigit).collect();
                 if digits.len() == LINE_MAX {
                     return self.refuse(WrongFraming::Digits); // hyper accepts any number of zeros

@@ -132,6 +132,7 @@ pub(crate) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
             // The answer already has a content type; the function's replaces it.
             headers.insert(parsed, value);
         } else {
+            // A header such as `Set-Cookie` may come several times.
             headers.append(parsed, value);
         }
     }

@@ -29,6 +29,7 @@ struct Streams(Rc<RefCell<JoinSet<()>>>);
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let mut streams = self.0.borrow_mut();
+        // Nobody waits for this set, so requests that ended are taken out when the next one comes.
         while let Some(ended) = streams.try_join_next() {
             if let Err(error) = ended {
                 tracing::error!("a request of HTTP/2 ended in a panic: {error}");

@@ -55,6 +55,7 @@ impl<B> Paced<B> {
         let Some(pace) = self.pace else {
             return Poll::Pending;
         };
+        // Whichever ends first: the time for all bytes so far, or the longest pause.
         let left = pace.time(self.bytes).saturating_sub(self.waited).min(BODY_GAP);
         let waiting = self.waiting.get_or_insert_with(|| WriteWait {
             since: Instant::now(),

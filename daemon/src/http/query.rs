@@ -39,6 +39,7 @@ impl Query {
                     format!("unknown parameter `{}`; {known}", short(&name)),
                 ));
             }
+            // A filter may name several labels. Of any other parameter, two programs could each take another value.
             if name != "label" && pairs.iter().any(|(other, _)| *other == name) {
                 return Err(refuse(
                     Code::BadRequest,

@@ -142,6 +142,7 @@ impl IncomingRequest {
         let mut clock = BodyClock::start(self.pace);
         while let Some(data) = clock.next_data(&mut body).await? {
             if gathering.size() + data.len() as u64 > limit {
+                // Put back, so that `discard` can read the rest and the sender gets the answer.
                 self.body.body.replace(Some(body));
                 return Err(too_large(limit, limit_name));
             }

@@ -212,6 +212,7 @@ impl<S: HttpService> Life<S> {
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        // The answers of HTTP/2 share a connection, so it can't follow one of them; `http2::serve` has set this.
         if !line.is_http2() {
             line.answers_whole(answer.body().is_whole());
         }
@@ -307,6 +308,7 @@ async fn connection<S: HttpService>(
         line.break_off();
         life.service.ended(&life.caller, &error);
     } else if let Some((tunnel, _busy)) = line.switched() {
+        // hyper may have read the first bytes of the next protocol together with the request.
         let read = connection.into_parts().read_buf;
         tokio::select! {
             biased;

@@ -75,6 +75,8 @@ impl Age {
     /// Stores the values that the next start needs, unless they are stored.
     pub(super) fn store(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let is_stored = self.stored.is_some_and(|(known_ms, ahead)| {
+            // How long the clock has been ahead is stored once an hour. So a restart repeats at most an hour of the
+            // wait.
             let slack = Duration::from_secs(3600);
             let same = match (ahead, self.ahead) {
                 (None, None) => true,

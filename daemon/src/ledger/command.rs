@@ -351,6 +351,7 @@ impl CommandQueue {
     /// Accepts a command. Returns the command if there is no room.
     pub(super) fn push(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
         let size = command.size();
+        // New work is refused first, so that the ends of accepted work find room.
         let share = if matches!(command, LedgerCommand::Store(_) | LedgerCommand::Publish { .. }) {
             2
         } else {
@@ -382,6 +383,7 @@ impl CommandQueue {
     pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
         let mut inner = self.lock();
         if failing {
+            // A command with a waiting caller ends the pause early: while writes fail, it is refused at once.
             let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent;
             inner = self
                 .arrived
@@ -410,6 +412,7 @@ impl CommandQueue {
         inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
         let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
         inner.bytes -= commands.iter().map(LedgerCommand::size).sum::<usize>();
+        // Which of the commands is urgent is not noted. If some are left, they count as urgent.
         inner.urgent &= !inner.waiting.is_empty();
         Batch {
             commands,
@@ -436,6 +439,7 @@ impl CommandQueue {
         if inner.tried >= target {
             return;
         }
+        // Otherwise the commands that gather now would make the caller wait for the rest of that time.
         inner.urgent = true;
         self.arrived.notify_one();
         let behind = |inner: &mut InnerQueue| inner.tried < target;

@@ -31,6 +31,7 @@ pub(super) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Resu
         hold: hold.as_deref().map(Into::into),
         holds_queue: salvaged.is_behind,
     };
+    // The notices are stored before the new database gets its name: no start may accept durable work without them.
     notices.set(&part).map_err(|source| OpenError::of(&part, source))?;
     let failed = |source| OpenError::SetAside {
         path: part.clone(),

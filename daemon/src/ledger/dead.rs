@@ -60,6 +60,7 @@ impl LedgerReader {
 }
 
 fn letter(db: &Connection, invocation: InvocationView, shown: usize) -> rusqlite::Result<DeadLetter> {
+    // Only the beginning of a payload is read: a page may have a thousand of any size.
     let sql = "SELECT content_type, length(data), substr(data, 1, ?2) FROM invocation
         LEFT JOIN body ON invocation = id AND kind = 'payload' WHERE id = ?1";
     let id = blob(invocation.id);
@@ -106,6 +107,7 @@ pub(super) fn remove_copies(state: &Path) {
 /// Refuses a copy that would fill the disk so much that history would be forgotten to make room.
 fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(&state.join(FILE), source);
+    // `VACUUM INTO` copies the pages in use only, so free pages of the database need no room.
     let needed = Pages::of(db).map_err(failed)?.used().saturating_add(room::BYTES_LOW);
     match Free::at(state).map(|free| free.bytes) {
         Some(free) if free < needed => Err(OpenError::NoRoom {

@@ -33,6 +33,7 @@ pub(super) fn publish(
                 store(db, accepted)?;
                 put_skipped(db, accepted, *skip, why)?;
             }
+            // An event that no function has accepted may come again: nothing would run twice.
             if !event.accepted.is_empty() {
                 let sql = "INSERT OR REPLACE INTO event (key, accepted_ms, delivered) VALUES (?1, ?2, ?3)";
                 db.prepare_cached(sql)?.execute(params![

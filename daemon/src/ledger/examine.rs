@@ -60,6 +60,7 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
 
 fn mend(site: Site<'_>, examined: &mut Examined) {
     let path = site.state.join(FILE);
+    // Only with the lock may the file be replaced. Confirming is one statement, and works beside a running fnd.
     if !examined.running {
         let set_aside = damage::finish(site.state).and_then(|()| match with_its_log(site, &path) {
             Err(OpenError::Corrupt { detail, .. }) => damage::set_aside(site, &detail).map(|()| Some(detail)),

@@ -196,6 +196,7 @@ fn known_files(
     };
     let first = from.map_or(i64::MIN, u64::cast_signed);
     let mut statement = db.prepare_cached(sql)?;
+    // One row more than a page is read: it says where the next page begins.
     for row in statement.query_map(params![function.as_str(), directory, first, PAGE + 1], read)? {
         let (mut known, state) = row?;
         if page.files.len() == PAGE {

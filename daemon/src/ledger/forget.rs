@@ -148,13 +148,17 @@ impl Round {
     /// Forgets some records.
     pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<ForgetProgress> {
         let found = self.candidates(db)?;
+        // Only this thread writes, so the candidates are still the same inside of the transaction.
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
         let (mut forgotten, mut bytes, mut checked) = (0, 0, 0_usize);
         let begun = crate::clock::monotonic();
         while checked < found.len() {
+            // A step forgets at least one invocation, however slow the disk is: otherwise the round would never end.
             if bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
                 break;
             }
+            // The candidates of one function may lie apart, so a probe finds the neighbours. Those of all functions lie
+            // side by side.
             let most = match self.scope {
                 Scope::Of(_) => self.neighbours.probe(),
                 Scope::All | Scope::Each(_) => RANGE,
@@ -163,6 +167,8 @@ impl Round {
             let run: Vec<_> = run.map(|one| one.id).collect();
             if run.is_empty() {
                 let kept = found.get(checked).and_then(|one| self.keeps_last(one));
+                // The last run of a function goes when there is a newer one. The sweeper has to know of which functions
+                // that is so.
                 self.kept.extend(kept);
                 checked += 1;
                 continue;
@@ -210,6 +216,7 @@ impl Round {
     fn forget_some(&mut self, db: &Connection, ids: &[u128]) -> rusqlite::Result<(usize, u64)> {
         let mut ids = ids;
         if let Scope::Of(_) = self.scope {
+            // Only adjacent invocations may be deleted as a range: between others lie those of other functions.
             let beside = if ids.len() > 1 { beside(db, ids)? } else { ids.len() };
             self.neighbours.found(ids.len(), beside);
             ids = &ids[..beside];

@@ -124,6 +124,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
         // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(15)?.unwrap_or(false) {
             let record = rows::record(row)?;
+            // The row was counted above: otherwise a limited caller could have the whole history read for one page.
             if !filter.reach.views(&record.function) {
                 continue;
             }

@@ -264,6 +264,7 @@ where
     F: Fn(Acknowledged) + Send + 'static,
 {
     let path = site.state.join(FILE);
+    // If a crash has interrupted the replacement of a damaged ledger, no database may have this name yet.
     damage::finish(site.state)?;
     let Start {
         db,
@@ -285,6 +286,7 @@ where
         }
         found => found?,
     };
+    // A copy loses its name when it is complete. One with a name is what a killed program has left.
     dead::remove_copies(site.state);
     let started = LedgerWriter::start((db, later), in_flight, site, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
@@ -354,6 +356,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     // written.
     db.pragma_update(None, "cache_spill", false).map_err(failed)?;
     let transaction = db.transaction().map_err(failed)?;
+    // The number is read before `settle` replaces it by that of the new table.
     let known = in_flight::known(&transaction).map_err(failed)?;
     let running = earlier.settle(&transaction).map_err(failed)?;
     let mut restored = restore::restored(&transaction).map_err(failed)?;
@@ -365,12 +368,15 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
     let alerts = restore::alerts(&transaction).map_err(failed)?;
     let schedules = restore::schedules(&transaction).map_err(failed)?;
+    // A makeshift is never written: the ledger's thread commits the same changes once it has opened the ledger anew.
     if makeshift.is_some() {
         drop(transaction);
     } else if let Err(error) = transaction.commit().map_err(failed) {
         if !unwritable(&error) {
             return Err(error);
         }
+        // The state above was read inside the transaction. So it is the state after the commit, which is tried again
+        // later.
         why = Some(error);
     }
     db.pragma_update(None, "cache_spill", true).map_err(failed)?;

@@ -30,6 +30,7 @@ impl Notices {
     /// Stores the notices in a new database. An earlier refusal stays until it is confirmed.
     pub(super) fn set(&self, path: &Path) -> rusqlite::Result<()> {
         let db = Connection::open(path)?;
+        // The key alone says it: any value will do.
         let queue = self.holds_queue.then_some("yes");
         for (key, value) in [
             (NOTE, self.note.as_deref()),

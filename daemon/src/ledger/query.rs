@@ -235,6 +235,7 @@ impl LedgerReader {
             // The caller may have gone away.
             let _ = answer.send(result);
         });
+        // The queue is bounded and this never waits: it runs on the main thread.
         self.jobs.try_send(job).map_err(|error| match error {
             std::sync::mpsc::TrySendError::Full(_) => QueryError::Busy,
             std::sync::mpsc::TrySendError::Disconnected(_) => QueryError::Closed,
@@ -277,6 +278,7 @@ fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Opti
     );
     let read = |row: &Row<'_>| {
         let record = rows::record(row)?;
+        // `priority` has no value where the payload was not kept, also if the row has other parts of it.
         let was_stored: bool = row.get(16)?;
         let payload = (was_stored && record.keeps_payload()).then(|| rows::payload(row, 17));
         Ok(StoredInvocation {

@@ -30,6 +30,7 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let mut unfinished = unfinished(row)?;
+        // An invocation that polls gives this result to its next attempt.
         unfinished.record.result = rows::result(db, unfinished.record.id)?;
         restored.unfinished.push(unfinished);
     }

@@ -59,6 +59,7 @@ impl Free {
     pub fn at(path: &Path) -> Option<Self> {
         let disk = rustix::fs::statvfs(path).ok()?;
         Some(Self {
+            // Blocks that only root may use do not count: fnd is not root (statvfs(3)).
             bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
             inodes: (disk.f_files > 0).then_some(disk.f_favail),
         })

@@ -140,6 +140,7 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
 /// Reads the payload of an invocation from the columns [`PAYLOAD`], which begin at column `first`.
 pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
     let context: Option<String> = row.get(first + 1)?;
+    // The checksum is compared before the bytes go anywhere: a damaged payload must not run.
     check_sum(row, first + 3, first + 6)?;
     Ok(Payload {
         data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Data::from),
@@ -147,6 +148,7 @@ pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
         context: context.map(Arc::from),
         trace: row
             .get::<_, Option<String>>(first + 2)?
+            // A trace that cannot be read is left out: the invocation runs without it.
             .and_then(|text| Trace::parse(&text)),
         request: json_or_none(row, first + 4)?,
         cause: json_or_none(row, first + 5)?,
@@ -183,6 +185,7 @@ pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<Invocatio
 
 /// Adds up what the attempts of an invocation used.
 pub(super) fn usage(db: &Connection, id: InvocationId) -> Result<UsageSum> {
+    // The numbers of an attempt that shared its worker are those of the worker, so they are left out.
     let sql = "SELECT sum(cpu_us), max(memory_peak_bytes) FROM attempt WHERE invocation = ?1 AND scope_worker = 0";
     let read = |row: &Row<'_>| {
         Ok(UsageSum {
@@ -195,6 +198,7 @@ pub(super) fn usage(db: &Connection, id: InvocationId) -> Result<UsageSum> {
 
 /// Reads an invocation's result.
 pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResult>> {
+    // A result in the row itself has no checksum; only the bytes in `body` have one.
     let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result')),
         response, iif(result IS NULL, (SELECT checksum FROM body WHERE invocation = id AND kind = 'result'), NULL)
         FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";

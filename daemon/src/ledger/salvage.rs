@@ -128,6 +128,7 @@ pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Res
     }
     transaction.commit().map_err(failed)?;
     drop(new);
+    // The new database was built without any sync, and it is about to replace the damaged one.
     let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
     synced.map_err(|source| OpenError::SetAside {
         path: to.into(),
@@ -172,6 +173,7 @@ impl DamagedDatabase {
                 leaves_log_out: graft.leaves_log_out(&from),
             };
             let wrong = WrongSalvage::of(&source.db).map_or(usize::MAX, |wrong| wrong.much());
+            // Of equally good copies the first one stays, since the kinds are in the order of preference.
             if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
                 best = Some((wrong, source));
             }
@@ -289,6 +291,8 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     for table in [&ATTEMPTS, &BODIES] {
         if partial.contains(table.name) || partial.contains(INVOCATION.name) {
+            // Rows between two damaged pages cannot be reached from the ends of the table, but by the id of their
+            // invocation.
             Copier::new(table, from, to)?.of_each_invocation()?;
         }
     }
@@ -364,6 +368,7 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     prune(&INVOCATION, (&restore::columns(), &unfinished), &|row| {
         restore::unfinished(row).map(drop)
     })?;
+    // The table of attempts has no names. The name decides nothing here, but reading a row needs one.
     let function = FunctionName::new("x").map_err(|_| rusqlite::Error::InvalidQuery)?;
     prune(&ATTEMPTS, (ATTEMPT, ""), &|row| {
         rows::attempt(row, function.clone()).map(drop)
@@ -399,6 +404,7 @@ fn remove_damaged_bodies(db: &Connection) -> rusqlite::Result<usize> {
         let lost = if *is_result {
             "result_json = NULL, response = NULL"
         } else {
+            // Without `priority` the payload counts as not kept. A dead letter needs its payload to be run again.
             "priority = NULL, dead = NULL"
         };
         db.execute(&format!("UPDATE invocation SET {lost} WHERE id = ?1"), [invocation])?;

@@ -375,6 +375,7 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
                 found,
             });
         }
+        // No fnd has ever written such a version.
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
         // An empty database.
         None if has_no_tables(db).map_err(failed)? => {}

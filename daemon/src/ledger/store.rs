@@ -100,6 +100,7 @@ pub(super) fn apply<'a>(
         LedgerCommand::Record(attempt, record) => {
             // An earlier attempt may have stored a result.
             update(db, record, is_new && record.attempts <= 1)?;
+            // A retry may bring an attempt that is stored already. It counts once.
             if record_attempt(db, attempt)? {
                 counts.of(&attempt.function).last = Some(attempt);
                 if record.has_run() {
@@ -191,6 +192,8 @@ pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Resul
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
+    // The row may be there already: made of a slot of `in-flight`, or by an earlier fnd. Then only a missing cause is
+    // added.
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
             key, origin, cause, dead)
@@ -330,10 +333,12 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         record.keeps_payload(),
     ])?;
     if record.reason == Some(Reason::Cancelled) && record.state.is_final() {
+        // The order to end the invocation is carried out, so the next fnd must not repeat it.
         cancelled::forget(db, record.id)?;
     }
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
+        // A new row has no body that would have to be deleted.
         None if is_new => {}
         None => {
             let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'result'";
@@ -368,6 +373,7 @@ pub(super) fn json(value: &impl Serialize) -> String {
 
 /// Removes an invocation from the dead letters, if it is one.
 fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+    // The value 0 stays: it says that the invocation never becomes a dead letter.
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
     db.prepare_cached(sql)?.execute([blob(id)])?;
     Ok(())

@@ -137,6 +137,7 @@ impl Sweeper {
             free_at: now.mono,
             pass_began: now.mono,
             making_room: None,
+            // Records have become older while no fnd ran, and the limits may have changed.
             all: true,
             stuck: false,
         };
@@ -271,6 +272,7 @@ impl Sweeper {
         let took = (self.clock)().mono.saturating_sub(now.mono);
         let is_late = now.mono.saturating_sub(self.pass_began) > LATE;
         let share = if is_late { SHARE_LATE } else { SHARE };
+        // Time that was not used counts for `BURST` at most: a long rest allows no long row of steps.
         self.free_at = self.free_at.max(now.mono.saturating_sub(BURST)) + took * share;
         more
     }
@@ -291,6 +293,7 @@ impl Sweeper {
     /// From the database.
     pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
         let Now { mono: now, unix_ms } = (self.clock)();
+        // The pass begins when there is work: by its age the sweeper sees that it is late.
         if !self.has_jobs() {
             self.pass_began = now;
         }
@@ -323,7 +326,9 @@ impl Sweeper {
         if low && pages.reusable() < RESERVE {
             return self.make_room(db, Room::Disk, pages);
         }
+        // There is room now. The next time it is needed, the round begins with the oldest record again.
         self.making_room = None;
+        // On a nearly full disk the free pages stay: other programs could take the room that the next records need.
         if !low && pages.reusable() > SPARE.max(pages.used() / 4) {
             return shrink(db, pages);
         }

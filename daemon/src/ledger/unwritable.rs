@@ -114,6 +114,7 @@ impl Later {
             transaction.commit().map(|()| running)
         });
         let running = settled.map_err(|source| OpenError::of(path, source))?;
+        // The slots are emptied after the commit: until then the table is the only place that has their attempts.
         self.earlier.went_on(in_flight, &running);
         Ok(())
     }

@@ -104,6 +104,7 @@ impl LedgerThread {
             if let Some(retention) = retention {
                 self.sweeper.retain(*retention);
             }
+            // Commands of the backlog do not count: they were counted when they were tried first.
             let count = commands.len();
             let begun = crate::clock::monotonic();
             if let Some(Failing { reason, .. }) = failing.as_ref().filter(|failing| !last && begun < failing.until) {
@@ -133,6 +134,8 @@ impl LedgerThread {
                     queue.done(count, None);
                     queue.lose(refused);
                     self.settle(&all, &Ok(earlier));
+                    // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
+                    // after that.
                     self.checkpoint();
                     self.sweep(queue, last);
                 }

@@ -46,6 +46,7 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
     let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
     let asking = Arc::clone(&metrics.borrow().asking);
     let _alone = asking.lock().await;
+    // The gauges begin empty, so that a function that is gone has no series any more.
     metrics.borrow().forget_functions();
     let mut walk = SampleWalk::default();
     while metrics.borrow_mut().sample_piece(&daemon.state.borrow(), &mut walk) {

@@ -40,6 +40,7 @@ impl Exposed {
 
     /// Serves metrics in these places and no others.
     pub(crate) fn serve(&mut self, wanted: &settings::MetricsSettings, daemon: &Rc<Daemon>) {
+        // A reload that changes nothing here must not end the scrapes that are under way.
         if self.wanted == *wanted {
             return;
         }

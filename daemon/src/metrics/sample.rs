@@ -254,6 +254,7 @@ impl Metrics {
             series.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         }
         let labels = |code| Labels(None, Some(("code", code)));
+        // Every code has a series, so that an alert sees a problem begin and end.
         for &code in problems::CODES {
             sampled.problems.get_or_create(&labels(code)).set(0.0);
         }
@@ -261,6 +262,7 @@ impl Metrics {
             sampled.problems.get_or_create(&labels(problem.code)).inc();
         }
         let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+        // A user that has no connection any more would keep its last number.
         sampled.connections.clear();
         for (owner, open) in state.callers.connections.by_owner() {
             let ConnectionOwner::User(uid) = owner else { continue };
@@ -281,6 +283,7 @@ impl Metrics {
         if let Ok(stat) = process.stat() {
             let ticks = procfs::ticks_per_second().max(1);
             let cpu_us = (stat.utime + stat.stime).saturating_mul(1_000_000 / ticks);
+            // A counter of this library can only be increased, so the difference is added.
             let before = sampled.process_cpu.get();
             sampled.process_cpu.inc_by((micros(cpu_us) - before).max(0.0));
             sampled

@@ -84,6 +84,7 @@ fn empty_namespaces() -> rustix::io::Result<()> {
     let empty = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     // SAFETY: neither memory nor descriptors are taken away.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER | empty) }?;
+    // pivot_root(2) refuses shared mounts, and nothing that is mounted here may appear outside.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
     // Any directory will do that every user can enter; everything below it goes with the old root.
     mount(
@@ -94,6 +95,7 @@ fn empty_namespaces() -> rustix::io::Result<()> {
         c"size=4k,nr_inodes=1,mode=555",
     )?;
     chdir("/proc")?;
+    // The old root then lies on top of the new one, and the unmount takes it away (pivot_root(2), notes).
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     let nothing = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

@@ -41,6 +41,7 @@ pub enum JudgeError {
 /// # Errors
 /// Any [`JudgeError`]; the spawner then starts another judge.
 pub fn run(protocol: u16) -> Result<(), JudgeError> {
+    // Before the rights are given up: the number of CPUs is read from files.
     let judge = on_this_machine();
     crate::modes::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;

@@ -42,13 +42,16 @@ pub fn run(suffix: &str) -> Result<(), UnpackError> {
     let descriptor = |descriptor: io::Result<_>| descriptor.map(File::from);
     let mut archive = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
     let output = descriptor(io::stdout().as_fd().try_clone_to_owned())?;
+    // If the helper is killed, nobody else would end this child.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
+    // A process without rights can only lower its hard limit (setrlimit(2)).
     let maximum = getrlimit(Resource::Cpu).maximum.map_or(CPU, |maximum| maximum.min(CPU));
     let limit = Rlimit {
         current: Some(maximum),
         maximum: Some(maximum),
     };
     setrlimit(Resource::Cpu, limit).map_err(io::Error::from)?;
+    // A zip file is read from its end.
     confine_with(&[libc::SYS_lseek])?;
     Ok(serve(format, &mut archive, output)?)
 }

@@ -100,6 +100,7 @@ impl CallOutput {
     /// Begins a call: everything printed from now on is its output.
     pub fn begin(&self, meta: AttemptOutput) {
         let mut state = self.ends.lock();
+        // Counted under the lock: the output thread reads nothing between the count and the mark.
         let at = self.ends.printed(&state);
         state.begin(meta, at);
     }
@@ -167,6 +168,7 @@ impl CallOutput {
     fn leave(&self, mut state: MutexGuard<'_, OutputState>, mark: OutputOffset) {
         state.marks.push_back(mark);
         let check_sent = std::mem::replace(&mut state.check_sent, true);
+        // Released before the wake-up, since the woken thread needs this lock at once.
         drop(state);
         if !check_sent {
             self.shared.send(OutputCommand::CheckMarks(self.ends.worker));

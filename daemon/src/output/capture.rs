@@ -221,6 +221,7 @@ impl Capture {
 
     /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
     pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        // Before the gap is noted: an unfinished line may push other lines out of the tail, which count as not kept.
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.mask_and_split(stream, time_ms, None, seen);
             if !self.splitter(stream).partial.is_empty() {
@@ -367,6 +368,7 @@ impl Capture {
             self.head.push(line);
             return;
         }
+        // After the first line that does not fit, none goes to the head: short lines would get before longer ones.
         self.head_left = 0;
         self.tail.push(line);
         while self.tail.kept() > self.tail_max {

@@ -88,6 +88,7 @@ fn read(
         }
     }
     if functions.len() > 1 {
+        // The sort is stable: lines of one function with the same time keep their order.
         all.sort_by(|a, b| a.time.cmp(&b.time));
         let tail = query.tail.unwrap_or(usize::MAX);
         all.drain(..all.len().saturating_sub(tail));
@@ -101,6 +102,7 @@ async fn go_on(
     into: mpsc::Sender<LogLine>,
     end: Option<Pending<()>>,
 ) {
+    // Kept lines come first. Live lines wait in their channel meanwhile; if it is full, they are counted as missed.
     if kept.await != Ok(true) {
         return;
     }

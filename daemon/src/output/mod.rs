@@ -338,6 +338,7 @@ impl Output {
     /// once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
         if let Some(piped) = self.shared.brief().remove(worker) {
+            // Without a wake-up of its own: the next command wakes the thread for both.
             self.shared.push(OutputCommand::Start(Box::new(piped)));
         }
         self.shared.send(OutputCommand::Finish {
@@ -425,6 +426,7 @@ impl SharedOutput {
         let mut count = [0; 8];
         // Nothing to read: the wake-up was for commands that were taken before.
         let _ = rustix::io::read(&self.wake, &mut count);
+        // Taken after the wake-up was read: a command that comes in between wakes the thread once more.
         std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

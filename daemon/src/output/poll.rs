@@ -224,6 +224,7 @@ impl OutputThread {
             OutputCommand::Salvage(known) => self.salvage(&known),
             OutputCommand::Follow { follow, lines, ready } => {
                 self.settle();
+                // Everything that came before was written just now, so kept and live lines meet at this position.
                 let kept = follow.function.as_ref().and_then(|function| self.store.end(function));
                 if ready.send(kept).is_ok() {
                     self.io.sinks.followers.push(Follower {
@@ -245,6 +246,7 @@ impl OutputThread {
     /// Makes a pipe non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
     fn watch(&self, end: OwnedFd, worker: WorkerId, stream: u64) -> Option<Pipe> {
         let data = epoll::EventData::new_u64(worker.0 * 2 + stream);
+        // Only once: the first read is delayed, and until then the bytes in the pipe would wake the thread each time.
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         let watched = rustix::io::ioctl_fionbio(&end, true).and_then(|()| epoll::add(&self.io.epoll, &end, data, once));
         match watched {
@@ -339,6 +341,7 @@ impl OutputThread {
         } = &capture.meta;
         capture.head.skip_to(stored);
         let written = self.store.append(function, *invocation, *attempt, &mut capture.head);
+        // Lines that could not be written are dropped, too: a full disk must not fill the memory.
         capture.head.clear();
         let kept = written.is_ok();
         self.note_disk(written);

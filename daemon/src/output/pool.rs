@@ -114,6 +114,7 @@ impl OutputThread {
                         sinks.seen(&meta, line, in_head);
                     });
                     if left == 0 {
+                        // The pipes may be empty, so no event would bring the thread back to the marks that are left.
                         return self.shared.send(OutputCommand::CheckMarks(ends.worker));
                     }
                 }
@@ -202,6 +203,7 @@ impl OutputThread {
         for pool in pools.values_mut() {
             for capture in pool.calls.iter_mut().chain([&mut pool.own]) {
                 if !capture.head.is_empty() {
+                    // The output of a warm worker is not spooled, so none of these lines can be on the disk already.
                     self.keep(capture, 0);
                 }
             }

@@ -70,6 +70,8 @@ impl OutputThread {
                 if loss != Loss::Damaged && whose.mask.is_none() {
                     capture.withhold();
                 }
+                // Written anew at once: otherwise the next restart would find the damaged spool, and lose the output
+                // from here on.
                 let mut spool = Spool::Failed;
                 self.io.spools.rewrite(&mut spool, &mut capture);
                 (capture, spool, stored)

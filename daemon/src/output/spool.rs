@@ -180,6 +180,7 @@ impl Spools {
         if !matches!(spool, Spool::None) {
             return;
         }
+        // The marker comes first: after a kill in between, the kept output says that something may be missing.
         self.mark(meta);
         self.piece.clear();
         put(&Piece::begin(meta), &mut self.piece);
@@ -192,6 +193,7 @@ impl Spools {
             };
             written
         });
+        // With `Failed`, `heal` tries again with the next write of the heads. With `None`, each read would try again.
         if written.is_err() && matches!(spool, Spool::None) {
             *spool = Spool::Failed;
         }
@@ -244,6 +246,7 @@ impl Spools {
         let new = path.with_added_extension("new");
         let written = create(&new).and_then(|mut file| {
             file.write_all(&self.piece)?;
+            // By a rename, so that a kill leaves the old spool or the whole snapshot.
             std::fs::rename(&new, &path)?;
             *spool = Spool::Whole {
                 file,

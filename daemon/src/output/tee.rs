@@ -31,10 +31,12 @@ impl Tee {
     /// # Errors
     /// The content cannot be copied, or perhaps not all of it.
     pub(super) fn copy(&self, from: &OwnedFd) -> io::Result<usize> {
+        // tee(2) copies what fits into the other pipe, and does not tell whether there was more.
         if pipe::fcntl_getpipe_size(from)? > self.size {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         match pipe::tee(from, &self.write, self.size, SpliceFlags::NONBLOCK) {
+            // The pipe is empty, and a process still has its writing end.
             Err(Errno::AGAIN) => Ok(0),
             copied => Ok(copied?),
         }

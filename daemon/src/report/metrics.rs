@@ -32,6 +32,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             }
         }
         ReportEvent::EndedWaiting(record) => {
+            // It ended while it waited for another attempt, so a call is over that has run before.
             if record.has_run() {
                 metrics.call_ended(record, crate::metrics::method(None));
             }

@@ -89,6 +89,7 @@ impl Reported {
         let mut began = Vec::new();
         for problem in now {
             let key = (problem.code, problem.about.clone());
+            // Two parts may report a problem with one key, which begins once.
             if last.remove(&key).is_none() && !self.last.contains_key(&key) {
                 began.push(problem.clone());
             }

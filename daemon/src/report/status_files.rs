@@ -168,6 +168,7 @@ impl StatusFiles {
             }
             return false;
         }
+        // A time in the future, so that `due` names the function after the pause for failures and not before.
         let again = RecentStatus {
             written: mono + TRIED_AGAIN - AT_MOST_EVERY,
             changed: true,

@@ -60,6 +60,7 @@ async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
         Colour::Plain
     };
     let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
+    // The lock comes before the spawner is greeted: a second fnd on this state must not take over the workers.
     let _lock = ledger::lock_state(&own_state(&places))?;
     let connected = Connected::new(cli, &places, colour).await?;
     let opened = OpenedStores::new(connected, &places)?;

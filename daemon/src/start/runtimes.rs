@@ -47,6 +47,7 @@ fn write(above: &Path, directory: &Path) -> io::Result<()> {
     }
     // Functions with users of their own read them, whatever the umask is.
     open_to_all(above)?;
+    // Nothing is synced: each start compares all files, and writes a directory that a power cut has damaged anew.
     fs::rename(fresh, directory)
 }
 

@@ -154,6 +154,7 @@ impl ServingDaemon {
         let mut restored = ledger.restored;
         for unfinished in &mut restored.unfinished {
             if let Some(data) = &mut unfinished.accepted.payload.data {
+                // The payloads of queued work count in the budget of bodies, like those of new requests.
                 *data = buffers.hold(data);
             }
         }
@@ -165,6 +166,7 @@ impl ServingDaemon {
             let state = &mut *daemon.state.borrow_mut();
             state.workers.attach_held((held, masks), &state.output)
         };
+        // The supervisor has to know the attempts before it hears of their ends.
         daemon.step(Event::Restored(restored));
         daemon.state.borrow_mut().report_lost();
         for exited in exits {
@@ -206,6 +208,7 @@ impl ServingDaemon {
             }
         }
         daemon.state.borrow_mut().close();
+        // The ledger ends after `close`, which has handed it the last records.
         writer.stop();
         let (audit, state) = {
             let all = daemon.state.borrow();
@@ -298,8 +301,11 @@ async fn supervise(
         () = starter::watch(cli, daemon) => (Ok(()), false),
     };
     systemd::stopping();
+    // This comes before the connections are closed: otherwise fnd would take their callers for gone, and cancel their
+    // calls.
     daemon.inbox.leaves();
     stop();
+    // Before `begun` no call is accepted, so no answer can be on its way.
     if begun.get() && !served {
         // Answers that are on their way may still arrive.
         let time = control::limits::STOP_TIME + LAST_WORDS;

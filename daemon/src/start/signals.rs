@@ -81,6 +81,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
 async fn handed_over(daemon: Rc<Daemon>) {
     let mut answered = daemon.hand_over();
     if tokio::time::timeout(FINISH_MAX, &mut answered).await.is_err() {
+        // The second request gives up the calls that could not go on and were to end first.
         daemon.step(Event::HandOver);
         drop(tokio::time::timeout(HAND_OVER_MAX.saturating_sub(FINISH_MAX), answered).await);
     }

@@ -80,6 +80,7 @@ pub async fn last_one_ended(cli: &DaemonCli, places: &Places) {
     }
     let table = places.state.join("spawner/uids");
     let is_used = || {
+        // A state directory without this file has had no spawner yet.
         let Ok(file) = std::fs::File::open(&table) else {
             return false;
         };

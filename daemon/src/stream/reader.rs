@@ -70,6 +70,7 @@ pub(crate) fn read(ring: &Ring, after: u64) -> StreamStep {
 /// Waits until there is a happening after a number.
 pub(crate) async fn news(ring: &Ring, after: u64) {
     loop {
+        // Made before the look at the number: it hears of what comes from its creation on, also unpolled.
         let more = ring.more.notified();
         if ring.last() > after {
             return;
@@ -98,6 +99,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
     let mut at = match query.from {
         Since::Kept => ring.before_oldest(),
         Since::Now => end,
+        // A number that this fnd has not given yet counts like one of another fnd.
         Since::After(seq) if seq.epoch == ring.seq(0).epoch && seq.number <= end => seq.number,
         Since::After(_) => {
             let before = ring.before_oldest();

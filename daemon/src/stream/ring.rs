@@ -57,6 +57,7 @@ impl Ring {
             inner.bytes -= oldest.size();
         }
         drop(inner);
+        // All of them, since each reader has a number of its own.
         self.more.notify_waiters();
     }
 

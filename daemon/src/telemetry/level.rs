@@ -88,6 +88,7 @@ pub fn set(text: &str, time: Option<Duration>) -> Result<Option<impl Future<Outp
     let number = levels.set(text, filter, until)?;
     Ok(time.map(|time| async move {
         tokio::time::sleep(time).await; // this waits for the end of that time
+        // A filter that was set meanwhile stays: this timer is that of an earlier one.
         if levels.now().number == number {
             // It was valid at the start.
             let _ = parse(&levels.first).and_then(|first| levels.set(&levels.first, first, None));

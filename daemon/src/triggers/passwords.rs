@@ -68,6 +68,7 @@ impl WaitingLogin {
         if self.is_over {
             return Err(LoginRefusal::Busy);
         }
+        // A caller that has gone away takes no place.
         self.jobs.retain(|waiting| !waiting.answer.is_closed());
         if self.jobs.len() >= WAITING_MAX {
             let count = |from: ConnectionOwner| self.jobs.iter().filter(|job| job.from == from).count();
@@ -131,6 +132,7 @@ impl Drop for LoginEnd {
     fn drop(&mut self) {
         let mut waiting = lock(&self.0.waiting);
         waiting.is_over = true;
+        // This drops the senders of the answers, so that every waiting caller is refused at once.
         waiting.jobs.clear();
         drop(waiting);
         self.0.more.notify_one();
@@ -180,6 +182,7 @@ impl Passwords {
         match holds.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(LoginRefusal::Denied(Denied::WrongPassword)),
+            // Another caller's login has taken the place of this one, or the thread has ended.
             Err(_) => Err(LoginRefusal::Busy),
         }
     }

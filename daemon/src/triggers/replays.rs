@@ -74,6 +74,7 @@ impl Replays {
     /// # Errors
     /// [`Replayed`].
     pub async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
+        // In memory first: of two equal requests at a time, one is refused while the disk is awaited for the other.
         lock(&self.memory).admit(key, now_s)?;
         let (written, answer) = oneshot::channel();
         let job = ReplayJob {
@@ -143,6 +144,7 @@ impl ReplaysFile {
                 }
                 replays.drop_ended(unix_ms() / 1000);
                 *lock(&self.memory) = replays;
+                // No file is open for appending yet, so this writes a new one, without the records that have ended.
                 self.store(&[]);
             }
         }

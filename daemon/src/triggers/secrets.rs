@@ -214,6 +214,7 @@ impl TriggerSecrets {
                 }
                 Err(format!("{}: {} ({})", refused.file, refused.message, refused.help))
             }
+            // The failure says nothing about the secret, so its last value stays in use.
             SecretsAnswer::Failed(why) => Err(why),
         };
         match (read, &key) {

@@ -102,6 +102,7 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
         .map(|at| Ok(body.slice(at..body.len().min(at + PIECE))))
         .collect();
     let pieces = futures_util::stream::iter(pieces);
+    // The form needs no limits of its own: the whole body is there, and it is within its limit.
     let mut form = Multipart::with_constraints(pieces, boundary, Constraints::new());
     let (mut source, mut manifest) = (false, false);
     while let Some(mut field) = form.next_field().await.map_err(broken)? {
@@ -153,6 +154,7 @@ async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), Failed> {
             // A form has no modes, and only of an executable file the `#!` line counts.
             file.set_permissions(PermissionsExt::from_mode(0o750))?;
         }
+        // The exchange of the files is durable, so their content has to be on the disk before it.
         file.sync_all()
     };
     finish().map_err(Failed::Disk)
@@ -187,6 +189,7 @@ fn suffix(name: &str) -> Result<String, String> {
     };
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
     let usable = found.is_empty() || (found.len() > 1 && found.len() <= SUFFIX_MAX && plain(found));
+    // A manifest is a part of its own, and an encrypted secret is no file of an upload.
     if !usable || [".toml", ".age"].contains(&found) || fnd_wire::naming::is_ignored(format!("x{found}").as_bytes()) {
         let name = crate::http::request::short(name);
         return Err(format!(

@@ -47,6 +47,7 @@ pub(crate) fn problems(
     staged: &Path,
     root: &Path,
 ) -> Vec<Diagnostic> {
+    // The spawner judges the files again in any case, so nothing is admitted by this.
     let (Some(judge), _) = judge(&Disk, config, runtimes) else {
         return Vec::new();
     };

@@ -87,12 +87,14 @@ impl Staged {
     /// A file cannot be moved; then [`Self::take_back`] has to follow.
     pub(crate) fn swap(&self) -> io::Result<Vec<PathBuf>> {
         let (target, part) = (self.target(), self.place.join("old.part"));
+        // This comes before the first rename: an error must leave everything as it is.
         let new = names(&self.files())?;
         make(&part, 0o700)?;
         for name in own(&target, &self.function)? {
             fs::rename(target.join(&name), part.join(&name))?;
         }
         sync(&part)?;
+        // The name `old` says that all files before are here. Only then may `take_back` delete those in place.
         fs::rename(&part, self.place.join("old"))?;
         sync(&self.place)?;
         if !new.is_empty() {
@@ -118,6 +120,7 @@ impl Staged {
             for name in own(&target, &self.function)? {
                 remove(&target.join(name))?;
             }
+            // From here on the files in place may be those before, so a repetition must not delete them.
             fs::rename(&old, &part)?;
         }
         if part.exists() {
@@ -140,6 +143,7 @@ impl Staged {
         let done = self
             .place
             .with_file_name(format!("{}{DONE}", self.function.file_form()));
+        // Files of an upload before this one may be left here, because they could not be removed then.
         remove(&done)?;
         fs::rename(&self.place, &done)?;
         if let Err(error) = sync(&self.root.join(STAGING)) {
@@ -196,6 +200,7 @@ pub(crate) fn uploader(root: &Path, function: &FunctionName) -> Option<u32> {
 pub(crate) fn in_place(root: &Path, function: &FunctionName) -> io::Result<Vec<PathBuf>> {
     let target = in_group(root, function);
     let mut names = own(&target, function)?;
+    // The file with the uploader belongs to fnd and not to the function.
     names.retain(|name| !name.starts_with('.'));
     Ok(names.into_iter().map(|name| target.join(name)).collect())
 }
@@ -205,6 +210,7 @@ pub(crate) fn recover(root: &Path) {
     let staging = root.join(STAGING);
     for name in names(&staging).unwrap_or_default() {
         let ended = match name.strip_suffix(DONE) {
+            // This upload was committed: only the files before it are left to delete.
             Some(_) => remove(&staging.join(&name)),
             None => match FunctionName::of_file_form(&name) {
                 Ok(function) => {
@@ -246,6 +252,7 @@ fn own(target: &Path, function: &FunctionName) -> io::Result<Vec<String>> {
             return !path.is_dir() || path.join("function.toml").exists();
         }
         let rest = name.strip_prefix(part).filter(|rest| rest.starts_with('.'));
+        // An encrypted secret may have the name of the function. It is no file of an upload.
         rest.is_some_and(|rest| rest != ".age")
     });
     Ok(found)

@@ -236,6 +236,8 @@ impl Workers {
                 stderr,
                 meta: meta(tmp, 0),
             };
+            // A worker that was ready has told how many calls it takes. This one was not ready when the earlier fnd
+            // left.
             if member_record.concurrency.is_none() {
                 // The functions are not scanned yet, so the worker's user is not known.
                 attached.readiness_probe = self.probe_readiness(worker, (None, &member_record.rules), endpoint.clone());
@@ -251,10 +253,13 @@ impl Workers {
             );
             if let Some(member) = &mut attached.member {
                 member.variables = variables;
+                // A conversation goes on where it was. A request of HTTP has ended with the connection of the earlier
+                // fnd.
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());
                 self.lost.extend(lost.map(|call| (worker, call.call)));
             }
         }
+        // Without a record of the hand-over nobody knows which calls are under way, so such a worker is killed below.
         let goes_on = attached.member.is_some();
         self.attached.insert(worker, attached);
         if !goes_on {
@@ -357,6 +362,7 @@ impl Workers {
             termed: held
                 .termed
                 .map(|(ago, cause)| (Duration::from_millis(ago) + since, cause)),
+            // The spawner names no process of a worker that has ended already.
             ended: held.spawned.pid == 0,
         })
     }

@@ -89,6 +89,7 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
         .payload
         .context
         .as_deref()
+        // execve(2) takes strings that end with a NUL byte, so a variable cannot contain one.
         .filter(|context| !context.contains('\0'))
     {
         variables.push(("KEPTN_CONTEXT", context.to_owned()));
@@ -99,6 +100,7 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
 /// Returns `DATA`: JSON is compacted, with sorted keys and numbers as they are written; other text is unchanged. Absent
 /// without payload, where it is too large, and where it cannot be a variable.
 fn data(payload: &Payload) -> Option<String> {
+    // The size is checked before the bytes are asked for: large data may lie on the disk.
     let data = payload.data.as_ref().filter(|data| data.size() <= DATA_MAX as u64)?;
     let bytes = data.bytes().ok()?;
     let text = match json::compact(&bytes) {
@@ -123,6 +125,7 @@ pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
     let Some(request) = attempt.payload.request.as_deref() else {
         return of_cause(attempt).map(Cow::Owned);
     };
+    // Most requests are no events of version 0.1 and have no trace. These are lent and not copied.
     let renewed = renewed(&request.headers);
     if attempt.payload.trace.is_none() && renewed.is_empty() {
         return Some(Cow::Borrowed(request));

@@ -114,6 +114,7 @@ impl SpawnerConnection {
             packet,
             descriptors: Vec::new(),
         }));
+        // The receiver takes the descriptors of the packet that completes a frame.
         if let Some(last) = self.waiting.back_mut() {
             last.descriptors = descriptors;
         }
@@ -139,6 +140,8 @@ impl SpawnerConnection {
         if self.waiting.is_empty() {
             self.room = None;
         } else if self.room.is_none() {
+            // epoll(7) has one entry for each descriptor, and the entry of this one is for reading. So a duplicate is
+            // watched for room.
             let socket = self.socket.get_ref().try_clone();
             let room = socket.and_then(|socket| super::watch(socket, Interest::WRITABLE).map(Rc::new));
             self.room = Some(room.map_err(ConnectionError::Io)?);
@@ -161,6 +164,7 @@ impl SpawnerConnection {
                 RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
             );
             let bytes = match received {
+                // A packet socket shows its end as an empty packet, and no frame is empty.
                 Ok(message) if message.bytes == 0 => return Err(ConnectionError::Closed),
                 Ok(message) => message.bytes,
                 Err(Errno::AGAIN) => return Ok(None),

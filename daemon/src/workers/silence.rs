@@ -45,6 +45,7 @@ impl Silence {
     /// Handles a request that was sent. Returns whether checks must begin now.
     fn asked(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
+        // A silent spawner is not checked again: its next frame says that it answers.
         if self.wakes_at.is_some() || self.silent {
             return false;
         }
@@ -91,6 +92,7 @@ impl Workers {
             .as_ref()
             .is_some_and(|connection| !connection.is_answered());
         let was_silent = self.silence.heard(self.clock.now().mono, waits);
+        // The checks ended when the spawner became silent, and some requests are still open.
         if was_silent && waits {
             self.await_answer();
         }

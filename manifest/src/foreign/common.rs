@@ -244,6 +244,7 @@ pub(super) fn quantity(text: &str) -> Option<f64> {
 /// Returns a quantity of bytes as fnd writes it.
 #[must_use]
 pub(super) fn bytes_of(quantity: f64) -> String {
+    // Rounded up: a part of a byte must not become a limit of 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -86,6 +86,7 @@ impl<'d> Making<'_, 'd> {
         self.keptn_code(&definition, CHAIN_MAX);
         self.keptn_limits(definition.root.get("spec").as_ref());
         self.metadata(&object.root);
+        // The second call: values of the task replace those of its definition.
         self.keptn_limits(object.root.get("spec").as_ref());
         // The task's own parameters only fill what the definition leaves open.
         self.keptn_parameters(object.root.get("spec.parameters").as_ref(), false);
@@ -174,6 +175,7 @@ impl<'d> Making<'_, 'd> {
             None => self.made.manifest.set("runtime", runtime, Some(&item.field())),
         }
         if runtime == "deno" {
+            // Keptn's own runner starts deno with these permissions.
             self.default("permissions", toml::Value::Array(vec!["keptn".into()]));
         }
         runtime
@@ -276,6 +278,7 @@ impl<'d> Making<'_, 'd> {
             }
         }
         self.default("limits.deadline", "5m");
+        // The timeout of Keptn is for a task with all of its attempts, so a single attempt has none.
         self.default("limits.timeout", "none");
         if let Some(item) = get("ttlSecondsAfterFinished")
             && let Some(seconds) = item.whole(&mut self.report)

@@ -85,6 +85,8 @@ impl<'d> Making<'_, 'd> {
                         &deps,
                         "fnd does not read a pom.xml; put the jars in `lib/` of the function's directory",
                     );
+                // The code is not here yet, so the list cannot be a file beside it. The lines of `requirements.txt` fit
+                // into the manifest, other lists do not.
                 } else if is_fetched && id == "python" {
                     let lines = text
                         .lines()
@@ -175,6 +177,7 @@ impl<'d> Making<'_, 'd> {
         }
         let bytes = match base {
             "text" => text.as_bytes().to_vec(),
+            // YAML breaks long texts into lines, and base64 has no blanks.
             "base64" => match STANDARD.decode(text.split_whitespace().collect::<String>()) {
                 Ok(bytes) => bytes,
                 Err(error) => return self.refuse(&item, &format!("illegal base64 data: {error}")),

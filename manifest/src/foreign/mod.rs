@@ -75,6 +75,7 @@ impl ListedYaml {
 #[must_use]
 pub fn listed(file: &str, bytes: &[u8]) -> ListedYaml {
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    // Without these words there is no object of Kubernetes, so most other YAML files are not even parsed.
     if !has(b"apiVersion") || !has(b"kind") {
         return ListedYaml::Other;
     }

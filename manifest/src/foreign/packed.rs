@@ -11,6 +11,7 @@ use fnd_wire::archive::Format;
 pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<MadeFile>, String> {
     let format = match kind {
         "zip" => Format::Zip,
+        // `compressedtar` does not say which compression it is, so the first bytes decide.
         "compressedtar" if bytes.starts_with(b"\x1f\x8b") => Format::Gzip,
         "compressedtar" if bytes.starts_with(b"BZh") => Format::Bzip2,
         "compressedtar" if bytes.starts_with(b"\xfd7zXZ") => Format::Xz,

@@ -20,6 +20,7 @@ pub fn find(wanted: &SecretWanted) -> SecretSearchAnswer {
         let secrets = documents(path, &bytes.0).map(|documents| secrets(&documents, &mut report));
         let is_broken = match &secrets {
             Ok(_) => report.is_refused(),
+            // A broken file without this word cannot be the one that has the secret.
             Err(_) => bytes.0.windows(6).any(|word| word == b"Secret"),
         };
         let value = secrets.into_iter().flatten().rfind(|(name, _)| *name == wanted.name);

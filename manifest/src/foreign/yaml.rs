@@ -73,6 +73,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnost
     }
     let text = std::str::from_utf8(bytes).map_err(|_| refuse("the file is not UTF-8 text".to_owned()))?;
     let mut options = serde_saphyr::Options::default();
+    // The diagnostic has an excerpt of its own.
     options.with_snippet = false;
     options.budget = serde_saphyr::budget! {
         max_depth: DEPTH_MAX,

@@ -23,6 +23,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Di
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
+        // Files that a shell reads as well have this word.
         let text = text.strip_prefix("export ").unwrap_or(text);
         let pair = text
             .split_once('=')

@@ -30,6 +30,7 @@ impl EventSchema {
     pub fn new(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options()
             .offline()
+            // A short pattern with nested repetitions could need much memory when it is compiled.
             .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
         let built = options.build(schema);
         built.map(Self).map_err(|error| match error.instance_path().as_str() {

@@ -18,6 +18,7 @@ pub const SEARCHED_BYTES: usize = 64 << 10;
 /// two blocks, or where a comment was meant as a block but is misspelt.
 pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>> {
     let bytes = without_mark(bytes);
+    // A program in machine code has no comments, but its bytes may look like a marker.
     if bytes.starts_with(b"\x7fELF") {
         return Ok(None);
     }

@@ -156,10 +156,12 @@ pub fn listing(
         result.problems.push(project::by_file(place.path));
     }
     let has_manifest = |stem: &str| manifest_stems.contains(stem.as_bytes());
+    // `pyproject.toml` is skipped: it would count as the manifest of a function `pyproject`.
     for entry in entries.iter().filter(|entry| !is_project(entry)) {
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
         let path = format!("{}/{shown}", place.path);
         let named = |name: Result<String, NameError>, problems: &mut Vec<Diagnostic>| match name {
+            // In a group the whole name is another one: names of fnd's own functions have no group.
             Ok(name) if is_own(&name) && place.group.is_none() => {
                 let message = format!("`{name}` is the name of a function of fnd's own");
                 problems.push(
@@ -264,9 +266,11 @@ pub fn listing(
     }
     for (name, mut found) in sources {
         let sidecar = manifests.remove(&name);
+        // The order of a directory is any order; the message about a clash has always the same one.
         found.sort();
         match (found.as_slice(), &sidecar) {
             ([(file, directory)], None) | ([(file, directory @ false)], Some(_))
+                // A file of another system says the manifest itself, so one beside it is a clash.
                 if sidecar.is_none() || !is_foreign(file) =>
             {
                 let directory = *directory;

@@ -101,6 +101,7 @@ pub fn manifest(
     subject: ResolvedSubject<'_>,
     report: &mut FunctionProblems<'_>,
 ) -> Manifest {
+    // The spawner refuses some keys in functions of others, so `[defaults]` must not give them these.
     let (defaults, left_out) = match subject.trusted {
         true => (configuration.defaults.clone(), Vec::new()),
         false => root_defaults::for_others(configuration),
@@ -145,6 +146,7 @@ pub fn manifest(
     let about = (&subject, alone, manifest.limits.memory);
     manifest.pool = pool(&manifest.pool, pick, own, about, report);
     let mut env = subject.env_file.clone();
+    // `append` replaces equal names, so `[env]` wins over the file.
     env.append(&mut manifest.env);
     check_environment(pick, subject.mode, &env, report);
     manifest.env = env;
@@ -190,6 +192,7 @@ fn merged(
         tree::merge(&mut result, layer.clone());
     }
     let at = TomlPosition {
+        // No source has this number: the merged table is in no file.
         source: usize::MAX,
         key: 0..0,
         value: 0..0,
@@ -285,6 +288,7 @@ fn settle_build(
     (configuration, runtime): (&Configuration, &Runtime),
     report: &mut FunctionProblems<'_>,
 ) {
+    // fnd.toml can only take the network away: a manifest cannot get it back.
     if configuration.settings.build.network == BuildNetwork::None {
         build.network = BuildNetwork::None;
     }

@@ -38,6 +38,7 @@ pub(super) fn check(
             wrong("path", "reserved", message, "use another path");
         }
         if let Some(TomlValue::List(items)) = find(node, "auth").map(|node| &node.value)
+            // `none` in a list is no credential and so was dropped: then the numbers differ.
             && items.len() != route.auth.0.len().max(1)
         {
             let message = "a list in `auth` has at least one credential, and `none` is not one".to_owned();

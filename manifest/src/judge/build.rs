@@ -84,6 +84,7 @@ impl Judge {
         let shown = task
             .shown
             .map(|path| format!("read_only = [{}]\n", toml::Value::String(path)));
+        // An installer says by its exit code that the network failed: only that is transient and tried again.
         let manifest = format!(
             "description = \"{}\"\n\
              runtime = \"{}\"\nmode = \"script\"\non_load = false\nentry = \"{MADE}\"\n\
@@ -121,6 +122,7 @@ impl Judge {
             cpus: self.cpus,
         };
         let made = Bytes(task.made);
+        // The files are fnd's own, so they count as root's.
         let file = |path: &str, bytes: Bytes| JudgedFile {
             path: path.to_owned(),
             bytes,

@@ -157,6 +157,7 @@ fn archive<'a>(function: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>)
             .ok()?;
     }
     let mut archive = builder.into_inner().ok()?;
+    // One run gets the archives of several functions one behind the other: the end of the first would hide the others.
     archive.truncate(archive.len().saturating_sub(ARCHIVE_END));
     (archive.len() <= FILES_MAX).then_some(archive)
 }

@@ -264,6 +264,8 @@ fn ask(
             let problem = Diagnostic::warning(Warning::TwoInterpreters, message);
             return add(problem, "remove one of the two".to_owned());
         }
+    // `env` with a default name asks for no certain program, so the places of the runtime stay. An absolute path asks
+    // for exactly that program.
     } else if !(is_default && line.by_env) {
         let places = places(choice.runtime, &line);
         if places.is_empty() {

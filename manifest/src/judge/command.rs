@@ -74,6 +74,8 @@ pub(super) fn template(text: &str) -> PlanText {
 /// Returns the arguments after the interpreter, or after the entry where there is no interpreter.
 pub(super) fn arguments(choice: &Choice<'_>, phase: &RuntimePhase, manifest: &Manifest) -> Vec<PlanText> {
     let mut result = Vec::new();
+    // The spawner starts the program behind `{instead}`. The compiler stays the interpreter of the plan, so that
+    // another compiler makes another tree.
     if choice.runtime.compile.is_some() {
         result.extend([template(INSTEAD), template("{deps}/program")]);
     }
@@ -362,6 +364,8 @@ pub(super) fn environment(
     let socket = (!manifest.access.is_empty()).then(|| (SOCKET.0.to_owned(), template(SOCKET.1)));
     set(
         &mut result,
+        // fnd's own variables come last, since the last value counts: a manifest must not replace what the spawner
+        // reads.
         all.chain(handler).chain(watched).chain(umask).chain(socket),
     );
     result

@@ -115,6 +115,7 @@ impl Judge {
         }
         let copied = runtime.dependencies.copied.as_ref().map(|name| format!("{name}/"));
         let is_copied = |file: &JudgedFile| copied.as_ref().is_some_and(|copied| file.path.starts_with(copied));
+        // The function brings its installed packages with it (such as `node_modules`).
         if function.files.iter().any(is_copied) {
             return None;
         }
@@ -220,6 +221,7 @@ fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Op
             .map(in_dir);
         let found: Vec<_> = named.filter(|name| find(function, name).is_some()).collect();
         for name in found {
+            // Lists may include each other in a circle, so each file is added once.
             if !inputs.contains(&name) && inputs.len() < INPUTS_MAX {
                 inputs.push(name);
             }
@@ -257,6 +259,7 @@ fn listed(table: &toml::Table) -> Option<Dependencies> {
         .into_iter()
         .flatten()
         .filter_map(|item| item.as_str())
+        // An option among them could name any index: see `of_manifest`.
         .filter(|item| !item.starts_with('-') && !item.contains(['\n', '\r', '\0']))
         .map(str::to_owned)
         .collect();
@@ -294,6 +297,7 @@ fn included(line: &str) -> Option<&str> {
     let options = ["-r", "-c", "--requirement", "--constraint"];
     let rest = options.iter().find_map(|option| line.strip_prefix(option))?;
     let rest = rest.strip_prefix('=').unwrap_or(rest).trim();
+    // The judge has only the function's own files.
     (!rest.is_empty() && !rest.starts_with('/') && !rest.contains("..")).then_some(rest)
 }
 

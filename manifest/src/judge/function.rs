@@ -35,6 +35,7 @@ impl Judge {
             .manifest
             .as_ref()
             .and_then(|file| keep(Source::whole(&file.path, &file.bytes.0), &mut early));
+        // In `sources` below, the manifest follows the files of the configuration.
         let number = self.configuration.sources.len();
         // The entry is needed to find the inline block, and the manifest may name the entry.
         let (own, problems) = sidecar
@@ -81,6 +82,7 @@ impl Judge {
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
         if let CodeLayout::Archive(archive) = &function.form {
             for problem in &mut report.problems {
+                // A problem of the whole function names no file; people know only the archive.
                 problem.file.get_or_insert_with(|| archive.clone());
             }
         }
@@ -150,6 +152,7 @@ impl Judge {
             path: shown(function, entry),
             ..entry.clone()
         };
+        // Before the first `?`, so that its problems are reported together with those that end the function here.
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
         if choice.runtime.build().is_none() && own.is_empty() && function.manifest.is_none() {
@@ -212,6 +215,7 @@ impl Judge {
             }
         }
         let build = dependencies.and_then(|mut dependencies| {
+            // Known only now: the key may come from `[defaults]`, which the manifest has resolved.
             dependencies.system_packages = manifest.build.system_packages;
             self.dependencies_build(
                 &dependencies,

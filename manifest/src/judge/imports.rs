@@ -37,6 +37,7 @@ pub(super) fn of(
         .and_then(|name| find(function, name))
         .map(mapping)
         .unwrap_or_default();
+    // Sorted and without doubles: the list is part of the tree's name, so another order of imports makes no other tree.
     let mut list: BTreeSet<String> = named.list.into_iter().collect();
     // A name that ends in `/` stands for many files: only those that the code imports can be installed.
     let whole = listed

@@ -201,6 +201,8 @@ impl Judge {
                 if matches!(request, JudgeRequest::Check(_)) && judged.plan.is_some() {
                     judged.build = self.check(function, &judged);
                 }
+                // The answer has one layer for each later form of it: after an upgrade the spawner may be an older one,
+                // which reads fewer layers.
                 let Judged { plan, verdict, build } = judged;
                 let manifest = plan.as_ref().and(verdict.manifest.as_ref());
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
@@ -254,6 +256,7 @@ impl Judge {
                     if let Some(settings) = configuration.settings.runtimes.get(&runtime.summary.id) {
                         runtime.configure(settings);
                     }
+                    // A person's own runtime replaces the shipped one with the same id.
                     runtimes.retain(|known| known.summary.id != runtime.summary.id);
                     runtimes.push(runtime);
                 }

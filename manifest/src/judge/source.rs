@@ -211,6 +211,7 @@ fn of_git(git: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
         return Err(("git", message, help));
     }
     let name = source.r#ref.as_deref().unwrap_or_default();
+    // git would take the first for an option, and the second for a range of commits.
     if name.starts_with('-') || name.contains("..") {
         let message = format!("`source.ref`: `{name}` is no branch, tag or commit");
         return Err(("ref", message, "write its name"));
@@ -234,6 +235,7 @@ fn of_git(git: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
     Ok(Fetch {
         origin: SourceOrigin {
             from: format!("{git} {name}").trim_end().to_owned(),
+            // `as_secs` cuts off parts of a second: 500 ms must not become 0.
             every_s: source.every.map(|every| every.as_secs().max(1)),
         },
         arguments,
@@ -260,6 +262,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
     let path = host.and_then(|rest| rest.split_once('/')).map(|(_, path)| path);
     let path = path.map(|path| path.split(['?', '#']).next().unwrap_or_default());
     let file = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    // The fetched file gets this name, so it must be a plain one.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if file.is_empty() || file.starts_with(['.', '-']) || !file.bytes().all(is_plain) || has_control(url) {
         let message = format!("`source.url`: `{}` names no file", url.escape_debug());

@@ -160,6 +160,7 @@ impl Runtime {
     pub fn summary(&self) -> RuntimeSummary {
         let mut summary = self.summary.clone();
         summary.probe.clone_from(&self.probe);
+        // From the last to the first, so that inserting at the beginning keeps their order.
         for interpreter in self.interpreters.iter().rev() {
             if summary.versions.iter().all(|known| known.interpreter != *interpreter) {
                 summary

@@ -286,6 +286,7 @@ impl TextKind {
 /// Reads a share such as `10%`, from 1 to 100.
 #[must_use]
 pub fn percent(text: &str) -> Option<u32> {
+    // `parse` alone would accept a sign, too.
     let digits = text
         .strip_suffix('%')
         .filter(|digits| digits.len() <= 3 && digits.bytes().all(|b| b.is_ascii_digit()))?;

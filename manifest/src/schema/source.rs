@@ -103,6 +103,7 @@ impl Source {
             .unwrap_or_default()
             .trim_end_matches(['\n', '\r']);
         let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        // A range may go on over several lines: only its part in the first line is shown.
         let cut = |from: usize, to: usize| {
             let from = from.clamp(line.start, line.start + text.len());
             let to = to.clamp(from, line.start + text.len());

@@ -37,7 +37,9 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
         names.split(',').any(|name| name == first).then_some(path)
     });
+    // The kernel writes a space in a path as `\040` (proc_pid_mountinfo(5)).
     let mount = PathBuf::from(mount.replace("\\040", " "));
+    // A path that begins with `/..` lies outside of this process's cgroup namespace (cgroup_namespaces(7)).
     let below = path.filter(|path| !path.contains("/..")).and_then(|path| Path::new(path).strip_prefix(root).ok());
     Some(Hierarchy { controllers, own: below.map(|below| mount.join(below)), mount })
 }
@@ -60,6 +62,7 @@ pub(super) fn delegated(own: &Path) -> Option<PathBuf> {
 
 /// Enables a controller for the functions, and returns whether it is enabled.
 pub(super) fn enable(controller: &str, base: &Path, functions: &Path) -> bool {
+    // From the top down: a group has only the controllers that its parent passes on (cgroup-v2.rst).
     [base, functions].into_iter().all(|dir| {
         let file = dir.join("cgroup.subtree_control");
         let _ = fs::write(&file, format!("+{controller}")); // read back below

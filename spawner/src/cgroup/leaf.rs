@@ -89,6 +89,7 @@ impl Leaf {
     /// Returns the processes in the leaf.
     pub fn processes(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        // `0` stands for a process outside of this pid namespace. As the target of a signal, it means a whole group.
         text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 1).collect()
     }
 

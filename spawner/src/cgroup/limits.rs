@@ -48,6 +48,7 @@ fn settings(home: &CgroupHome, limits: &Limits, device: Option<&str>) -> Vec<Set
         ("cpu", true) => vec![
             // The range 1 to 10000 with default 100 becomes 2 to 262144 with default 1024.
             ("cpu_weight", "cpu.shares", (u64::from(limits.cpu_weight) * 1024 / 100).clamp(2, 262_144).to_string()),
+            // The kernel checks quota and period together, so the old quota is lifted before the period changes.
             ("", "cpu.cfs_quota_us", "-1".to_owned()),
             ("cpu", "cpu.cfs_period_us", period.to_string()),
             ("cpu", "cpu.cfs_quota_us", or("-1", quota)),
@@ -57,6 +58,7 @@ fn settings(home: &CgroupHome, limits: &Limits, device: Option<&str>) -> Vec<Set
         ("io", false) => {
             let mut settings = vec![("io_weight", "io.weight", format!("default {}", limits.io_weight))];
             if let Some(device) = device.filter(|_| limits.io_read.is_some() || limits.io_write.is_some()) {
+                // The kernel keeps one line for a device, so both limits are written at once, under one of the names.
                 let limit = if limits.io_read.is_some() { "io_read" } else { "io_write" };
                 let value = format!("{device} rbps={} wbps={}", or("max", limits.io_read), or("max", limits.io_write));
                 settings.push((limit, "io.max", value));

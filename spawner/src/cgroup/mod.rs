@@ -83,6 +83,8 @@ impl CgroupTree {
         let failed = |error: io::Error| format!("failed to use cgroup `{}`: {error}", base.display());
         make(&base).map_err(failed)?;
         if unit.is_some() {
+            // A group whose children have controllers may have no processes of its own (cgroup-v2.rst, "No Internal
+            // Process Constraint"), so this process moves into a child.
             make(&hold).and_then(|()| fs::write(hold.join("cgroup.procs"), "0")).map_err(failed)?;
         }
         let functions = base.join("f");
@@ -146,6 +148,7 @@ impl CgroupTree {
                 fs::write(dir.join("cgroup.subtree_control"), "+memory")?;
             }
         }
+        // The launcher gets a leaf: a group that has controllers for its children may have no processes itself.
         make(&dir.join("l"))?;
         let open = |home: &CgroupHome| {
             let (file, name) = home.counter()?;
@@ -305,6 +308,7 @@ pub fn leaf_of(pid: u32) -> Option<String> {
 }
 
 fn leaf(path: &str) -> Option<&str> {
+    // The kernel marks the path of a group that was removed like this (cgroups(7)).
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().filter(|name| name.starts_with('w'))
 }

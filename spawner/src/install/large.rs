@@ -72,6 +72,7 @@ impl Snapshot {
         if let Some((message, help)) = refused.map(|refusal| refusal.words()) {
             return Err(problem(&opened.shown, message, help));
         }
+        // Fetched code does not bring a manifest of its own: the one beside the source decides about rights.
         let is_new = |file: &ArchivedFile| self.source.is_none() || file.relative != "function.toml";
         for file in files.into_iter().filter(is_new) {
             let staged = || SourceContent::Staged(self.staged(&file.relative));
@@ -117,6 +118,7 @@ pub(super) fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
     fs::create_dir_all(to.parent().unwrap_or(to))?;
     let mut copy = OpenOptions::new().read(true).write(true).create_new(true).open(to)?;
     let length = io::copy(&mut from.take(BYTES_MAX), &mut copy)?;
+    // The copy is hashed and not the source, which may change meanwhile: the copy is judged and installed.
     copy.rewind()?;
     let (mut digest, mut buffer) = (Sha256::new(), vec![0; 256 * 1024]);
     loop {

@@ -264,6 +264,7 @@ impl Snapshot {
         let install = Install { directory, function, source, sidecar: None, directory_form: true };
         let mut snapshot = Self::empty(self.request, install, staging);
         (snapshot.trusted, snapshot.owner, snapshot.shown) = (self.trusted, self.owner, self.shown.clone());
+        // Nothing is left to read: these are the bytes that the judge has seen.
         snapshot.files = files;
         Ok(snapshot)
     }

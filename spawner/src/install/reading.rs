@@ -34,6 +34,7 @@ impl Snapshot {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
             let opened = self.open(sources, &relative, kind)?;
             self.trusted &= opened.trusted;
+            // Files of a stored version are root's copies, so their owners do not say who wrote them.
             if !opened.trusted && self.stored.is_none() {
                 self.authors.insert(opened.meta.uid());
             }
@@ -67,8 +68,10 @@ impl Snapshot {
         if !self.pending.is_empty() {
             return Ok(InstallProgress::More);
         }
+        // A directory lists its files in any order, and the same files must have the same hash.
         self.files.sort_by(|a, b| a.relative.cmp(&b.relative));
         if let Some((_, origin)) = &self.stored {
+            // Copies are not synced one by one, so a power cut may have damaged this one.
             if self.hash(|file| file.digest) != origin.stored {
                 return Err(problem(&self.shown, "the copy of this release is damaged", ANOTHER));
             }
@@ -113,6 +116,7 @@ impl Snapshot {
             if self.install.source.len() + 1 + below.len() > PATH_MAX {
                 return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));
             }
+            // What is neither a file nor a directory is refused when it is opened.
             let kind = if entry.file_type() == FileType::Directory { SourceKind::Directory } else { SourceKind::File };
             self.pending.push_back((below, kind));
             if self.pending.len() + self.files.len() > FILES_MAX {

@@ -84,6 +84,7 @@ impl Snapshot {
         let mut beside = vec![("plan", planned.to_wire()), ("origin", self.origin(plan).to_wire())];
         beside.extend(self.apart.get().map(|uid| (places::USER, uid.to_string().into_bytes())));
         if !self.is_stored(&target, plan, group) {
+            // If somebody has removed the directories above, they are made again.
             places::make(&dirs.versions, 0o711)
                 .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
             let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent
@@ -117,6 +118,7 @@ impl Snapshot {
                 write(&self.staging.join(name), bytes, 0o640)?;
             }
             give(&self.staging, true, group)?;
+            // The last step, so that a kill leaves a whole version or none.
             fs::rename(&self.staging, &target)?;
             return Ok(true);
         }
@@ -126,6 +128,7 @@ impl Snapshot {
                 let fresh = target.join(format!(".{name}"));
                 write(&fresh, &bytes, 0o640)?;
                 give(&fresh, false, group)?;
+                // By a rename, since a helper may do this while the spawner reads the file.
                 fs::rename(fresh, target.join(name))?;
                 written = true;
             }

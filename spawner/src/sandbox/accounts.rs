@@ -33,6 +33,7 @@ impl Accounts {
         let numbers = identity.groups.iter().map(|gid| gid.as_raw());
         let named = [(user.to_owned(), *gid)].into_iter().chain(groups.iter().cloned().zip(numbers));
         let lines: Vec<_> = named.map(|(name, gid)| (format!("{name}:x:{gid}:\n"), gid)).collect();
+        // A group that the machine has already keeps its own line.
         let group_lines = lines.iter().filter(|(_, gid)| number(&group, *gid).is_none()).map(|(line, _)| line.as_str());
         let group_lines: String = group_lines.collect();
         Self {

@@ -62,6 +62,7 @@ pub fn with_files_of<T>(owner: (u32, u32), body: impl FnOnce() -> T) -> Result<T
     let groups = rustix::process::getgroups()?;
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let done = take_files_of(owner).map(|()| body());
+    // A failure here would leave the spawner with a mix of rights, so it ends instead.
     set_files_of(own).expect("root may take its own rights back");
     set_thread_groups(&groups)?;
     done

@@ -40,6 +40,8 @@ fn made(
     files: Option<&[(PathBuf, Use)]>,
 ) -> Result<Option<OwnedFd>, RulesetError> {
     let mut rules = Ruleset::default();
+    // The manifest asks for the list of ports, so a kernel that can't restrict them is an error. The other rules are
+    // a default: an older kernel leaves out those that it does not know.
     if ports.is_some() {
         rules = rules.set_compatibility(CompatLevel::HardRequirement).handle_access(AccessNet::ConnectTcp)?;
     }

@@ -114,6 +114,8 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
         let own_proc = !sandbox.proc_full;
         if missing.can("pid") && containment == Containment::Cgroup {
             unshare(UnshareFlags::NEWPID).failed("make a pid namespace")?;
+            // `unshare` puts only children into the pid namespace, and `/proc` shows the namespace of the process that
+            // mounts it. So the first child mounts `/proc`.
             init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
@@ -134,6 +136,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view));
     let wanted = files.is_some() || missing.can("landlock");
     let rules = if wanted { landlock::ruleset(sandbox, files.as_deref())? } else { None };
+    // The filters come last: they refuse the calls that the other layers are built with.
     let filters = filters.unwrap_or_default();
     if containment == Containment::Cgroup {
         filter(&filters.launcher)?;
@@ -246,6 +249,7 @@ fn closes_files(sandbox: &Sandbox) -> Result<(), String> {
 fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let (mut theirs, ours) = Channel::pair().failed("make a socket")?;
     let child = clone::fork(None, false, 0, move || {
+        // As in a launcher: the init of a pid namespace waits for SIGCHLD, which would be lost if it were not blocked.
         let _ = SigSet::all().thread_set_mask();
         let why = body().err().unwrap_or_default();
         i32::from(theirs.send(&why.to_wire(), Vec::new()).is_err())

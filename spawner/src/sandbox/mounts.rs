@@ -259,6 +259,7 @@ impl<'a> Building<'a> {
     /// # Errors
     /// If the machine does not allow it.
     pub fn begin(view: &'a MountView) -> io::Result<Self> {
+        // systemd makes the tree shared: without this step, what follows would also change the spawner's mounts.
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
         let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         // The mounts of all other functions go, since the tree would be a copy of each of them.
@@ -283,6 +284,7 @@ impl<'a> Building<'a> {
         self.devices(self.view.sandbox.profile == Profile::Strict)?;
         for (path, name) in PRIVATE {
             mkdirat(&self.own, name, Mode::empty())?;
+            // In a step of its own, since the umask takes bits away from the mode of `mkdirat`.
             rustix::fs::chmodat(&self.own, name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
             if let Ok(place) = find(&self.root, Path::new(path)) {
                 attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
@@ -360,6 +362,7 @@ impl<'a> Building<'a> {
 
     /// Puts a copy of the mount of a path at the same path of the new tree.
     fn show(&self, path: &Path, usage: Use) -> io::Result<()> {
+        // In the machine's tree, since a place above may be hidden in the new one.
         let Ok(source) = find(&self.machine, path) else { return Ok(()) }; // it is not there now
         // In a private temporary directory there is no place for it yet.
         for (dir, name) in PRIVATE {
@@ -409,6 +412,7 @@ impl<'a> Building<'a> {
     /// If the machine does not allow it.
     pub fn enter(self) -> io::Result<()> {
         rustix::process::fchdir(&self.root)?;
+        // The old root then lies on top of the new one, and the unmount takes it away (pivot_root(2), notes).
         rustix::process::pivot_root(".", ".")?;
         unmount(".", UnmountFlags::DETACH)?;
         Ok(rustix::process::chdir("/")?)

@@ -207,6 +207,8 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
 /// Returns a rule that holds if all of these hold: argument, comparison, value of 32 bits.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
     let one = |(argument, op, value): &(u8, SeccompCmpOp, u64)| {
+        // The kernel takes these arguments as 32 bits. A comparison of 64 bits could be evaded by the upper half of the
+        // register.
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, op.clone(), *value)
     };
     let conditions = conditions.iter().map(one).collect::<Result<_, _>>();

@@ -18,6 +18,7 @@ pub fn map((uid, gid): (u32, u32)) -> io::Result<()> {
     // In the namespace this process's ids read as 65534 until they are mapped. Root owns the files in /proc/self unless
     // the process may be dumped, and a copy of the launcher may not.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    // An unprivileged process may write `gid_map` only after `setgroups` was denied (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))

@@ -91,6 +91,7 @@ impl Spawner {
         if is_there {
             return Ok(Ok(tree));
         }
+        // Checked only now: a tree that is there needs no secrets.
         if !snapshot.unread.is_empty() {
             return Err(std::mem::take(&mut snapshot.unread));
         }
@@ -151,6 +152,7 @@ impl Spawner {
         let Some((_, name)) = self.uids.get(spawn.function).filter(|(_, name)| is_builder(name.as_str())) else {
             return Ok(());
         };
+        // `FND_PARAM_*` are parameters of a path. A caller chooses them, and a build has no caller.
         let told = |(name, _): &(String, Bytes)| {
             !name.starts_with("FND_") && !OF_BUILDS.contains(&name.as_str()) || name.starts_with("FND_PARAM_")
         };
@@ -187,6 +189,7 @@ impl Spawner {
         let written = report.clone();
         let body = move || {
             let sealed = trees::seal(&places, &home, &tree, owner);
+            // Clearing comes last, since it gives root's rights away. It runs also after a failed seal: `|`, not `||`.
             write_report(&written, sealed.map(|()| true)) | trees::clear(&home, owner.is_some())
         };
         self.helpers.add(Lane::Write, After::Sealed(request, id, report), Box::new(body));

@@ -34,6 +34,7 @@ impl Spawner {
         let document = verdict.document;
         let mut problems = Vec::new();
         let range = verdict.policy.as_ref().map(|policy| policy.uid_range);
+        // The users are locked before the configuration is in force: another instance may have functions with them.
         if let (Some(ranges), Some(range)) = (&self.ranges, range)
             && let Err(why) = ranges.take(range)
         {
@@ -71,6 +72,7 @@ impl Spawner {
     /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
     pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
         match self.kept_settings().filter(|_| !self.configured) {
+            // Before the installs that wait: without a configuration each of them would be refused.
             Some(settings) => self.jobs.push_front(VerdictJob::LastGood(request, settings, refused)),
             None => self.reply(request, &Reply::Settings(refused), Vec::new()),
         }
@@ -79,6 +81,7 @@ impl Spawner {
     /// Limits the memory of all functions together: files in shared memory outlive the run whose own limit covered
     /// them.
     fn bound_memory(&self, policy: &Policy) {
+        // The first line of the file is `MemTotal: N kB`.
         let kilobytes = |text: String| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok();
         let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).unwrap_or(0) << 10;
         let bytes = policy.memory.unwrap_or(machine.saturating_sub(policy.reserve_memory));
@@ -107,6 +110,7 @@ impl Spawner {
     /// Keeps the files of the configuration in force, if they differ from the kept ones.
     fn keep_settings(&self) {
         let (Some(message), path) = (self.judge.settings(), self.kept_at()) else { return };
+        // To replace the file costs a sync, and most reloads change nothing.
         if fs::read(&path).is_ok_and(|kept| kept == message) {
             return;
         }

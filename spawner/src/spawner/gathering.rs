@@ -41,6 +41,7 @@ impl Spawner {
         let root = self.sources.dirs.get(usize::from(install.directory)).cloned().unwrap_or_default();
         let source = root.join(&install.source);
         let own = if install.directory_form { Some(source.as_path()) } else { source.parent() };
+        // The function's own directory comes first, since the first secret that is found counts.
         let dirs = own.map(PathBuf::from).into_iter().chain([root.clone()]);
         let decrypter = Decrypter { program: host.fnd.clone(), root: host.myself.root(), dirs: dirs.collect() };
         Ok((Gatherer { vault: self.secrets.vault.clone(), decrypter, credentials, key }, memory.into()))
@@ -68,6 +69,7 @@ impl Spawner {
             Err(problem) => return self.refuse_judged(snapshot, function, vec![problem]),
         };
         let kept = written.as_raw_fd();
+        // A helper that fails leaves the memory file without a head, which `gathered` finds.
         let body = move || i32::from(gatherer.gather(&written).is_err());
         let after = After::Gathered(Box::new(WaitingGathering { snapshot, function, then, memory }));
         self.helpers.add_with(Lane::Write, after, (kept, Box::new(body)));

@@ -111,6 +111,7 @@ impl Helpers {
         while let Some(lane) = self.waiting.get(index).map(|task| task.lane) {
             let (places, lasts) = LANES[lane as usize];
             if self.running.values().filter(|helper| helper.lane == lane).count() >= places {
+                // All places of this kind are in use. Work of another kind may still begin.
                 index += 1;
                 continue;
             }
@@ -124,6 +125,7 @@ impl Helpers {
                 }
                 Err(error) => {
                     crate::log!("failed to start a helper: {error}");
+                    // The next step comes all the same: it finds that the work was not done.
                     failed.push(after);
                 }
             }
@@ -195,6 +197,7 @@ impl Helpers {
 fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> io::Result<Child> {
     let closes = lane == Lane::Close;
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
+        // With a shared table of descriptors `settle` would close those of the spawner itself.
         if !closes {
             clone::settle(kept);
         }

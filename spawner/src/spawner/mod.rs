@@ -136,6 +136,7 @@ impl Spawner {
     /// # Errors
     /// Why it can't run, for people.
     pub fn start(args: Args) -> Result<Self, String> {
+        // The modes of all files and directories are meant with this umask, whatever started this process.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::current();
         let places =
@@ -216,6 +217,7 @@ impl Spawner {
             stopping: None,
             args,
         };
+        // Before fnd can connect: the stored exits decide which worker number is the first free one.
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
         spawner.workers.host().places.remove_spare_results();
@@ -245,6 +247,7 @@ impl Spawner {
             // The inits get a signal when their parent dies; this only waits for their end.
             None => self.workers.wait(),
         }
+        // Only now, when no process writes to a pipe any more, the rest of the output is complete.
         let _ = self
             .workers
             .store_ends(&self.exits())
@@ -279,6 +282,7 @@ impl Spawner {
             self.helpers.enforce(now);
             if let Some(connection) = &self.connection {
                 let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
+                // epoll is told of changes only, since each change is a system call.
                 if std::mem::replace(&mut self.interest, interest) != interest {
                     self.poller.change(connection, Token::Connection, interest);
                 }
@@ -296,6 +300,7 @@ impl Spawner {
                 self.stop(false); // fnd has ended, and this process is its child
                 continue;
             }
+            // While files wait to be read, the loop only looks at the events and begins the next turn at once.
             let reading = self.can_read().then_some(now);
             let deadlines = [
                 self.workers.deadline(),
@@ -314,6 +319,7 @@ impl Spawner {
             for token in self.poller.wait(timeout)? {
                 self.handle(token);
             }
+            // After the events: most children that ended belong to one of them.
             if self.orphans.is_some_and(|at| at <= clock::now()) {
                 self.reap_orphans();
             }

@@ -39,6 +39,7 @@ impl Spawner {
             }
             reap::orphan(pid);
         }
+        // More children may have ended. Other events come first.
         self.orphans = Some(now());
     }
 }

@@ -23,6 +23,7 @@ impl Spawner {
         places: FunctionPlaces,
         invocation: InvocationId,
     ) {
+        // Most runs leave `TMPDIR` empty, and then no helper is needed.
         if places.remove_invocation(invocation) {
             return self.emptied(request, function, &places);
         }
@@ -62,6 +63,7 @@ impl Spawner {
         let dir = self.workers.host().places.of(&prune.function.file_form()).versions;
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let version = entry.file_name().to_str().and_then(Version::parse);
+            // A launcher's version stays although fnd does not name it: its processes may still read the code.
             if version.is_some_and(|version| !prune.keep.contains(&version) && !self.workers.uses(&version)) {
                 gone.push(entry.path());
             }

@@ -77,6 +77,8 @@ impl Spawner {
                     descriptors,
                     true,
                 ))) => {
+                    // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the
+                    // attempt has not begun.
                     self.helpers.close(descriptors);
                     let message = "failed to receive its input: too many files are open".to_owned();
                     self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
@@ -233,6 +235,7 @@ impl Spawner {
         for (reply, descriptors) in self.workers.held(now(), self.protocol) {
             self.reply(0, &reply, descriptors);
         }
+        // fnd waits for the configuration after each Welcome, and does not ask for it.
         self.jobs.push_back(VerdictJob::Reload(0));
     }
 
@@ -246,6 +249,7 @@ impl Spawner {
             return;
         };
         let frame = match reply {
+            // The connected fnd may be older. It gets only what it knows.
             Reply::Masks(_) if self.protocol < PROTOCOL_SECRETS => return,
             Reply::NodeCannotStart(failed) if self.protocol < PROTOCOL_SHORTAGES => {
                 encode(request, &Reply::SpawnFailed(failed.clone()))

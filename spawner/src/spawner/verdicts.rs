@@ -106,6 +106,7 @@ impl Spawner {
             }
         }
         if !self.can_read() && self.judging.is_empty() {
+            // An idle spawner keeps no directory open, so that it keeps no file system mounted.
             self.sources.facts = StatCache::default();
         }
     }
@@ -188,8 +189,10 @@ impl Spawner {
         let mut before = Vec::new();
         let mut taken = 0;
         for (index, job) in self.jobs.iter().enumerate().take(BATCH - self.passed_over) {
+            // No file overtakes a configuration, since functions are judged by the settings in force.
             let VerdictJob::Install(_, install, _) = job else { break };
             let dir = self.sources.dirs.get(usize::from(install.directory));
+            // This owner is only a hint for the order. The owner that counts is read from the open file.
             let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
             if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner()) {
                 taken = index;
@@ -241,6 +244,7 @@ impl Spawner {
                         return self.refuse_judged(*snapshot, function, vec![problem]);
                     }
                 } else if snapshot.purpose != Purpose::Check {
+                    // Code that has not been fetched yet has no plan, so nobody knows which user it asks for.
                     if !is_fetched {
                         self.grants.judged(name, plan, snapshot.stamps.clone());
                     }
@@ -353,6 +357,7 @@ impl Spawner {
         let policy = self.policy.as_ref().ok_or_else(unread)?;
         let (host, facts) = (self.workers.host(), &self.sources.facts);
         let function = &snapshot.install.function;
+        // A file may have taken over the judge, so nothing in the plan is believed.
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
             return Err(one(why, "correct the manifest"));
         }
@@ -365,6 +370,7 @@ impl Spawner {
             .map_err(|problem| vec![problem])?;
         let mut warnings = Vec::new();
         policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
+        // A limit that the manifest names is a refusal. A default that can't be enforced is only shown by `status`.
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
             if !self.args.best_effort && !policy.best_effort_limits && limit != TMP {

@@ -10,8 +10,10 @@ impl WorkerTable {
     /// answer fail.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
         loop {
+            // The answer brings descriptors. Without free numbers the kernel would drop them (`MSG_CTRUNC`).
             let waited_for = self.make_room();
             let Some(launcher) = self.launchers.get_mut(&number) else { return };
+            // The socket is watched edge-triggered, so everything that waits is sent and read until it would block.
             let waited = launcher.channel.waiting() > 0;
             let flushed = launcher.channel.flush();
             if waited && launcher.channel.waiting() == 0 {
@@ -51,6 +53,7 @@ impl WorkerTable {
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
                 let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
+                // The fingerprints come first: fnd needs them before it reads the first byte of output.
                 out.extend(worker.masks(id).map(|masks| (0, masks, Vec::new())));
                 out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
                 if let Err(error) = watched {
@@ -118,6 +121,7 @@ impl WorkerTable {
         };
         let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
         for (id, request) in lost {
+            // This start had numbers set aside for its answer, which does not come any more.
             self.make_room();
             self.failed(id, request, NoStart { why: why.why.clone(), shortage: why.shortage }, out);
         }
@@ -202,6 +206,7 @@ impl WorkerTable {
             }
         }
         if let Some(leaf) = worker.leaf.take() {
+            // The counters are read before the leaf is removed: they go with it.
             usage = leaf.usage();
             self.emptied.push((id, leaf)); // removed when the end is reported
         }
@@ -211,8 +216,10 @@ impl WorkerTable {
             worker: WorkerId(id),
             status: ended.status,
             cpu_us: usage.cpu_us,
+            // Where the kernel counts no peak of the leaf, the largest process stands for all.
             memory_peak: usage.memory_peak.or(Some(ended.largest)),
             peak_of_largest: usage.memory_peak.is_none(),
+            // Version 1 counts for the whole function, so the difference since the start has to do.
             oom_kills: usage.oom_kills.unwrap_or_else(|| now.oom_kills.saturating_sub(worker.before.oom_kills)),
             oom_shared: usage.oom_kills.is_none() && worker.shared,
             pids_refused: now.pids_refused.saturating_sub(worker.before.pids_refused),

@@ -60,6 +60,7 @@ impl WorkerTable {
         }
         let late = |worker: &WorkerProcess| match &worker.stage {
             WorkerStage::Ended { exited, lasted, at_ms } => {
+                // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
                 let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
                 let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
                 Some(Exited { late: Some((ago, lasted)), ..exited.clone() })
@@ -97,8 +98,10 @@ impl WorkerTable {
     /// Sends SIGTERM to every process of a worker and records the cause.
     pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
         if let Some(worker) = self.workers.get_mut(&id.0) {
+            // The first cause stays: it is the reason for which the worker ends.
             worker.handover.termed.get_or_insert((now(), cause));
         }
+        // `enforce` has to find anew when a worker's time is over, since the grace begins now.
         self.recheck_at(Some(now()));
         self.signal(id, Signal::TERM);
     }
@@ -106,6 +109,7 @@ impl WorkerTable {
     /// Ends workers whose time is up. `slack` is the extra time in which a connected fnd may do so itself; fnd also has
     /// this time to kill a worker that it terminated.
     pub fn enforce(&mut self, now: Duration, slack: Duration) {
+        // When fnd connects or leaves, the slack changes, and with it the deadline of every worker.
         let same = std::mem::replace(&mut self.slack, slack) == slack;
         if same && self.enforce_at.is_none_or(|at| at > now) {
             return;
@@ -305,6 +309,7 @@ fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
 fn write_rest((index, rest): (usize, &Bytes)) -> io::Result<OwnedFd> {
     if index < 2 {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // A function may have enlarged its pipe (F_SETPIPE_SZ, fcntl(2)), so a new pipe may be too small for the rest.
         let _ = rustix::pipe::fcntl_setpipe_size(&write, rest.0.len().max(1));
         File::from(write).write_all(&rest.0)?;
         Ok(read)

@@ -416,6 +416,7 @@ impl WorkerTable {
     pub fn may_be_starting(&self, pid: u32) -> bool {
         let is_in = |leaf: &str, worker: &WorkerProcess| worker.leaf.as_ref().is_some_and(|own| own.is(leaf));
         let starting = |leaf: String| self.workers.values().any(|worker| worker.is_starting() && is_in(&leaf, worker));
+        // If the leaf of the process can't be found out, it may be one that starts, and the launcher's answer decides.
         self.any_starting() && (self.host.tree.is_none() || cgroup::leaf_of(pid).is_none_or(starting))
     }
 }

@@ -139,7 +139,9 @@ impl LauncherProgress {
     /// Reads the progress of a process; one that cannot be read has made none.
     fn of(pid: u32) -> Self {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        // The third number counts how often the process was given a CPU (kernel, scheduler/sched-stats.rst).
         let turns = read("schedstat").split_ascii_whitespace().nth(2).and_then(|turns| turns.parse().ok());
+        // The state follows the last parenthesis: the name of a process may have one, too (proc_pid_stat(5)).
         let state = read("stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
         Self { turns: turns.unwrap_or(0), is_runnable: state }
     }

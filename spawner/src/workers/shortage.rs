@@ -81,5 +81,6 @@ impl WorkerTable {
 
 /// Returns descriptors that are set aside for the answer to an order.
 pub(super) fn set_aside() -> io::Result<Vec<OwnedFd>> {
+    // A copy of any descriptor will do, since it only takes a number.
     (0..ANSWER).map(|_| rustix::stdio::stderr().try_clone_to_owned()).collect()
 }

@@ -43,6 +43,7 @@ impl WorkerTable {
         let socket = given.iter().find(|(name, _)| name == sockets::VARIABLE);
         let sockets_dir = self.host.places.http().join(id.to_string());
         let own_path = sockets::path(&sockets_dir);
+        // fnd may say that a worker has a socket, but not where: an fnd that was taken over could name any path.
         if socket.is_some_and(|(_, path)| own_path.as_os_str().as_encoded_bytes() != path.0) {
             return Err("its socket is not in its own directory".into());
         }
@@ -168,6 +169,7 @@ impl WorkerTable {
         self.aside.extend(aside);
         self.recheck_at(until);
         let function = spawn.function;
+        // Where only the function as a whole is counted, nobody can say which of two workers ran out of memory.
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
         self.workers.insert(
@@ -223,6 +225,7 @@ impl WorkerTable {
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
         let (mut plan, (sandbox, has_credentials)) = read;
+        // A watcher and a measurement are programs of fnd: they get no secrets.
         let given = self.given.get(&(function, version)).filter(|_| !watch);
         if has_credentials && given.is_none() && !watch {
             return Err("its secrets were not read since fnd-spawner was started; reload fnd".into());
@@ -278,6 +281,7 @@ impl WorkerTable {
         let number = self.launcher_count;
         let (channel, child) =
             start_launcher(spec, number, poller, self.host.own_ipc).tried("start the function's launcher")?;
+        // Only now: if no new launcher could be made, those of other versions stay.
         self.retire(function, Some(version));
         let idle_since = now();
         let launcher = Launcher {
@@ -309,7 +313,9 @@ impl WorkerTable {
         if let Some(memory) = group.v1_memory() {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = File::open(memory.join("memory.oom_control"))?;
+            // The line names the descriptors of the event and of the watched file (cgroup-v1/memory.rst, section 10).
             let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+            // Without this event an OOM kill is still counted. Only the rest of the process tree is not killed at once.
             if fs::write(memory.join("cgroup.event_control"), line).is_ok() {
                 poller.add(&event, Token::Oom(u64::from(function.0)))?;
                 active.oom = Some(event);

@@ -65,6 +65,7 @@ pub fn is_shortage(error: &std::io::Error) -> bool {
 /// Returns the packets of a frame, in order: each is a byte that is 1 if more packets follow, then a part of the frame.
 #[must_use]
 pub fn packets(frame: &[u8]) -> Vec<Vec<u8>> {
+    // The first byte of a packet says whether another one follows.
     let parts: Vec<&[u8]> = frame.chunks(PACKET_MAX - 1).collect();
     let packet = |(index, part): (usize, &&[u8])| [&[u8::from(index + 1 < parts.len())], *part].concat();
     parts.iter().enumerate().map(packet).collect()
@@ -82,6 +83,7 @@ impl Partial {
     /// the packet begins with a byte other than 0 or 1.
     pub fn add(&mut self, packet: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         let (more, part) = packet.split_first().ok_or(WireError::Short)?;
+        // The frame is bounded while it grows, so that the other side cannot make this one allocate without end.
         if *more > 1 || self.0.len() + part.len() > FRAME_MAX {
             return Err(WireError::Value);
         }

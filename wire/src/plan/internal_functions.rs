@@ -53,6 +53,7 @@ pub fn trust_of_builder(name: &str) -> Option<&str> {
         return rest.is_empty().then_some("");
     };
     match rest.split_once('-') {
+        // A number alone is that of a further lane for functions of root, whose trust is empty.
         None if digits(rest) => Some(""),
         None => Some(rest).filter(|trust| is_trust(trust)),
         Some((trust, number)) => Some(trust).filter(|trust| is_trust(trust) && digits(number)),

@@ -275,6 +275,7 @@ impl Plan {
                 "open_files is out of bounds",
             ),
             (
+                // cgroup v2 takes weights from 1 to 10,000.
                 weights.iter().all(|weight| (1..=10_000).contains(weight)),
                 "a weight is out of bounds",
             ),

@@ -170,7 +170,9 @@ impl Health {
             seen.loop_until_ms = None;
             let message = "its processes die before they are ready".to_owned();
             let looping = self.begins(now_ms, rules, (AlertCondition::CrashLooping, message, None));
+            // Only the first condition makes a call, so at most one of the two is there.
             alert = alert.or(looping);
+        // Until then a crash loop that an earlier fnd has stored counts, although this fnd has not seen it yet.
         } else if seen.loop_until_ms.is_none() {
             self.bad.remove(&AlertCondition::CrashLooping);
         }
@@ -238,6 +240,7 @@ impl Health {
         if self.is_bad(rules) {
             return None;
         }
+        // If nobody heard that the function is bad, nobody hears that it works again.
         let (word, since_ms) = self.told.take()?;
         let lasted = Duration::from_secs((now_ms.saturating_sub(since_ms) / 1000).max(1));
         let message = format!(

@@ -128,6 +128,7 @@ impl Alerts {
                 |watched| (watched.seen, watched.due_ms),
             );
             health.expect(now_ms, &rules);
+            // A restored state that has not changed is in the ledger already.
             let before = if is_new { restored } else { None };
             let unchanged = before.as_ref() == Some(&health);
             *watched = Some(Watched {
@@ -256,6 +257,7 @@ impl Alerts {
         function: &FunctionName,
         step: impl FnOnce(&mut Option<Watched>) -> (bool, Option<Alert>),
     ) -> Option<AlertChange> {
+        // The entry is taken out of the map, so that `step` can add, change or remove it.
         let mut watched = self.functions.remove(function);
         let before = watched.as_ref().map(|watched| watched.health.clone());
         let (is_stored, mut alert) = step(&mut watched);

@@ -106,6 +106,7 @@ pub fn read(output: &[u8]) -> Result<(Response, usize), BadAnswer> {
         if !is_location(&location) {
             return Err(BadAnswer::Location);
         }
+        // RFC 3875, section 6.2.3: a redirect without a status is `302 Found`.
         answer.status = answer.status.or(Some(302));
         answer.headers.push(("location".to_owned(), location));
     } else if answer.content_type.is_none() && has_body {

@@ -63,6 +63,7 @@ pub fn variables(request: &HttpRequest, content_type: Option<&str>, length: Opti
 /// Returns the fixed beginning of the route and the rest of the path, decoded: together they are the path.
 fn paths(request: &HttpRequest) -> Option<(String, String)> {
     let path = percent_decode_str(&request.path).decode_utf8().ok()?.into_owned();
+    // `{{` is a brace and no parameter. A control character, which no route has, stands for it meanwhile.
     let pattern = request.route.replace("{{", "\u{1}").replace("}}", "\u{2}");
     let fixed = match pattern.find('{') {
         Some(parameter) => pattern
@@ -83,6 +84,7 @@ fn paths(request: &HttpRequest) -> Option<(String, String)> {
 fn server(request: &HttpRequest) -> (&str, &str) {
     let standard = if request.scheme == "https" { "443" } else { "80" };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    // The part after the last colon of an IPv6 address ends with `]`, so it is not taken for a port.
     match request.host.rsplit_once(':') {
         Some((name, port)) if is_port(port) && !name.is_empty() => (name, port),
         _ if request.host.is_empty() => ("localhost", standard),
@@ -95,6 +97,7 @@ fn of_headers(request: &HttpRequest) -> Vec<(String, String)> {
     for (name, value) in &request.headers {
         // A request that came by a route has lower-case names. One that was passed through a socket may have others.
         let name = name.to_ascii_lowercase();
+        // Type and length of the body have variables of their own, and `Proxy` would become `HTTP_PROXY`.
         let is_own = matches!(name.as_str(), "content-type" | "content-length" | "proxy");
         if is_own || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') || name.is_empty() {
             continue;
@@ -117,6 +120,7 @@ fn is_of_name(byte: u8) -> bool {
 
 /// Leaves out the longest variables until the others are within the bound: most of what a script needs is short.
 fn bound(all: &mut Vec<(String, String)>) {
+    // Each variable takes a `=` and a NUL byte more.
     let size = |(name, value): &(String, String)| name.len() + value.len() + 2;
     let mut total: usize = all.iter().map(size).sum();
     while total > VARIABLES_MAX {

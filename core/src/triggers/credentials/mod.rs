@@ -113,6 +113,7 @@ impl Verifier {
                         _ => Denied::NoMatch,
                     });
                 }
+                // Only a signature that holds makes the time the sender's, so the time is compared after it.
                 signed.in_time(now_s)?;
                 let key = signed.replay_key(&self.credential, body);
                 Ok(key.map_or(Proof::Holds, Proof::HoldsOnce))

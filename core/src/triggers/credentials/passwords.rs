@@ -170,9 +170,11 @@ fn bcrypt(text: &str) -> Result<PasswordHash, BadUser> {
     if cost > MAX_BCRYPT_COST {
         return Err(BadUser::Cost("bcrypt's cost may be 14 at most"));
     }
+    // 22 digits of base64 are the 16 bytes of the salt, the 31 others are the 23 bytes of the hash.
     let (salt, hash) = encoded.split_at(22);
     let decode = |text| BCRYPT_BASE64.decode(text).map_err(|_| malformed);
     Ok(PasswordHash::Bcrypt {
+        // bcrypt defines no cost below 4.
         cost: Some(cost).filter(|cost| *cost >= 4).ok_or(malformed)?,
         salt: decode(salt)?.try_into().map_err(|_| malformed)?,
         hash: decode(hash)?.try_into().map_err(|_| malformed)?,
@@ -185,6 +187,7 @@ fn argon2(variant: &'static str, text: &str) -> Result<PasswordHash, BadUser> {
     let mut fields = text.split('$').skip(2).peekable();
     // Without a version it is 1.0.
     let is_13 = match fields.peek() {
+        // The number is decimal: 19 is 0x13 for version 1.3, and 16 is 0x10 for version 1.0.
         Some(&"v=19") => true,
         Some(&"v=16") => false,
         Some(other) if other.starts_with("v=") => return Err(malformed),

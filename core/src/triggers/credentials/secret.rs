@@ -48,6 +48,7 @@ pub(super) fn keys(credential: &Credential, content: &[u8]) -> Result<Keys, BadS
     if credential.scheme == Scheme::Basic {
         return Users::read(&credential.secret, lines()).map(|users| Keys::Passwords(Arc::new(users)));
     }
+    // Passwords have a line for each user, so this limit comes after them.
     if count > MAX_LINES {
         return Err(BadSecret::TooMany(count));
     }

@@ -80,6 +80,8 @@ fn timed<'h>(headers: &'h impl Headers, header: &'static str) -> Result<Signed<'
     for field in headers::one(headers, header)?.split(|byte| *byte == b',') {
         let field = field.trim_ascii();
         if let Some(value) = field.strip_prefix(b"t=") {
+            // A time that cannot be read is refused: `in_time` would take it for none, and the signature would hold for
+            // ever.
             if time.replace(value).is_some() || text::seconds(value).is_none() {
                 return Err(malformed);
             }

@@ -96,6 +96,7 @@ impl Attributes {
         if value.chars().any(char::is_control) {
             return wrong("has a control character");
         }
+        // An empty version is refused below, where the message says which version is read.
         if value.is_empty() && name != "specversion" && !self.is_extension(name) {
             return wrong("is empty");
         }

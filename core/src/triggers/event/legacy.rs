@@ -158,5 +158,6 @@ fn completed(mut attributes: Attributes, request: &EventRequest<'_>) -> Result<A
     if attributes.source.is_empty() {
         NO_SOURCE.clone_into(&mut attributes.source);
     }
+    // These forms state no version of 1.0, so none is missing.
     attributes.complete(true)
 }

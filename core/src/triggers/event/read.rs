@@ -40,6 +40,7 @@ pub fn read(request: &EventRequest<'_>) -> Result<Events, Malformed> {
         return structured::batch(request.body).map(Events::Batch);
     }
     let essence = essence(content_type);
+    // `application/cloudevents` has 23 letters. Other formats than JSON follow it, such as `+avro`.
     let is_format = essence
         .get(..23)
         .is_some_and(|start| start.eq_ignore_ascii_case("application/cloudevents"));

@@ -140,6 +140,7 @@ impl Subscriptions {
     #[must_use]
     pub fn shares(&self, event: &EventSeen<'_>) -> Vec<EventShare<'_>> {
         let kind = &event.attributes.kind;
+        // Each beginning of the type is looked up, so the time does not grow with the number of functions.
         let ends = kind.char_indices().map(|(at, _)| at).chain([kind.len()]);
         let prefixes = ends.filter_map(|end| self.prefixes.get(kind.get(..end)?));
         let mut places: Vec<(usize, usize)> = self
@@ -150,6 +151,7 @@ impl Subscriptions {
             .flatten()
             .copied()
             .collect();
+        // The entries of one function come one after the other now, so the last share is the one to compare with.
         places.sort_unstable();
         let mut shares: Vec<EventShare<'_>> = Vec::new();
         for (place, number) in places {

@@ -86,6 +86,7 @@ impl FileBooks {
 
     /// Moves a file to another state, and drops it from the books when nothing is known or due any more.
     pub(super) fn set(&mut self, id: FileId, state: FileState) {
+        // The keys of the books contain the state of the record, so the record leaves them before its state changes.
         self.leave(id);
         let Some(record) = self.get_mut(id) else { return };
         record.state = state;
@@ -158,6 +159,7 @@ impl FileBooks {
         let Some(record) = slot.and_then(Option::take) else {
             return;
         };
+        // A file without a name has the path of another file, which keeps its place.
         if let Some(paths) = self.paths.get_mut(usize::from(record.directory))
             && paths.get(&record.path) == Some(&id)
         {
@@ -224,6 +226,8 @@ impl FileBooks {
 
     /// Forgets the content of a file. Returns its inode.
     pub(super) fn forget(&mut self, id: FileId) -> Option<u64> {
+        // The key of a deletion that waits has the time of the content, so it leaves `ready` before the content is
+        // removed.
         if self.get(id)?.state == FileState::ReadyGone {
             self.set(id, FileState::Vanishing);
         }
@@ -243,6 +247,7 @@ impl FileBooks {
             return Vec::new();
         };
         let mut start = path.to_vec();
+        // With the slash, `a` does not find the files below `ab`.
         if !start.is_empty() {
             start.push(b'/');
         }

@@ -71,6 +71,7 @@ impl FileContent {
             return Compared::Same;
         }
         match (self.hash, hash) {
+            // Without both hashes nothing shows another content: size and time of change are the same.
             (None, _) | (_, Hash::Unreadable) => Compared::Same,
             (Some(_), Hash::NotAsked) => Compared::AskHash,
             (Some(old), Hash::Is(new)) if old == new => Compared::Same,

@@ -13,6 +13,7 @@ use std::time::Duration;
 #[must_use]
 pub fn directories(entries: &[FileTrigger]) -> Vec<u16> {
     let first = |entry: &FileTrigger| {
+        // Paths are compared part by part, so that `/in/` is the directory `/in`.
         let same = |other: &FileTrigger| Path::new(&other.path) == Path::new(&entry.path);
         let position = entries.iter().position(same).unwrap_or_default();
         u16::try_from(position).unwrap_or(u16::MAX)

@@ -168,6 +168,7 @@ impl FileMachine {
         let Some(record) = self.books.get(id) else { return };
         let (directory, entry) = (record.directory, record.entry);
         if self.entries.wants(entry, change) {
+            // A ready file is sorted by the time of its last look, so the look is noted before the file becomes ready.
             self.books.set(id, FileState::Resting);
             self.books.looked(id, (facts.size, facts.modified_ns));
             self.books.set(id, FileState::Ready);

@@ -312,6 +312,7 @@ impl FileMachine {
         };
         let before = self.books.get(id).and_then(|record| record.known);
         let mut nameless = self.books.learn(id, content);
+        // fnd may know two contents under this name: the one with the later change is the present one.
         if let Some(before) = before.filter(|before| before.facts.changed_ns > content.facts.changed_ns) {
             nameless = self.books.learn(id, before);
         }
@@ -332,6 +333,7 @@ impl FileMachine {
 
     /// Does what is due now, at most a bounded number of actions.
     pub fn turn(&mut self, at: FileClock, actions: &mut Vec<WatchAction>) {
+        // Before `Begin` fnd has not sent all that it remembers, so a handled file would count as new.
         if self.since_ns.is_some() {
             self.expire(at);
             self.scans_due(at);
@@ -339,6 +341,7 @@ impl FileMachine {
         if self.may_offer() {
             self.offer(at);
         }
+        // An act that has become pointless adds a message, so the acts come before the messages are taken.
         let acts = self.acts_due();
         self.report_waiting(at);
         self.report_problems();
@@ -425,6 +428,7 @@ impl FileMachine {
     pub(super) fn queue(&mut self, id: FileId, until: u64) {
         let Some(wait) = self.books.wait(id) else { return };
         wait.until = until;
+        // A heap cannot change an entry. A later time is noted only, and queued when the earlier entry comes up.
         if until < wait.queued {
             wait.queued = until;
             self.due.push(Reverse((until, id)));

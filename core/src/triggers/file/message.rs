@@ -180,6 +180,7 @@ impl Messages {
             return Ok(None);
         };
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        // A length above the bound is refused before its bytes are collected in memory.
         if length > MESSAGE_MAX {
             return Err(format!("a message has {length} bytes, more than {MESSAGE_MAX}"));
         }

@@ -152,6 +152,7 @@ impl FileMachine {
         let Some(line) = self.books.lines.get_mut(usize::from(entry)) else {
             return;
         };
+        // Files that stay behind wait for a new batch, whose time begins now.
         line.since = Some(nanos(at.now));
         let mut bytes = 0;
         let ready = line.ready.iter().take(batch).take_while(|(_, path, _)| {
@@ -244,6 +245,7 @@ impl FileMachine {
             self.answered(id, FileState::Idle);
             self.judge_later(directory, content.facts.inode);
         }
+        // An invocation of deletions alone has an entry, too, so that its end is settled and fnd forgets it.
         if acts {
             self.after.entry(invocation).or_default();
         }

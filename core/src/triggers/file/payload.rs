@@ -39,6 +39,7 @@ pub fn payload(entry: &FileTrigger, changes: &[SeenChange]) -> Vec<u8> {
     });
     let shown: Vec<_> = shown.collect();
     let bytes = match &shown[..] {
+        // A function with a batch gets a list for one file, too, so that it has to read one form only.
         [one] if entry.batch == 1 => serde_json::to_vec(one),
         all => serde_json::to_vec(all),
     };

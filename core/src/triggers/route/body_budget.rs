@@ -45,6 +45,7 @@ impl BodyBudget {
         let from = from.map(network);
         if let Some(own) = self.callers.get_mut(&from) {
             *own = own.saturating_sub(bytes);
+            // An address without bytes is forgotten, so that the table does not grow with the number of callers.
             if *own == 0 {
                 self.callers.remove(&from);
             }

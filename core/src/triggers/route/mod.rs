@@ -238,6 +238,7 @@ impl Owners {
     /// functions and `[http] events` may have got it since. `author` is that of its function.
     #[must_use]
     pub fn serves(&self, author: Author, route: &HttpRoute) -> bool {
+        // Nothing but `[http] events` takes a route from a function of root.
         let mut overlapping = (author != Author::Root)
             .then(|| self.overlaps.of(route))
             .into_iter()
@@ -251,6 +252,7 @@ impl Owners {
 
     /// Returns a function of another author whose route overlaps with one.
     fn overlapping(&self, function: &FunctionName, author: Author, route: &HttpRoute) -> Option<&FunctionName> {
+        // A function of root takes the routes of other authors, so it has no conflict with them.
         if author == Author::Root {
             return None;
         }
@@ -263,6 +265,7 @@ impl Owners {
     pub fn set(&mut self, function: &FunctionName, author: Author, routes: &[HttpRoute]) -> Moved {
         let before = self.functions.remove(function);
         let (before, paths) = before.map(|owned| (owned.places, owned.paths)).unwrap_or_default();
+        // The earlier routes of the function leave first: the new ones may overlap with them.
         self.overlaps.remove(function, &paths);
         for place in &before {
             self.owner.remove(place);
@@ -277,6 +280,7 @@ impl Owners {
         for (place, _) in places(routes) {
             let other = self.owner.get(&place).filter(|other| !moved.displaced.contains(*other));
             if other.is_none() {
+                // A displaced function loses its place here: otherwise its next change would remove the new owner.
                 if let Some(other) = self.owner.insert(place.clone(), function.clone())
                     && let Some(owned) = self.functions.get_mut(&other)
                 {
@@ -406,6 +410,7 @@ impl Routes {
                 pattern.push(Rc::clone(route));
             }
         }
+        // A request to this host may find a route of every host, so the credentials of these count here, too.
         for host in table.hosts.values_mut() {
             host.admits.join(&table.every.admits);
         }

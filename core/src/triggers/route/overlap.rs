@@ -63,6 +63,7 @@ impl Overlaps {
         let mut found = BTreeSet::new();
         for (host, root) in &self.0 {
             let same_host = *host == route.host;
+            // Routes of two hosts never get the same request. A route of every host gets those of each host.
             if !same_host && host.is_some() && route.host.is_some() {
                 continue;
             }
@@ -90,6 +91,7 @@ impl Segments {
                 if let Some(below) = &mut self.parameter {
                     below.remove(function, left);
                 }
+                // Empty nodes are removed, so that changes of routes do not let the tree grow.
                 self.parameter.take_if(|below| below.is_empty());
             }
             Some(fixed) => {
@@ -109,6 +111,7 @@ impl Segments {
         let Some((first, left)) = left.split_first() else {
             return each(same, &self.here);
         };
+        // A `{*}` here matches all that is left, so it overlaps with every path below.
         each(same && *first == "{*}", &self.rest);
         match *first {
             "{*}" => {

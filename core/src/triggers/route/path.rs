@@ -49,6 +49,7 @@ pub fn normal(path: &str) -> Result<String, WrongPath> {
         };
         push(&mut normal, byte);
     }
+    // The segments are compared in the normal form, so that `%2e%2e` counts as `..`.
     if normal.split('/').any(|segment| segment == "." || segment == "..") {
         return Err(WrongPath::Dots);
     }

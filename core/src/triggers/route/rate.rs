@@ -45,6 +45,8 @@ impl Rates {
 /// Returns the address that counts as one caller: of IPv6 the network of 64 bits, all of which one caller has.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
+    // A socket for both versions shows an IPv4 address as `::ffff:192.0.2.1`, which must not count as a network of
+    // IPv6.
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let mask = u128::MAX << 64;

@@ -123,6 +123,7 @@ impl Schedules {
         active: bool,
     ) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
+        // The earlier entries are read first, because `remove` forgets them.
         let earlier = self
             .functions
             .get(function)
@@ -166,6 +167,7 @@ impl Schedules {
         self.disarm(function);
         match self.functions.remove(function) {
             Some(scheduled) => scheduled.marks(),
+            // After a start the marks of the ledger stand for a function that is set for the first time.
             None => restored,
         }
     }
@@ -253,6 +255,7 @@ impl Schedules {
     /// Takes back an occurrence that could not be stored: its slots are due again at `again_ms`. `before` is the mark
     /// of the schedule before the occurrence.
     pub fn take_back(&mut self, function: &FunctionName, before: &LastSlot, again_ms: u64) {
+        // `due` has the entries by their instants, so they leave it before the mark changes.
         self.disarm(function);
         let scheduled = self.functions.get_mut(function);
         let entries = scheduled.into_iter().flat_map(|scheduled| &mut scheduled.entries);
@@ -260,6 +263,7 @@ impl Schedules {
             entry.last_ms = before.last_ms;
         }
         self.arm(function);
+        // `arm` makes the slots due at once. The ledger could not store them a moment ago, so they wait.
         let Some(scheduled) = self.functions.get_mut(function).filter(|scheduled| scheduled.active) else {
             return;
         };
@@ -346,6 +350,8 @@ impl ScheduledEntry {
     /// Sets a mark that is too far ahead of the clock to the present time, and remembers it.
     fn begin_anew_if_ahead(&mut self, now_ms: u64) {
         if self.is_ahead(now_ms) {
+            // Of several marks the one that is farthest ahead stays: no slot up to it is handled twice if the clock was
+            // right.
             self.ahead_ms = self.ahead_ms.max(Some(self.last_ms));
             self.last_ms = now_ms;
         }

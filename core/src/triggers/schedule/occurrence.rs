@@ -33,6 +33,7 @@ pub(super) struct Due {
 pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<Due> {
     let slots = plan.slots()?;
     let latest = latest(plan, &slots, last_ms, now_ms)?;
+    // The jitter delays a slot on purpose, so it does not make the slot late.
     let tolerated = plan.catch_up_ms.max(TOLERANCE_MS).saturating_add(plan.jitter_ms);
     // Slots at this instant or later still run.
     let boundary = now_ms.saturating_sub(tolerated);

@@ -69,6 +69,7 @@ impl SchedulePlan {
                     let text = format!("{line} {}", name.unwrap_or_default());
                     (Timing::Cron { line, zone }, text)
                 }
+                // With a distance of 0 there would be no next slot, and `latest` would divide by it.
                 (None, Some(every)) => (Timing::Every(milliseconds(every).max(1)), print_duration(every)),
                 // The judge refuses a schedule without both.
                 (None, None) => continue,

@@ -82,6 +82,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return verify::verify(context, Path::new(&args.file));
     }
     if args.file == "-" {
+        // Standard output is the archive, so all remarks go to standard error.
         let taken = take(context, &args, std::io::stdout()).await?;
         taken.left_out.iter().for_each(|what| context.out.aside(what));
         return Ok(Exit::Fine);
@@ -96,10 +97,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     part.push(".part");
     let part = PathBuf::from(part);
     let mut options = File::options();
+    // A killed backup leaves a `.part` file, which is overwritten. The mode is strict, since the archive has files of
+    // all users.
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part);
     let file = file.map_err(|error| failed("create", &part, &error))?;
     let mut done = take(context, &args, &file).await;
     if done.is_ok() {
+        // Synced before the rename: after a power cut the final name must not belong to a torn archive.
         let named = file.sync_all().and_then(|()| std::fs::rename(&part, &to));
         done = named.map_err(|error| failed("write", &to, &error)).and(done);
     }
@@ -137,6 +141,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     for name in names {
         archive.add_if_there(&format!("config/{name}"), &beside.join(name))?;
     }
+    // The configuration may name another place for the key. `restore` knows only the one beside fnd.toml.
     let key = encrypt::key_of(&config);
     if args.secrets && key != beside.join("age.key") {
         archive.leave_out(
@@ -155,6 +160,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
         let about = async || format!("waiting for fnd's copy of the {what}");
         let (size, mut pieces) = while_working(context, context.client.download(path), about).await?;
         let mut progress = context.out.bytes(what, size);
+        // A download has no owner. The database belongs to the user that runs fnd, who owns this directory.
         archive.begin_file(name, size, &state.join("state"))?;
         while let Some(piece) = pieces.piece().await? {
             archive.piece(&piece)?;
@@ -163,6 +169,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
         archive.end_file()?;
     }
     archive.add_homes("home", &state.join("home"))?;
+    // The table of users only grows. Added after the homes, it has the user of every home in the archive.
     archive.add_if_there("uids", &state.join("spawner/uids"))?;
     let (entries, bytes, left_out) = archive.finish()?;
     Ok(BackupTaken {

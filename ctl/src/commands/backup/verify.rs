@@ -38,6 +38,8 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         functions: vec![PathBuf::new(); 1024],
         state: PathBuf::new(),
     };
+    // All headers are checked before the first byte is copied: an archive with a foreign entry costs no room on the
+    // disk.
     let parts = entries::check(file, &roots)?;
     let copy = DatabaseCopy::beside(path)?;
     let (mut count, mut bytes) = (0_u64, 0_u64);
@@ -50,6 +52,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
             Part::Ledger => copy.take(&copy.database(), entry, uid)?,
             Part::State => copy.take(&copy.state(), entry, uid)?,
             Part::Uids => {
+                // The table goes to memory, and the archive is not trusted: so its size has a limit.
                 io::copy(&mut entry.take(64 << 20), &mut VerifyText(&mut uids)).map_err(|error| broken(&error))?
             }
             Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
@@ -57,6 +60,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
             }
         };
         bytes += read;
+        // If the file ends inside an entry, reading the entry ends early without an error.
         if read < expected {
             let what = format!("it ends inside an entry: {read} of {expected} bytes are there");
             return Err(CommandFailure::new(Exit::FunctionFailed, what));
@@ -160,6 +164,8 @@ impl DatabaseCopy {
         let mut options = File::options();
         let to = options
             .write(true)
+            // After the first database, the directory belongs to a user that the archive names: a name in it may be a
+            // link.
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)

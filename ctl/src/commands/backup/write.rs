@@ -92,6 +92,7 @@ impl<W: Write> Archive<W> {
             let (Some(text), path) = (home.to_str(), homes.join(&home)) else {
                 continue;
             };
+            // fnd may have removed the home since the directory was listed.
             let Ok(about) = std::fs::symlink_metadata(&path) else {
                 continue;
             };
@@ -154,6 +155,7 @@ impl<W: Write> Archive<W> {
             return self.add_directory(file, &about, found);
         }
         if kind.is_symlink() {
+            // An empty name reads the open link itself (readlinkat(2)), so nothing can take its place meanwhile.
             let target = match readlinkat(file, c"", Vec::new()) {
                 Ok(target) => target,
                 Err(errno) => return self.unread(found, &errno.into()),
@@ -256,10 +258,12 @@ impl<W: Write> Archive<W> {
     pub(super) fn begin_file(&mut self, name: &str, size: u64, owner: &Path) -> Result<(), CommandFailure> {
         let about = std::fs::metadata(owner).map_err(|error| failed("read", owner, &error))?;
         let mut header = header(EntryType::Regular, size, &about);
+        // The mode of the directory has execute bits, which a database must not have.
         header.set_mode(0o600);
         self.entries += 1;
         (self.missing, self.padding) = (size, padding(size));
         self.builder
+            // The builder writes only the header: it would want a reader that has all bytes, but they come in pieces.
             .append_data(&mut header, name, io::empty())
             .map_err(|error| unwritten(&error))
     }

@@ -84,6 +84,7 @@ impl ManifestOptions {
             // As in TOML, or a text without quotes.
             let parsed = format!("value = {text}").parse::<Table>().ok();
             let value = parsed
+                // A line end in the text could bring further keys.
                 .filter(|table| table.len() == 1)
                 .and_then(|mut table| table.remove("value"));
             let value = value.unwrap_or_else(|| Value::String(text.to_owned()));

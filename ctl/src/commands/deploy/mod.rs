@@ -107,6 +107,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) -> Result<Reply, CommandFailure> {
     let path = function_path(&packed.name)?;
     let mut headers = Vec::new();
+    // fnd compares the version again when it gets the upload, so a release between the two requests is noticed.
     if let Some(version) = &args.if_version {
         headers.push((
             "if-match".to_owned(),
@@ -230,6 +231,7 @@ async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, Com
         .unwrap_or_default();
     let hex = serves.strip_prefix("sha256:").unwrap_or_default();
     let begins = |text: &str| typed.len() >= 4 && text.starts_with(typed);
+    // `sha256:` alone would be the beginning of every version.
     if begins(&serves) && typed.len() > "sha256:".len() || begins(hex) {
         return Ok(serves);
     }

@@ -59,6 +59,7 @@ impl Packed {
     /// PATH cannot be read, is no code, or has no usable name.
     pub(super) fn of(path: &Path, name: Option<&str>, options: &ManifestOptions) -> Result<Self, CommandFailure> {
         let about = fs::metadata(path).map_err(|error| failed("read", path, &error))?;
+        // A path such as `.` has no name of its own.
         let real = fs::canonicalize(path).map_err(|error| failed("read", path, &error))?;
         let file = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let archive = SUFFIXES
@@ -227,6 +228,7 @@ impl Packed {
     pub(super) fn form(&self) -> (String, Vec<u8>) {
         let contains = |text: &[u8], needle: &str| text.windows(needle.len()).any(|window| window == needle.as_bytes());
         let mut number = 0_u32;
+        // A boundary that occurs in the content would end its part there (RFC 2046).
         let boundary = loop {
             let boundary = format!("fndctl-{number}-{}", std::process::id());
             let parts = std::iter::once(&self.code).chain(&self.manifest);
@@ -351,6 +353,7 @@ impl Pack {
     fn file(&mut self, path: &Path, inside: &str, about: &fs::Metadata) -> Result<(), CommandFailure> {
         self.count(about.len())?;
         let bytes = regular_file::read(path).map_err(|error| failed("read", path, &error))?;
+        // Only this bit is sent: another umask of the sender must not make another archive.
         let mode = if about.permissions().mode() & 0o111 == 0 {
             0o644
         } else {

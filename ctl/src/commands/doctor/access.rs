@@ -31,7 +31,9 @@ pub(super) fn inspect() -> AccessFacts {
     AccessFacts {
         root: uid.is_root(),
         exists: group.is_some(),
+        // getgroups(2) need not list the effective group.
         in_force: gid.is_some_and(|gid| gid == nix::unistd::getegid() || own.contains(&gid)),
+        // The members of a group do not include users whose primary group it is.
         entered: group.is_some_and(|group| group.mem.contains(&name)) || user.is_some_and(|user| Some(user.gid) == gid),
         name,
     }

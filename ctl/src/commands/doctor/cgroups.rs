@@ -39,8 +39,10 @@ pub(super) fn inspect(unit: Option<&Unit>) -> CgroupFacts {
     let mut tree: Option<PathBuf> = None;
     for mount in mounts {
         match mount.fs_type.as_str() {
+            // The one tree may be mounted in several places.
             "cgroup2" => tree = tree.or(Some(mount.mount_point)),
             "cgroup" => {
+                // The mount options of a version 1 hierarchy name its controllers.
                 let used = NEEDED.iter().filter(|name| mount.super_options.contains_key(**name));
                 facts.v1.extend(used.map(|name| (*name).to_owned()));
             }

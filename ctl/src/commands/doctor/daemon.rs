@@ -21,6 +21,7 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, CommandFailure>, own: &str)
     let node = match answer {
         Ok(node) => node,
         Err(failure) => {
+            // fnd may run well: only this user may not ask it.
             let found = if failure.exit == Exit::NotAllowed {
                 Finding::unknown(CHECK, &failure.message)
             } else {

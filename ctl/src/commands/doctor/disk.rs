@@ -36,6 +36,7 @@ pub(super) fn inspect(state: &Path) -> DiskFacts {
     let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
     let room = statvfs(there).map(|stat| Room {
         bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        // A file system without a fixed number of inodes reports 0 (btrfs).
         files: (stat.f_files > 0).then_some(stat.f_favail),
         read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY) || has_failed(there),
     });

@@ -12,6 +12,7 @@ pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Returns whether a process listens on the socket; else the reason.
 pub(super) fn inspect(socket: &Path) -> Result<(), ErrorKind> {
+    // Connecting a datagram socket sends nothing, so no record appears in the journal.
     let connected = UnixDatagram::unbound().and_then(|datagram| datagram.connect(socket));
     connected.map_err(|error| error.kind())
 }

@@ -81,6 +81,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 /// # Errors
 /// The user has no home.
 pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, CommandFailure> {
+    // The daemon is asked first, since the other checks examine the places that it names.
     let answer = daemon::inspect(&context.client).await;
     let node = answer.as_deref().ok();
     let places = places(context.user, args, node)?;

@@ -38,6 +38,7 @@ pub(super) struct PermissionFacts {
 pub(super) fn inspect(places: &LocalPlaces, files: &[String]) -> PermissionFacts {
     let mut facts = PermissionFacts::default();
     for directory in &places.functions {
+        // fnd reads what a link names, so the modes along the real path count.
         match fs::canonicalize(directory) {
             Ok(real) => facts.add_above(&real),
             Err(error) if error.kind() == ErrorKind::NotFound => facts.absent.push(directory.clone()),

@@ -20,6 +20,7 @@ pub(in crate::commands) async fn output(program: &str, arguments: &[impl AsRef<O
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .stdin(Stdio::null())
+        // After the limit of time the command is dropped, and the program must not live on.
         .kill_on_drop(true);
     let ended = tokio::time::timeout(LIMIT, command.output()).await;
     let output = ended

@@ -75,6 +75,7 @@ pub(super) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings
     let mut on_path = Vec::new();
     for path in runtime.names.iter().filter_map(found) {
         if candidates.iter().all(|known| known.path != path) {
+            // Functions do not use these programs, so they are not run for their version.
             let is = examine(&path, &[], owner).await;
             on_path.push(InterpreterCandidate {
                 path,
@@ -106,6 +107,7 @@ async fn examine(path: &str, probe: &[String], owner: u32) -> Is {
         return Is::Shim;
     }
     let given_in = given.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    // Another user who can write to the directory of a link can make the link name another program.
     let both = [Some(real.clone()), given_in];
     if let Some(insecure) = both.iter().flatten().find_map(|path| insecure_above(path, &[0, owner])) {
         return Is::Insecure(insecure);

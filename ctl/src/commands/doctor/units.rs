@@ -82,6 +82,7 @@ pub(super) fn judge(units: &[Unit]) -> Vec<Finding> {
             let found = Finding::warning(CHECK, what).at(&unit.name);
             findings.push(found.fix("sudo systemctl daemon-reload"));
         }
+        // The spawner need not be enabled: `fnd.service` requires it.
         if unit.name != SPAWNER && unit.file == "disabled" {
             let found = Finding::warning(CHECK, "it does not start at boot").at(&unit.name);
             findings.push(found.fix(format!("sudo systemctl enable {}", unit.name)));

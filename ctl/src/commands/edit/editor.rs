@@ -77,6 +77,7 @@ pub(super) fn ask(context: &Context) -> Result<EditorAnswer, CommandFailure> {
         let read = io::stdin().lock().read_line(&mut line);
         let read = read.map_err(|error| CommandFailure::usage(format!("failed to read the answer: {error}")))?;
         match line.trim() {
+            // The end of the input (Ctrl-D) is no answer.
             _ if read == 0 => return Ok(EditorAnswer::Drop),
             "e" | "edit" | "" => return Ok(EditorAnswer::Again),
             "s" | "save" => return Ok(EditorAnswer::Save),

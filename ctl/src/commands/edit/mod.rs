@@ -57,6 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
+    // Asked before the editor starts, so that a person without the right does not edit in vain.
     save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
     let before = match regular_file::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -154,6 +155,7 @@ struct EditCopy {
 
 impl EditCopy {
     fn of(source: &FunctionSource, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
+        // The whole function is copied, since the judge also looks at the files beside the edited one.
         let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
         let name = source.path.file_name().unwrap_or_default();
         let function = directory.path().join(name);

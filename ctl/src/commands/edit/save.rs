@@ -90,6 +90,7 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     // fnd ignores names that begin with a dot.
     let new: PathBuf = file.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = (|| {
+        // Nobody else can read the new text until the file has its owner and its mode.
         let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         made.write_all(bytes)?;
         let is_mine = made
@@ -102,6 +103,7 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
                 Some(Gid::from_raw(owner.gid())),
             )?;
         }
+        // After `fchown`, which clears set-user-ID bits (chown(2)).
         fchmod(&made, Mode::from_raw_mode(mode))?;
         fsync(&made)?;
         fs::rename(&new, &file)

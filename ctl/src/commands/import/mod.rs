@@ -165,6 +165,7 @@ fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> R
 fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, CommandFailure> {
     let places = LocalPlaces::of(context.user)?;
     let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
+    // A refused configuration is no mistake of the functions, so all of them are written.
     let Some(judge) = judge else { return Ok(problems) };
     imported.functions.retain(|made| {
         let found = judged(&judge, made);

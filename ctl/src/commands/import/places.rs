@@ -53,6 +53,7 @@ impl ShownPlaces {
             None => path.trim_end_matches('/'),
         };
         let path = match path.rsplit_once('/') {
+            // A file that is written may not exist yet, so its directory is opened.
             Some((above, _)) if written => above,
             _ => path,
         };
@@ -66,6 +67,7 @@ impl ShownPlaces {
         if strange || path.matches('/').count() == 0 || NEVER.iter().any(below) || OWN.contains(&path) {
             return;
         }
+        // The sandbox makes the whole system read-only: a place for writing is opened even if nothing hides it.
         if written {
             self.read_write.insert(path.to_owned());
         } else if hidden {

@@ -101,6 +101,7 @@ impl ScriptCode {
             format!("#!{}\n", self.shell)
         };
         if self.copied() {
+            // The lines below leave the directory of the code, so its path is kept first.
             text.push_str("code=$PWD\n");
         }
         for line in &self.lines {

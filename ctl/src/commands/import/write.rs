@@ -35,6 +35,7 @@ pub(super) fn functions(target: &ImportTarget, imported: &Imported) -> Result<Ve
     for made in &imported.functions {
         let place = base.join(&made.name);
         if target.force && place.is_dir() {
+            // Files of the old function must not stay beside those of the new one.
             fs::remove_dir_all(&place).map_err(|error| refused(&place, &error))?;
         }
         function(&place, made, &imported.head, &mut written)?;

@@ -51,6 +51,7 @@ impl KubelessCode {
         }
         let (files, beside) = match archive(source, function) {
             Ok(read) => read?,
+            // The files of uploads belong to fnd's user, so most callers may not read them.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function, &path).await?,
             Err(error) => {
                 let message = format!("failed to read `{source}`: {error}");
@@ -140,6 +141,7 @@ fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Op
         name: source.to_owned(),
         bytes,
     };
+    // `of` has checked the suffix already.
     let format = content.archive().unwrap_or(Format::Gzip);
     Ok(content.unpacked(format).map(|files| (files, beside)))
 }
@@ -171,6 +173,7 @@ async fn shown(
             return Err(CommandFailure::new(Exit::NotAllowed, message)
                 .help("run the command with sudo, which may read the uploaded archive, or deploy the function anew"));
         };
+        // The API names files of the code by their paths in it, and the manifest beside the code by its whole path.
         if file.path.starts_with('/') {
             beside = Some(text.into_bytes());
         } else {

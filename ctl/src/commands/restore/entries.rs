@@ -134,6 +134,7 @@ pub(in crate::commands) fn each(
         failed("read", Path::new("the archive"), &error).help("the archive must be a file, not a pipe")
     })?;
     let mut archive = Archive::new(file);
+    // With seeks the check of the headers does not read the content of large files.
     for entry in archive.entries_with_seek().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
         let path = entry.path().map_err(unreadable)?.into_owned();
@@ -141,6 +142,7 @@ pub(in crate::commands) fn each(
         match place(&path).filter(|place| fits(place, kind)) {
             Some(place) => visit(&mut entry, place)?,
             None => {
+                // The archive is not trusted: the name may be of any length.
                 let name: String = path.display().to_string().chars().take(200).collect();
                 return Err(no_backup(&format!(
                     "it has the entry `{}` ({kind:?}), which no backup has",

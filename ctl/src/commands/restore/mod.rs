@@ -73,6 +73,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     if let Some(state) = args.state {
         places.state = state;
     }
+    // After the options, since the directory of uploads lies in the state directory.
     places.add_uploads();
     let file = File::open(&args.file).map_err(|error| failed("read", &args.file, &error))?;
     let roots = Roots {
@@ -82,6 +83,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
         state: places.state,
     };
     let parts = entries::check(&file, &roots)?;
+    // The lock creates directories. So the archive is checked before: if a wrong file is named, nothing changes.
     let _lock = lock(&roots.state)?;
     if !args.force {
         refuse_what_is_there(&roots, &parts)?;
@@ -90,6 +92,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     let size = file.metadata().map_or(0, |about| about.len());
     let mut progress = context.out.bytes("restored", size);
     let count = write::write(&file, &roots, |bytes| progress.add(bytes))?;
+    // The bar vanishes before the result is printed.
     drop(progress);
     let state = Changed {
         state: format!("restored {count} files and directories"),
@@ -112,6 +115,7 @@ pub(super) fn lock(state: &Path) -> Result<File, CommandFailure> {
     make(&own, 0o700)?;
     let path = own.join("lock");
     let mut options = File::options();
+    // fnd's user owns this directory, and root opens the file: a link must not lead root elsewhere.
     let flags = libc::O_NOFOLLOW;
     let file = options
         .write(true)

@@ -48,6 +48,7 @@ pub(super) fn write(file: &File, roots: &Roots, mut wrote: impl FnMut(usize)) ->
             let mut to = create(&directory, &name, about).map_err(fail)?;
             let bytes = io::copy(entry, &mut to).map_err(fail)?;
             wrote(usize::try_from(bytes).unwrap_or(usize::MAX));
+            // restore reports success only for files that a power cut leaves whole.
             to.sync_all().map_err(fail)?;
         }
         Ok(())
@@ -157,8 +158,11 @@ fn place_of_file(
 }
 
 fn create(directory: &OwnedFd, name: &OsStr, about: RestoreSummary) -> io::Result<File> {
+    // An existing file is not written to: a function may have given a file outside of its home a name there (a hard
+    // link).
     remove(directory, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Nobody else may read the file until `give` has set its owner.
     let file = openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     give(&file, about)?;
     Ok(file.into())

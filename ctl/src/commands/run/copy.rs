@@ -20,6 +20,7 @@ use toml::{Table, Value};
 /// A file cannot be read or written.
 pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Result<(), CommandFailure> {
     let failed = |error: io::Error| failed(&subject.code, &error);
+    // A path such as `.` does not end in a name, but its real path does.
     let name = subject.code.canonicalize().map_err(failed)?;
     let code = to.join(name.file_name().unwrap_or_default());
     let is_unchanged = wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load;
@@ -196,6 +197,7 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
                 .filter_map(|name| Some(name.as_str()?.to_owned()))
                 .collect();
         }
+        // The numbers keep the order of the files, since later ones win.
         write(directory.join(format!("{number:04}.toml")), &table)?;
     }
     let mut own = Table::new();
@@ -205,6 +207,7 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
         "users".to_owned(),
         Table::from_iter([("range".to_owned(), range.into())]).into(),
     );
+    // The last file wins: no file of the person replaces these users.
     write(directory.join("9999.toml"), &own)?;
     Ok(without)
 }

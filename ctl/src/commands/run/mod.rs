@@ -95,6 +95,7 @@ type RunBody = (Vec<u8>, &'static str);
 /// # Errors
 /// The function is invalid or did not succeed, or a private fnd cannot be started.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    // Signals come first: from here on Ctrl-C stops the private fnd in order, instead of killing this process.
     let mut stop = WaitStop::new()?;
     let first = RunSubject::of(context, &args)?;
     let mut wanted = wanted(context, &args, &first)?;
@@ -190,6 +191,8 @@ async fn once(
             shown.until_the_end(&private).await;
         }
     };
+    // The function still prints while it ends, and the stream of its output ends only with fnd. So neither waits for
+    // the other.
     tokio::join!(process.stop(stop), last_lines);
     ended.map_err(|failure| private.in_words_of_the_person(failure))
 }

@@ -46,6 +46,7 @@ impl Process {
 
     fn start_program(program: &Path, context: &Context, root: TempDir, grace: Duration) -> io::Result<Self> {
         let at = |name: &str| root.path().join(name);
+        // The socket is there before fnd starts, so no report is lost.
         let reports = UnixDatagram::bind(at("reports"))?;
         let log = File::create(at("log"))?;
         let mut command = Command::new(program);
@@ -58,6 +59,7 @@ impl Process {
             command.arg(option).arg(at(name));
         }
         command.arg("--private").arg(root.path()).arg("--best-effort-limits");
+        // Two private fnds at the same time have different cgroups.
         command.args(["--cgroup-root", &format!("fnd-run-{}", std::process::id())]);
         if context.user || !rustix::process::geteuid().is_root() {
             command.arg("--user");
@@ -66,6 +68,7 @@ impl Process {
         command
             .env_clear()
             .envs(kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // If fnd fails at its start, its log becomes the text of a message: no colours.
         command.env("NOTIFY_SOCKET", at("reports")).env("NO_COLOR", "1");
         let err = log.try_clone()?;
         // A group of its own: Ctrl-C ends fndctl, which stops fnd in order.

@@ -72,6 +72,7 @@ impl WaitChanges {
             let is_change = match event.kind {
                 EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),
                 EventKind::Create(_) | EventKind::Modify(_) => true,
+                // A removed file cannot run. An editor that replaces the file creates it again.
                 EventKind::Any | EventKind::Remove(_) | EventKind::Other => false,
             };
             let is_its =
@@ -96,6 +97,7 @@ impl WaitChanges {
 
     /// Waits for the next change, and until it is complete.
     pub(super) async fn next(&mut self) {
+        // The watcher has ended, so no change will come. Ctrl-C still ends the verb.
         if self.changes.recv().await.is_none() {
             return std::future::pending().await;
         }

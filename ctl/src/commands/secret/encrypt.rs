@@ -84,6 +84,7 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
         text: Bytes(value.to_vec()),
     };
     let bytes = Zeroizing::new(question.to_wire());
+    // `Bytes` does not overwrite its memory when it is dropped.
     zeroize::Zeroize::zeroize(&mut question.key.0);
     zeroize::Zeroize::zeroize(&mut question.text.0);
     let text = run("--encrypt", &bytes)?;

@@ -288,6 +288,7 @@ async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFai
         };
         all.insert(name.clone(), listed);
     }
+    // A file in `secrets/` wins over one beside a function, so it replaces that entry.
     for (name, about) in store.list()? {
         all.insert(name.clone(), listed(&name, Some(about), users.as_ref()));
     }

@@ -88,6 +88,7 @@ impl SecretStore {
                 return Err(CommandFailure::usage(message).help(help));
             }
             (How::Rotate, Some(old)) => {
+                // The line end of the new value would become an empty line between the two values.
                 while lines.pop_if(|byte| b"\r\n".contains(byte)).is_some() {}
                 if lines.contains(&b'\n') {
                     return Err(CommandFailure::usage(
@@ -178,6 +179,7 @@ impl SecretStore {
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
+            // The new name is on the disk only when the directory is synced, too.
             File::open(&self.0)?.sync_all()
         };
         written().map_err(|error| failed(&error, "write", &path))

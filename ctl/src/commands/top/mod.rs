@@ -91,11 +91,13 @@ async fn watch(
     loop {
         let (columns, rows) = screen.size();
         screen.draw(&view.lines(&rates, columns, rows))?;
+        // Waiting for a key blocks the thread. No other task needs it meanwhile.
         match screen.key(next.saturating_duration_since(Instant::now()))? {
             Some(key) if view.press(key, &mut rates) => continue,
             Some(_) => return Ok(()),
             None => {}
         }
+        // The interval begins before the request, so a slow answer does not make it longer.
         next = Instant::now() + interval;
         match read(context).await {
             Ok(now) => {

@@ -86,6 +86,7 @@ impl TopView {
     fn select(&mut self, rates: &Rates, rows: isize) {
         let place = self.place(rates).map_or(0, |place| place.saturating_add_signed(rows));
         let place = place.min(rates.functions.len().saturating_sub(1));
+        // The name is kept and not the row: in another order the same function stays selected.
         self.selected = rates.functions.get(place).map(|rate| rate.function.clone());
     }
 

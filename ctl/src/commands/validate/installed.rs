@@ -89,6 +89,7 @@ impl Ground {
                 .last()
                 .map(Path::to_path_buf)
         }?;
+        // One insecure directory is above many files, and is reported once.
         if !told.insert(insecure.clone()) {
             return None;
         }
@@ -129,6 +130,8 @@ fn open_to_others(about: &Metadata) -> bool {
 fn interpreter(plan: &Plan, spawner: u32, owner: u32) -> Result<PathBuf, Vec<String>> {
     let mut why_not = Vec::new();
     for (number, path) in (0..).zip(&plan.interpreters) {
+        // The interpreter of a `#!` line may belong to the owner of the file, any other one only to root or the
+        // spawner's user.
         let owners = [
             0,
             if number < plan.asked_interpreters {

@@ -119,6 +119,7 @@ async fn run(interpreter: &Path, arguments: &[&str], input: &[u8]) -> Option<(St
         .env("PATH", "/usr/bin:/bin")
         .current_dir("/")
         .kill_on_drop(true);
+    // The messages are parsed below: in English and without colours.
     command.envs([("NO_COLOR", "1"), ("DENO_NO_UPDATE_CHECK", "1"), ("LC_ALL", "C.UTF-8")]);
     let mut child = command
         .stdin(Stdio::piped())

@@ -43,6 +43,7 @@ pub(super) fn scan(state: &Path, table: &UidTable, examined: &Examined, busy: bo
             temporary.extend(list(&function).into_iter().filter(over));
         }
     }
+    // If the table of users cannot be read, no version counts as a leftover.
     let mut versions = list(&state.join("versions"));
     versions.retain(|path| {
         table

@@ -55,6 +55,7 @@ pub(crate) struct Args {
 /// The program `fnd` is not there, or standard output cannot be written.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let state = match args.state {
+        // `fnd --examine` runs in the directory `/`, so the path must be absolute.
         Some(state) => std::path::absolute(&state).map_err(|error| {
             CommandFailure::usage(format!("failed to make `{}` absolute: {error}", state.display()))
         })?,
@@ -69,6 +70,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 .help("name it with --state DIR; fnd creates it at its first start"),
         );
     }
+    // The control socket lies in the run directory.
     let run = context
         .client
         .path()
@@ -175,13 +177,16 @@ fn is_locked(path: &Path) -> bool {
     let mut options = File::options();
     let opened = options
         .read(true)
+        // Without `O_NONBLOCK`, opening a pipe of this name would wait for a writer.
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path);
+    // The lock is a shared one, so that another `verify` is not taken for a running spawner.
     opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
 fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, CommandFailure> {
+    // Both locks are held until the leftovers are removed.
     let _fnd = super::restore::lock(state)?;
     let mut options = File::options();
     let _spawner = options

@@ -75,6 +75,7 @@ pub(super) fn of_text(text: &str) -> UidTable {
 fn read(text: &str, table: &mut UidTable) {
     let mut numbers = BTreeMap::new();
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
+    // A last line without an end was cut off by a kill or a power cut, and names no user yet.
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let lines: Vec<_> = text.get(..whole).unwrap_or_default().lines().collect();
     let lines: Vec<_> = lines.into_iter().filter(|line| !line.starts_with(['=', '-'])).collect();

@@ -59,6 +59,7 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        // With the answer nobody waits any more, so dropping this is no leaving.
         self.caller = None;
         Poll::Ready(answer)
     }

@@ -127,6 +127,7 @@ impl<'a> Auditing<'a> {
 
     /// Records the call with its answer; waits for calls that change something until the entry is written.
     pub(super) async fn answered(mut self, answer: &Answered) {
+        // From here on `drop` must not record the call a second time.
         self.is_recorded = true;
         if !self.changes && !self.refused {
             return;

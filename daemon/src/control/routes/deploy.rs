@@ -38,6 +38,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
         Deployed::Created(detail) => {
             let mut answer = tagged(&detail)?;
             *answer.status_mut() = StatusCode::CREATED;
+            // The name of a function in a group has a slash, which would begin another segment of the path.
             let location = format!("/v1/functions/{}", function.as_str().replace('/', "%2F"));
             answer.headers_mut().insert(LOCATION, header(&location));
             Ok(answer)

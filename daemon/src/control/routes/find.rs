@@ -160,6 +160,7 @@ fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
         }
         let segment = segments.next()?;
         if expected.starts_with('{') {
+            // Decoded after the split: an encoded slash is a part of a name and separates no segments.
             places.push(decode(segment).filter(|text| !text.is_empty())?);
         } else if expected != segment {
             return None;

@@ -108,6 +108,7 @@ async fn submit(call: ControlCall, when: When, target: InvokeTarget) -> Result<A
     let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
     let key = read_key(&call)?;
     // A body that is passed on is answered while the function runs.
+    // With an idempotency key fnd reads the whole body first, because the key covers the body.
     if bounds.passes && when == When::Ended && key.is_none() {
         return pass(&call, request, bounds.body).await;
     }

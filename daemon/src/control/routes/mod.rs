@@ -228,6 +228,7 @@ pub(crate) async fn answer(
             // A caller without a role is refused whatever it asks.
             audit.refused = reach.greatest().is_none();
         })?;
+        // Before the permissions are checked, so that the record of a refusal names the route and the function.
         audit.is_about(route, &places);
         let permitted = permit_path(route, &places, reach);
         permitted.inspect_err(|_| audit.refused = true)?;

@@ -81,6 +81,7 @@ impl ControlCall {
     /// [`Code::BadRequest`] if it has another form.
     pub(in crate::control) fn state_scope(&self) -> Result<&str, Refusal> {
         let scope = self.places.first().map_or("", String::as_str);
+        // `x` is a valid key, so only the scope can be wrong.
         match StateKey::new(scope, "x") {
             Ok(_) => Ok(scope),
             Err(expected) => Err(refuse(Code::BadRequest, format!("`{}`: {expected}", short(scope)))),
@@ -95,6 +96,7 @@ impl ControlCall {
         let [scope, encoded] = self.places.as_slice() else {
             return Err(refuse(Code::NotFound, "this path names no key of the state"));
         };
+        // A text that cannot be decoded becomes the empty key, which is refused.
         let key = decode(encoded).unwrap_or_default();
         StateKey::new(scope, &key).map_err(|expected| {
             let shown = if is_scope(scope) { encoded } else { scope };
@@ -105,6 +107,7 @@ impl ControlCall {
 
 /// Returns the value in a body: JSON, as it is written.
 fn value(body: &[u8]) -> Result<String, Refusal> {
+    // Parsers in the languages of functions fail on deeper values, and some of them crash.
     if is_too_deep(body) {
         return Err(refuse(Code::BadJson, "the value is nested too deep"));
     }

@@ -45,6 +45,7 @@ impl Driver {
 
     pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
         let function = lane.builder();
+        // A spawner without lanes knows only the form of the first lane, which is the only one that it gets.
         let request = match function.as_str() {
             BUILD => Request::Seal(tree),
             _ => Request::SealIn(SealIn { function, tree }),
@@ -132,6 +133,8 @@ impl Driver {
         self.builds.note();
         let submit = Submit::new(id, builder.clone(), Trigger::Manual);
         self.step(Event::Submit(Box::new(submit)));
+        // The supervisor has refused the build. Its end is handled later, because other orders of the books may still
+        // have to be carried out.
         if self.supervisor.live_of(&builder).is_none() {
             let known = self.supervisor.version_and_error(&builder);
             let why = known

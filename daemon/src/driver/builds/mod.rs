@@ -67,6 +67,7 @@ impl Driver {
         self.builds.waiting.insert(waiter.clone(), waiting);
         let known = self.functions.registry.get(&function);
         let is_news = !waiter.copy && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
+        // A reload may have changed `[build] jobs` since the last build.
         self.builds.books.allow(self.lanes());
         let orders = self.builds.books.want(waiter, tree, first);
         self.builds.note();
@@ -93,6 +94,7 @@ impl Driver {
     /// Handles the answer that there is a tree, or why there is none.
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
         if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
+            // The size of all trees is counted anew when the next status asks for it.
             self.builds.bytes.set(None);
             let orders = self.builds.books.sealed(&lane, why.map_or(Ok(()), Err));
             self.build_orders(orders);
@@ -126,6 +128,7 @@ impl Driver {
                 BuildOrder::Build(lane, tree) => self.build(lane, tree),
                 BuildOrder::Install(waiters) => {
                     for waiter in waiters {
+                        // The tree is there now, so the same request to the spawner makes the version.
                         if let Some(waiting) = self.builds.waiting.remove(&waiter) {
                             self.functions.installer.want_again(waiting.candidate);
                         }
@@ -190,6 +193,7 @@ impl Driver {
         clean: bool,
     ) -> Option<oneshot::Receiver<Result<(), String>>> {
         let candidate = self.functions.registry.get(function)?.candidate.clone();
+        // A person asks, so a remembered result of the syntax check does not count.
         self.functions.installer.checks.forget(function);
         let (send, wait) = oneshot::channel();
         if clean && self.workers.welcome.protocol < PROTOCOL_LANES {

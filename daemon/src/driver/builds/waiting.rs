@@ -90,6 +90,7 @@ impl BuildEnd {
         let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
         let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
+        // The first line of this text is the reason (`build_failed`), so the message must not have more lines than one.
         let why = format!("({reason}): {}\n{}", record.message.replace('\n', " "), last.join("\n"));
         Some(Self {
             id: record.id,

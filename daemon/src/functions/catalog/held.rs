@@ -87,6 +87,7 @@ fn read(path: &std::path::Path) -> io::Result<String> {
 /// Returns the contents of the lines; skips invalid lines.
 fn lines(text: &str) -> KnownDirectories {
     let line = |line: &str| {
+        // The path comes last, because it may contain spaces.
         let mut words = line.splitn(3, ' ');
         let device = words.next()?.parse().ok()?;
         let inode = words.next()?.parse().ok()?;

@@ -51,6 +51,8 @@ impl Marks {
     /// Sets a mark for a question. Gives the question back if that is not possible.
     pub(super) fn ask(&mut self, question: Question, now: Duration) -> Option<Question> {
         self.last += 1;
+        // inotify(7) reports events in their order. So the event of this file comes after those of all changes before
+        // it.
         let path = self.directory.join(self.last.to_string());
         if File::create(&path).is_err() {
             return Some(question);

@@ -32,6 +32,7 @@ impl Mounts {
         let ended = end.try_clone()?;
         let thread = move || {
             loop {
+                // After a change of the table, poll(2) reports a priority event of this file (proc_pid_mounts(5)).
                 let mut ready = [PollFd::new(&table, PollFlags::PRI), PollFd::new(&ended, PollFlags::IN)];
                 match poll(&mut ready, None) {
                     Ok(_) | Err(Errno::INTR) => {}

@@ -98,6 +98,8 @@ impl Presence {
                 self.held = Some(*identity);
                 None
             }
+            // An empty directory that is another one is probably the place of a file system that is not mounted now. A
+            // directory that a person has emptied is still the same one.
             Observed::Read { identity, empty: true } => match self.held {
                 Some(held) if held != *identity && !accept => Some(
                     Diagnostic::error(
@@ -109,6 +111,7 @@ impl Presence {
                     ),
                 ),
                 _ => {
+                    // Functions that are known may not count as removed yet. Until then the directory holds functions.
                     self.held = knows.then_some(*identity);
                     None
                 }

@@ -236,6 +236,7 @@ impl Scanner {
     /// Returns whether a directory or a group was replaced since the last scan, for example by a mount over it.
     pub(super) fn is_exchanged(&self) -> bool {
         self.roots.iter().any(|root| {
+            // A mount over a group gives it another device. Every other change of a group causes an event.
             let device = |group: &String| identity(&root.path.join(group)).ok().map(|identity| identity.device);
             let mut groups = root.seen_groups.iter();
             root.seen != identity(&root.path).ok() || groups.any(|(group, seen)| device(group) != Some(*seen))
@@ -395,6 +396,7 @@ impl Scanner {
         for found in found.into_values() {
             self.compare(found, written, now, &mut difference);
         }
+        // Functions that are found in the order of their names leave the nodes of the map half empty.
         if self.known.len() > before.saturating_mul(2) {
             self.known = packed(std::mem::take(&mut self.known));
         }
@@ -510,6 +512,8 @@ impl Root {
         let Some(root) = self.seen else { return };
         for (group, identity, empty) in &walked.groups {
             let is_mount = identity.device != root.device;
+            // A group that is no mount is a part of its directory: when it is empty, its functions were deleted. Only a
+            // mount can be away.
             if !self.groups.contains_key(group) && (*empty || !is_mount) {
                 continue;
             }

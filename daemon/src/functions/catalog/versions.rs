@@ -44,6 +44,7 @@ impl Versions {
             return None;
         }
         installed.retain(|old| *old != version);
+        // The version serves again, so the earlier requests to delete it do not count.
         if let Some(asked) = self.asked.get_mut(function) {
             asked.remove(&version);
         }

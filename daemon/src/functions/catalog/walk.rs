@@ -151,6 +151,7 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
     };
     for group in groups {
         let path = root.join(&group);
+        // A group with nothing but clashes or unreadable files is not empty: people have functions in it.
         let functions = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
         let observed = identity(&path).and_then(|identity| {
             level(directory, &path, Some(&group), rules, &mut walked)?;
@@ -267,6 +268,7 @@ fn level(
         {
             unknown.push((function.source.clone().into_bytes(), error));
         }
+        // A function of such a file may refer to objects in the files beside it.
         if !function.directory && is_foreign(&function.source) && !uploads {
             for (entry, metadata) in &items {
                 digest.add_foreign(entry, metadata);
@@ -395,6 +397,7 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
 /// Finds the functions in a file of another system; there are none if fnd may not read it.
 fn functions_of(path: &Path) -> io::Result<foreign::ListedYaml> {
     let mut bytes = Vec::new();
+    // One byte more than the limit shows that the file is too large.
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
     match regular_file::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
@@ -429,6 +432,7 @@ fn items(path: &Path) -> io::Result<Items> {
             Err(error) => found.unknown.push((name, error)),
         }
     }
+    // The digest of a tree must not depend on the order of a directory, and `level` searches by name.
     found.items.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     Ok(found)
 }
@@ -448,6 +452,7 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
     };
     let kind = if metadata.is_dir() {
         EntryKind::Directory {
+            // A link that leads nowhere is a manifest that cannot be read, and not a missing one.
             manifest: match path.join("function.toml").symlink_metadata() {
                 Ok(_) => true,
                 Err(error) if is_absent(&error) => false,
@@ -497,6 +502,7 @@ impl Digest {
         (
             metadata.mtime(),
             metadata.mtime_nsec(),
+            // A program can set the time of modification, but not this one (inode(7)).
             metadata.ctime(),
             metadata.ctime_nsec(),
         )
@@ -534,6 +540,7 @@ impl Digest {
             let name = String::from_utf8_lossy(&entry.name);
             let shown = format!("{prefix}/{name}");
             self.add(&shown, &metadata);
+            // The spawner leaves these two directories out of a function, so a change in them changes nothing.
             if metadata.is_dir() && depth > 0 && name != "__pycache__" && name != ".git" {
                 self.tree(&path.join(&*name), &shown, depth - 1)?;
             }

@@ -427,6 +427,7 @@ impl CatalogThread {
             });
         }
         self.held.store(self.scanner.held());
+        // Functions that are gone come first: then their routes are free for the functions that are new.
         if !found.removed.is_empty() {
             self.send(CatalogEvent::Removed(found.removed));
         }

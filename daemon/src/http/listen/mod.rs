@@ -218,6 +218,7 @@ impl Listeners {
         let wanted = self.0.wanted.borrow().clone();
         let mut unbound = Vec::new();
         for address in &wanted {
+            // An inherited socket may have this address already: another one could not be bound there.
             let is_open = |open: &OpenListener| {
                 open.address.as_ref() == Some(address) || open.listening.address().as_ref() == Some(address)
             };

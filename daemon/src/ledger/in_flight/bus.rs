@@ -50,6 +50,7 @@ impl Guarded {
         let free = PLACES.iter().position(|place| taken(place).is_ok());
         let at = free.ok_or_else(|| io::Error::other("there are too many mappings"))?;
         PLACES[at].is_lost.store(false, Ordering::Release);
+        // The length comes last. Until then it is 0, so the handler finds no address in this place.
         PLACES[at].length.store(length, Ordering::Release);
         Ok(Self(at))
     }
@@ -62,6 +63,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
+        // The length goes first: a place that looks free may be taken at once, with another start.
         PLACES[self.0].length.store(0, Ordering::Release);
         PLACES[self.0].start.store(0, Ordering::Release);
     }

@@ -86,6 +86,7 @@ impl Earlier {
             return self.anew(file, running);
         }
         let table = self.empty(file);
+        // The table stays in use under its number: after a further kill it must still count as that of this database.
         self.nonce = header.nonce;
         table.pages.reserve(old.count.saturating_sub(1));
         {
@@ -114,6 +115,7 @@ impl Earlier {
         for (_, slot) in self.tables.iter().take(1).flat_map(|old| &old.slots) {
             let begun = &slot.begun;
             if !running.contains(&(begun.invocation, begun.attempt)) {
+                // Only this slot is emptied: a newer attempt of the same invocation may have begun meanwhile.
                 table.has_not_begun(begun.invocation, begun.attempt);
             }
         }

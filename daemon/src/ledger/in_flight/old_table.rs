@@ -104,6 +104,7 @@ pub(super) fn settle(
     let begun: BTreeSet<_> = table.slots.iter().map(|(_, slot)| key(slot)).collect();
     // The slots in order of their attempts; an attempt with a later one has ended.
     let mut slots: Vec<_> = table.slots.into_iter().map(|(_, slot)| slot).collect();
+    // Two slots of one attempt need no order: a start changes nothing where the end is stored.
     slots.sort_by_key(key);
     for slot in slots {
         let (invocation, attempt) = key(&slot);
@@ -119,6 +120,7 @@ pub(super) fn settle(
             None => {}
         }
     }
+    // Only a table that has missed no write shows by a missing slot that an attempt has not begun.
     if complete {
         give_back(transaction, &begun)?;
     }
@@ -170,6 +172,7 @@ fn over(
         if is_known {
             return Ok(());
         }
+        // A slot does not have these; the row of the invocation does.
         record.accepted_ms = known.accepted_ms;
         record.durable = known.durable;
         record.started_ms = known.started_ms.or(record.started_ms);

@@ -55,6 +55,8 @@ impl Pages {
         if self.mapping.as_ref().is_none_or(Mapping::is_lost) || at < allocated || at >= SLOTS {
             return;
         }
+        // A store to a page for which the file system has no room would be SIGBUS. So slots are allocated before they
+        // are used.
         let until = (at + 1).next_multiple_of(STEP);
         let bytes = (until - allocated) * slot::SIZE;
         // This fills holes that an earlier fnd left, and changes nothing that is there.
@@ -81,10 +83,12 @@ impl Pages {
         for (word, value) in values {
             word.store(value, Ordering::Relaxed);
         }
+        // The first word has the checksum. It is stored last, so a kill before it leaves no slot that looks whole.
         if let Some((word, value)) = first {
             word.store(value, Ordering::Release);
         }
         if self.mapping.as_ref().is_some_and(Mapping::is_lost) {
+            // The pages of the mapping may not be those of the file any more, so from now on every slot is written.
             self.allocated.store(0, Ordering::Relaxed);
             self.file.write_all_at(bytes, at * slot::SIZE)?;
             return Err(io::Error::other("it was truncated while fnd was running"));

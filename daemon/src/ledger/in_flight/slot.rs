@@ -144,6 +144,8 @@ impl Over {
 
     /// Returns the records of the end of an attempt; nothing if a word in the slot is unknown.
     pub(super) fn records(self, begun: &Begun) -> Option<(AttemptRecord, InvocationRecord)> {
+        // A newer fnd may have written a word that this one does not know. Then only the start of the attempt is
+        // believed.
         let reason = Reason::parse(&self.reason.0)?;
         let lost = match (self.has_result, self.printed) {
             (false, false) => None,
@@ -227,6 +229,7 @@ pub(super) fn encode<T: Says>(says: &T, bytes: &mut Vec<u8>) {
     says.put(bytes);
     if let Some(excess) = bytes.len().checked_sub(LENGTH).filter(|excess| *excess > 0) {
         match says.shorten(excess) {
+            // Only the message of an end is cut: its other fields decide what follows.
             Some(shorter) => encode(&shorter, bytes),
             None => bytes.truncate(HEAD),
         }
@@ -234,6 +237,7 @@ pub(super) fn encode<T: Says>(says: &T, bytes: &mut Vec<u8>) {
     }
     let length = u16::try_from(bytes.len() - HEAD).unwrap_or(0);
     bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
+    // The length is part of the checksum: a damaged length would choose the wrong bytes.
     let checksum = crc32fast::hash(&bytes[4..]);
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -245,6 +249,7 @@ pub(super) fn encode<T: Says>(says: &T, bytes: &mut Vec<u8>) {
 pub(super) fn decode<T: Says>(slot: &[u8]) -> Result<Option<T>, String> {
     let torn = || "it is torn".to_owned();
     let (head, rest) = slot.split_first_chunk::<HEAD>().ok_or_else(torn)?;
+    // A slot that was allocated and never used is full of zeros, too.
     if *head == EMPTY {
         return Ok(None);
     }

@@ -79,6 +79,7 @@ impl Graft {
         let mut files = vec![copy.clone(), name("-shm")];
         let mut to = File::options().write(true).create(true).truncate(true).open(&copy)?;
         io::copy(&mut File::open(from)?, &mut to)?;
+        // The end of a file that is no whole page is cut off: SQLite takes whole pages only.
         to.set_len(u64::from(pages) * PAGE as u64)?;
         to.write_all_at(&grafted.first, 0)?;
         to.seek(SeekFrom::End(0))?;
@@ -86,6 +87,7 @@ impl Graft {
             to.write_all(page)?;
         }
         let log = name("-wal");
+        // An earlier try may have left a log here, which SQLite would read together with this copy.
         let _ = std::fs::remove_file(&log);
         let log_of = database::beside(from, "-wal");
         if self.with_log && Path::new(&log_of).exists() {
@@ -136,6 +138,8 @@ fn grafted(template: &[u8], pages: u32) -> Option<Grafted> {
             let at = TREE + 12 + 2 * cell;
             places.push(usize::from(u16::from_be_bytes([*first.get(at)?, *first.get(at + 1)?])));
         }
+        // The last child of an inner page stands in the head of the page and not in a cell (SQLite, "Database File
+        // Format", section 1.6).
         places.push(TREE + 8);
     }
     for at in places {

@@ -42,6 +42,7 @@ impl Sweeper {
         self.overdue.clear();
         self.gathered.clear();
         self.expiries = Expiries::default();
+        // The whole history is checked, so everything that was noted for single functions is covered by that.
         self.jobs = VecDeque::from([SweepJob::Age, SweepJob::Everybody(String::new())]);
     }
 

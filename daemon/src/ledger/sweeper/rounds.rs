@@ -64,6 +64,7 @@ impl Sweeper {
                 together = number + 1;
             }
         }
+        // One function alone is checked along its own index, without a look at the records of others.
         if together < 2 {
             together = 0;
         }

@@ -113,6 +113,7 @@ impl LedgerThread {
                 let accepted = event.accepted.iter();
                 stored.extend(accepted.map(|accepted| (accepted.function.clone(), accepted.id)));
                 for (accepted, ..) in &event.skipped {
+                    // A share without room is stored with its end, so it counts as an end of its function.
                     self.sweeper.ended(&accepted.function, accepted.id);
                 }
             }
@@ -146,6 +147,7 @@ impl LedgerThread {
         for command in commands {
             let is_kept = match &command {
                 LedgerCommand::Store(accepted) => !accepted.durable,
+                // The callers of these were refused, and a claim is made again by the supervisor.
                 LedgerCommand::Publish { .. } | LedgerCommand::Claim(_) | LedgerCommand::Change { .. } => false,
                 _ => true,
             };
@@ -171,6 +173,7 @@ impl LedgerThread {
                 }
             }
         }
+        // The ends of these workers will never be stored. Without this the spawner would keep them for ever.
         self.forget(lost);
         queue.lose(excess);
         if self.backlog.is_empty() {

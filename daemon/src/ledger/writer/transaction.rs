@@ -87,6 +87,7 @@ impl LedgerThread {
                 continue;
             }
             let step = transaction.savepoint()?;
+            // The counts are stored inside of the savepoint, so that a refused record counts nothing.
             let mut counts = LedgerCounts::default();
             let stored = store::apply(&step, (command, is_new), &mut counts, &mut earlier);
             let stored = stored.and_then(|()| counts.store(&step));
@@ -152,6 +153,8 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         }
     }
     let mut covered = HashSet::new();
+    // The commands are visited from the newest to the oldest, so a later state is seen before the states that it
+    // replaces.
     let later = |command: &&LedgerCommand| match command {
         LedgerCommand::Claim(record) | LedgerCommand::Update(record) => covered.insert(record.id),
         LedgerCommand::Record(_, record) => {

@@ -33,6 +33,7 @@ pub(super) fn open_below(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, E
     let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     let first = parts.next().unwrap_or(b".");
     let mut at = openat(root, OsStr::from_bytes(first), flags, Mode::empty())?;
+    // Part by part, since `NOFOLLOW` holds for the last part of a path only (open(2)).
     for part in parts {
         at = openat(&at, OsStr::from_bytes(part), flags, Mode::empty())?;
     }
@@ -65,6 +66,7 @@ pub(super) fn make_below(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, U
                 return Err(error);
             }
             match mkdirat(&at, OsStr::from_bytes(part), Mode::from_raw_mode(0o777)) {
+                // Another program may have made the directory in the meantime.
                 Ok(()) | Err(Errno::EXIST) => open_below(at.as_fd(), part),
                 Err(error) => Err(error),
             }
@@ -145,6 +147,7 @@ pub(super) fn look(root: BorrowedFd<'_>, path: &[u8], hash: bool) -> Look {
     let Ok(hash) = digest(&file, opened_as.size) else {
         return Look::File(opened_as, Hash::Unreadable);
     };
+    // The hash says nothing if the file changed meanwhile, or was replaced before it was opened.
     match opened(&file) {
         Some(after) if after != opened_as => Look::Changing(after),
         _ if opened_as != before => Look::Changing(opened_as),

@@ -163,6 +163,7 @@ impl<'a> WatchProcess<'a> {
         let now = self.clock().now;
         let is_full = self.pipes.is_full();
         let is_scanning = self.begun && !self.scans.is_idle();
+        // Until fnd has sent what it knows, and while it reads nothing, the events stay with the kernel.
         let events = self.watches.descriptor().filter(|_| self.begun && !is_full);
         let paused = self.pause > now;
         let mut until = self.machine.deadline().filter(|_| !is_full);
@@ -180,6 +181,7 @@ impl<'a> WatchProcess<'a> {
         }
         let mounts = self.mounts.as_ref().filter(|_| self.begun);
         let mounts = mounts.map(|mounts| {
+            // The kernel reports a change of the mounts as a priority event (proc_pid_mounts(5)).
             descriptors.push(PollFd::new(mounts, PollFlags::PRI));
             descriptors.len() - 1
         });
@@ -193,6 +195,7 @@ impl<'a> WatchProcess<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        // The end of a pipe counts too: the next read or write reports it.
         let is_ready = |at: usize, wanted: PollFlags| {
             let flags = descriptors.get(at).map(PollFd::revents);
             flags.is_some_and(|flags| flags.intersects(wanted | PollFlags::HUP | PollFlags::ERR))
@@ -313,6 +316,7 @@ impl<'a> WatchProcess<'a> {
     /// Carries out what the machine decides, until it has nothing more to be done.
     fn turn(&mut self) -> io::Result<()> {
         let clock = self.clock();
+        // A file whose quiet time is over may have changed a moment ago, so the latest events are read first.
         if self.begun && self.machine.is_due(clock.now) {
             self.read_events()?;
         }

@@ -78,6 +78,7 @@ impl<'a> Pipes<'a> {
         }
         self.written = 0;
         self.buffer.clear();
+        // The memory of a large burst is freed, since it counts against the limit of the function.
         self.buffer.shrink_to(OUTPUT_MAX / 16);
         Ok(())
     }

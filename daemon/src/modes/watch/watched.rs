@@ -100,6 +100,7 @@ pub(super) fn is_hidden(watched: &[Watched]) -> bool {
 /// Scans directories below which something was mounted or unmounted.
 pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut Scans) {
     for watched in watched.iter_mut().filter(|watched| watched.is_recursive) {
+        // The table of mounts has paths without links.
         let path = std::fs::canonicalize(&watched.path).unwrap_or_else(|_| watched.path.clone());
         let mounts = below(table, &path);
         if watched.mounts != mounts {
@@ -111,6 +112,7 @@ pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut 
 
 /// Returns a number for where the paths lead now and for the mounts below.
 pub(super) fn places(watched: &[Watched]) -> u64 {
+    // With fixed keys, since fnd compares the number with that of an earlier watcher.
     let mut hasher = DefaultHasher::new();
     for watched in watched {
         (watched.number, watched.identity, &watched.mounts).hash(&mut hasher);

@@ -240,6 +240,7 @@ impl Watches {
         {
             reports.push(KernelReport::Examine);
         }
+        // The kernel has removed this watch by itself (inotify(7), `IN_IGNORED`).
         if flags.contains(ReadFlags::IGNORED) {
             let is_examined = is_root || watch.on_way || !watch.names.is_empty();
             reports.extend(is_examined.then_some(KernelReport::Examine));

@@ -56,6 +56,7 @@ wire_structs! {
 impl Capture {
     /// Returns the whole state.
     pub(in super::super) fn snapshot(&mut self) -> Snapshot {
+        // Output that is too large is no result any more, so its beginning need not be stored.
         let is_result = self.stdout.bytes <= self.meta.result_max;
         Snapshot {
             last_ms: self.last_ms,

@@ -108,6 +108,7 @@ impl LogStore {
         mut end: Position,
         bytes: &[u8],
     ) -> io::Result<Position> {
+        // Lines that are larger than a segment get a segment of their own.
         if end.offset > 0 && end.offset + bytes.len() as u64 > self.segment {
             end = Position {
                 segment: end.segment + 1,

@@ -59,6 +59,7 @@ pub(super) fn decode_of(
     if head.invocation() == wanted {
         return Ok(decode_lines(file, &head)?.map(|(record, size)| (Some(record), size)));
     }
+    // The checksum is not compared, since only the length of this record is used. The buffered bytes are kept.
     file.seek_relative(i64::try_from(head.lines).unwrap_or(i64::MAX))?;
     Ok(Some((None, head.size())))
 }

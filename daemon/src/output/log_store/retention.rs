@@ -146,6 +146,7 @@ impl Keeper {
         keep: Retention<KeepOutput>,
         clock: impl Fn() -> u64 + Send + 'static,
     ) -> io::Result<Self> {
+        // One ring that waits is enough, since each sweep looks at everything.
         let (sender, hears) = sync_channel(1);
         let bytes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes);
@@ -264,6 +265,7 @@ fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn
         let Some(most) = removable.max_by_key(|kept| kept.bytes) else {
             break;
         };
+        // `forget` takes a segment off the list even if the file stays, so this loop ends.
         left -= most.forget()?;
     }
     Ok(left)

@@ -45,6 +45,7 @@ impl RunningPoll {
                 Ok((count, time_ms)) => {
                     read += count;
                     io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
+                    // After the bytes were fed: a snapshot replaces all chunks, so it must have these bytes too.
                     io.spools.bound(&mut self.spool, &mut self.capture);
                 }
                 Err(Errno::AGAIN) => return,

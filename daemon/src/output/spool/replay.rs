@@ -64,6 +64,7 @@ impl Spools {
             }
         }
         found.extend(&self.in_memory);
+        // A spool in memory is found twice: by its marker, too.
         found.sort_unstable();
         found.dedup();
         Ok(found)
@@ -201,6 +202,7 @@ impl Iterator for ReplayPieces {
         let mut length = [0; 4];
         self.file.read_exact(&mut length).ok()?;
         let end = self.end + 4 + u64::from(u32::from_le_bytes(length));
+        // Checked before memory is allocated, since a damaged length may be anything up to 4 GiB.
         if end > self.size {
             return None;
         }

@@ -32,6 +32,7 @@ impl Spools {
             let count = rustix::io::read(pipe, buffer)?;
             return Ok((count, clock::unix_ms()));
         };
+        // The pipe is asked first, since a chunk states its length before its bytes.
         let there = available(pipe)?.min(buffer.len());
         let time_ms = clock::unix_ms();
         if there == 0 {
@@ -49,12 +50,14 @@ impl Spools {
             Err(error) => (0, Err(error)),
         };
         let head = self.piece.len() as u64;
+        // The bytes are no longer in the pipe, so they are read back from the file.
         let read = file.read_exact_at(&mut buffer[..moved], *size + head);
         self.written(spool, written, head + moved as u64);
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         if moved > 0 {
             return Ok((moved, time_ms));
         }
+        // The spool failed before a byte was moved. The output is still kept; only a restart of fnd would lose it.
         Ok((rustix::io::read(pipe, buffer)?, time_ms))
     }
 }
@@ -66,6 +69,7 @@ fn available(pipe: &OwnedFd) -> rustix::io::Result<usize> {
         if there > 0 {
             return Ok(usize::try_from(there).unwrap_or(usize::MAX));
         }
+        // The count is 0 for an empty pipe and for one that has ended; poll(2) tells them apart.
         let mut ready = [PollFd::new(pipe, PollFlags::IN)];
         poll(&mut ready, Some(&Timespec::default()))?;
         let ready = ready[0].revents();
@@ -81,6 +85,8 @@ fn relay(pipe: &OwnedFd, file: &File, count: usize) -> (usize, io::Result<()>) {
     let mut moved = 0;
     while moved < count {
         match splice(pipe, None, file, None, count - moved, SpliceFlags::NONBLOCK) {
+            // Another process has read from the pipe. The chunk states more bytes than the file gets, so the spool has
+            // failed.
             Ok(0) => return (moved, Err(io::ErrorKind::WriteZero.into())),
             Ok(more) => moved += more,
             Err(Errno::INTR) => {}

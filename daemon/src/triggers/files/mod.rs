@@ -206,6 +206,7 @@ impl Watchers {
             WatcherStage::Idle | WatcherStage::Paused(_) => (None, false),
         };
         if by_itself {
+            // Six doublings lead to the longest pause. The bound only keeps the shift valid.
             let pause = PAUSE.0.saturating_mul(1 << watcher.failures.min(10)).min(PAUSE.1);
             watcher.failures = watcher.failures.saturating_add(1);
             watcher.failure.get_or_insert_with(why);

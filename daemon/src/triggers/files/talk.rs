@@ -57,6 +57,7 @@ impl Feed {
         for (number, directory) in self.directories.iter().enumerate() {
             let asked = || self.ledger.watched_since(self.function.clone(), Arc::clone(directory));
             since.push(patiently(asked).await?.unwrap_or_default());
+            // Two entries may watch one directory. What is known of its files is sent once.
             if self.directories.iter().take(number).any(|earlier| earlier == directory) {
                 continue;
             }
@@ -142,6 +143,7 @@ pub(crate) async fn log(function: FunctionName, stderr: OwnedFd) {
     let mut buffer = vec![0; 4096];
     let mut logged = 0;
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        // The rest is read all the same: a watcher whose pipe is full would stop.
         logged += count;
         if logged <= LOGGED_MAX {
             let text = String::from_utf8_lossy(buffer.get(..count).unwrap_or_default());

@@ -113,6 +113,7 @@ impl Public {
         }
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let limit = (limit, "limits.body");
+        // The share ends with this function: once a signature holds, the body counts like that of any known caller.
         let (body, _share) = request.read_unauthenticated_body(&buffers, limit, caller).await?;
         let bytes = match body.bytes() {
             Ok(bytes) => bytes,

@@ -74,6 +74,7 @@ impl Listener {
             Ok(asked) => asked,
             Err(refusal) => return Ok(refused(&refusal)),
         };
+        // As for a request: the path of events comes before the routes of functions.
         if let Some(route) = events::route(self, &asked, || u64::MAX) {
             return Ok(self
                 .try_event(&route, &asked, (&parts.headers, test.body.as_bytes(), now_s))
@@ -184,6 +185,7 @@ impl Listener {
         };
         match verifier.verify(&OfRequest(headers), body, now_s) {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => (true, "it holds".to_owned()),
+            // A test has no caller, so it counts for no address.
             Ok(Proof::Password(login)) => match self.passwords.check(login, ConnectionOwner::Exempt).await {
                 Ok(()) => (true, "it holds".to_owned()),
                 Err(crate::triggers::passwords::LoginRefusal::Denied(why)) => (false, why.to_string()),

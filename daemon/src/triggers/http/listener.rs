@@ -112,6 +112,7 @@ impl Listener {
         if http.tls.is_none() {
             self.sockets.secure(Security::Plain);
         } else if !self.has_tls.get() {
+            // Until a certificate is there, connections are closed: nothing is served without TLS meanwhile.
             self.sockets.secure(Security::Broken);
         }
         self.has_tls.set(self.has_tls.get() && http.tls.is_some());

@@ -128,6 +128,7 @@ impl Public {
             return Ok(self.health(&asked));
         }
         let routes = self.control.routes();
+        // The route says which credentials count. Until one holds, only the answer to a preflight depends on the route.
         let found = routes.find(&asked.host, &asked.path, asked.method);
         if let Some(answer) = preflight(&routes, &asked, &request) {
             return Ok(answer);

@@ -90,6 +90,7 @@ impl Public {
                 self.read_body(&request, (&admitted, asked.caller), limit).await?
             }
         };
+        // A body that was read for a signature may be larger: its limit was the largest one of the host's routes.
         if data.size() > bounds.body {
             return Err(refuse(Code::TooLarge, "the body is larger than limits.body"));
         }
@@ -105,6 +106,7 @@ impl Public {
         put(&mut submit.payload, data, bounds.mode)?;
         submit.wait = !route.entry.r#async;
         submit.idempotency_key = key;
+        // Last before the submission: a request that `when` or the rate turns away may come again with its signature.
         self.first_time(&admitted).await?;
         let answer = match wait(self.control.submit(submit)).await {
             Ok(answer) => answer,
@@ -164,12 +166,14 @@ impl Public {
             answer.headers_mut().insert(SKIPPED, HeaderValue::from_static("when"));
             return Ok(Some(answer));
         }
+        // After the conditions: a request that they turn away does not count against the rate.
         if let Some(rate) = route.entry.rate {
             let from = asked.caller.filter(|_| route.entry.per == Per::Ip);
             let now = self.control.daemon.state.borrow().clock.now().mono;
             let admitted = self.listener.rates.borrow_mut().admit(route.identity, from, rate, now);
             admitted.map_err(|wait| {
                 let mut refusal = refuse(Code::Rate, "more requests than the route's rate allows");
+                // Rounded up: a caller that came back a moment too early would be refused again.
                 refusal.retry_after = Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
                 refusal
             })?;

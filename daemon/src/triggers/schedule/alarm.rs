@@ -80,6 +80,7 @@ impl Alarm {
             ring = self.timer_rings() => ring,
             // Cancel-safe: a notification is kept until a task waits for it.
             () = self.clock_set.notified() => {
+                // So that `set` sets the timer again, even to the time that it has.
                 self.at.set(None);
                 Ring::ClockSet
             }

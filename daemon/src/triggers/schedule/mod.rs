@@ -156,6 +156,8 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
     });
     let run = run.map(|span| submit(&span));
     let mut submissions: Vec<_> = missed.into_iter().chain(run).collect();
+    // As long as the mark is not stored, the slots are due again. With the first submission, the mark could be stored
+    // without the run.
     if let Some(last) = submissions.last_mut() {
         last.mark = Some(mark);
     }

@@ -220,6 +220,7 @@ impl Conversation {
             if let Err(end) = self.goes_on() {
                 return end;
             }
+            // The watched duplicate is kept while something is unsent: each new one would cost three system calls.
             room = match (self.is_flushed(), room) {
                 (true, _) => None,
                 (false, Some(room)) => Some(room),
@@ -231,7 +232,9 @@ impl Conversation {
             if reserving.is_none() {
                 reserving = self.lacks_room().and_then(|lacking| self.reserve(lacking));
             }
+            // A conversation that stops reads only the rest of a message: the next message is for the next fnd.
             let reads = self.course.get() == Course::Going || !self.decoder.borrow().is_between();
+            // The result stays in the socket until it has room, and so does everything behind it.
             let reads = reads && reserving.is_none();
             // Cancel-safe: each arm only waits for readiness or room, and the code after it does not wait. The wait for room keeps
             // its place in the queue between two turns.
@@ -255,6 +258,8 @@ impl Conversation {
                             Ok(())
                         }
                         Ok(Read::Some) => {
+                            // More bytes are there. The guard is not cleared, and other tasks get a turn before they
+                            // are read.
                             drop(guard);
                             tokio::task::yield_now().await;
                             Ok(())

@@ -53,6 +53,7 @@ struct WorkerConnection {
 
 impl Drop for WorkerConnection {
     fn drop(&mut self) {
+        // An aborted task goes on until it waits. Until then this keeps it from handing on messages.
         self.conversation.hang_up();
         self.task.abort();
     }
@@ -113,6 +114,7 @@ impl Workers {
         let member = attached.and_then(|attached| attached.member.as_mut())?;
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
+        // The output is marked before the call is sent: what the worker prints from here on belongs to this call.
         member.call_output.begin(AttemptOutput {
             function: order.function.clone(),
             invocation: attempt.invocation,
@@ -276,6 +278,7 @@ impl Daemon {
             return;
         }
         let conversations = || members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
+        // All conversations stop side by side, so that one limit serves them all.
         conversations().for_each(|conversation| conversation.stop());
         let between = async {
             let is_quiet = |server: &Rc<Server>| server.is_quiet();
@@ -288,6 +291,7 @@ impl Daemon {
                 tokio::time::sleep(LEAVE_AGAIN).await; // polled: an event would need each conversation; this is rare
             }
         };
+        // Workers that are not between two messages by then are left out below, and the next fnd kills them.
         let _ = tokio::time::timeout(LEAVE_MAX, between).await;
         // Calls that were answered are not handed over.
         self.state.borrow_mut().explain(None, |_, _| true);
@@ -335,6 +339,8 @@ async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
         ConversationEnd::Failed(error) => broken(format!("its socket cannot be read: {error}")),
         ConversationEnd::Protocol(error) => {
             let message = error.to_string();
+            // The call with the large result ends first, with its own reason. `Broken` ends the other calls of the
+            // worker.
             if let ProtocolError::TooLarge { call, .. } = error {
                 let how = (Reason::ResultTooLarge, message.clone());
                 inbox.input(Input::Answered(worker, call, how, None));

@@ -52,6 +52,7 @@ impl Address {
     pub fn free_port() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = fastrand::u16(PORTS);
+            // The port is free again when this line is over, so another process may take it. `stranger` finds that out.
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return Ok(Self::Port(port));
             }
@@ -91,6 +92,8 @@ impl Address {
         Ok(match self {
             Self::Port(port) => {
                 let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await?;
+                // A request may be several writes. With Nagle's algorithm the last one would wait until the worker
+                // has acknowledged the others.
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }

@@ -181,6 +181,7 @@ impl HttpCallTask {
         // The rest of an exchange that is dropped is the connection, which is closed then.
         let sent = tokio::select! {
             biased;
+            // fnd has ended the call, so its answer does not count, even if both are ready now.
             () = self.closer.closed() => Err(ExchangeError::Closed),
             sent = exchanged => sent,
         };
@@ -212,8 +213,11 @@ impl HttpCallTask {
             }
             Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
         };
+        // The end is in the table `in-flight` before the caller gets the last piece: an answered call must not become
+        // `interrupted`.
         self.inbox.input(Input::Answered(self.worker, self.call, how, result));
         afterwards.send();
+        // From here on the request is over for those that wait until the worker is quiet: its end, and the hand-over.
         drop(open);
     }
 
@@ -231,6 +235,8 @@ impl HttpCallTask {
             let why = format!("the answer is larger than {limit} (limits.result)");
             return Ok(((Reason::ResultTooLarge, why), None));
         };
+        // Only the end of the connection ends such a body, and the death of the worker ends the connection just the
+        // same.
         if !exchange::shows_its_end(&parts.headers) && server.has_died(DEATH_SHOWS).await {
             return Err(ExchangeError::Worker(exchange::broken_off(CUT)));
         }
@@ -291,6 +297,8 @@ impl HttpCallTask {
         let (body, end) = Passing::new(body);
         let (is_empty, shows_its_end) = (body.is_empty(), exchange::shows_its_end(&parts.headers));
         let headed = Headed::Answer(self.invocation, Box::new(Response::from_parts(parts, body)));
+        // The head of an answer without a body is the whole answer. So it waits until the end of the call is in
+        // `in-flight`.
         if is_empty {
             *afterwards = Afterwards::Answer(answer, headed);
             return Ok((how, None));

@@ -57,6 +57,7 @@ impl AsyncRead for Closable {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.closer.check()?;
         let read = Pin::new(&mut *self.stream).poll_read(cx, buffer);
+        // `close` is called on this thread, so it cannot come between the check above and the registration.
         if read.is_pending() {
             self.closer.reader.register(cx.waker());
         }

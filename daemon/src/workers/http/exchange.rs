@@ -141,11 +141,13 @@ pub(crate) async fn send(
         .map_err(|error| ExchangeError::Worker(address.refused(&error)))?;
     let stream = Closable::new(stream, closer);
     let asks_upgrade = request.headers().contains_key(UPGRADE);
+    // Each connection serves one request: a server that closes an idle connection would fail the request on its way.
     if !asks_upgrade {
         request
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    // HTTP/1.1 requires this header (RFC 9112, section 3.2), also on a Unix socket.
     if !request.headers().contains_key(HOST) {
         request
             .headers_mut()
@@ -173,6 +175,7 @@ pub(crate) async fn send(
             ExchangeError::Worker("it answered 101, but the request asked for no other protocol".to_owned()),
         ),
         Ok(answer) => Ok(answer),
+        // Where the caller's body broke off, its own reason counts: hyper only tells that the body has failed.
         Err(why) => Err(error.and_then(|error| error.take()).unwrap_or_else(|| bad(&why))),
     }
 }
@@ -255,6 +258,7 @@ pub fn put(headers: &mut HeaderMap, given: &[(String, String)], own: &[(&'static
     }
     for (name, value) in own {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            // These replace headers of the caller: no caller can set those that fnd answers for.
             headers.insert(*name, value);
         }
     }

@@ -39,6 +39,7 @@ impl WorkerKey {
     pub fn put(&self, headers: &mut HeaderMap) {
         match HeaderValue::from_str(&self.0) {
             Ok(mut value) => {
+                // The value does not appear in debug output then.
                 value.set_sensitive(true);
                 headers.insert(HEADER, value);
             }

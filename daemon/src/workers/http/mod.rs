@@ -132,6 +132,7 @@ impl Server {
     /// kernel closes the sockets of a process that is killed as the process would, all at about the same time. So the worker
     /// is dead or dying if it does not listen any more.
     async fn seems_dead(&self, shows: Duration) -> bool {
+        // The flag is read twice, because fnd may begin to end the worker during the wait.
         if self.is_ending.get() || self.ends_within(shows).await || self.is_ending.get() {
             return true;
         }
@@ -249,6 +250,7 @@ impl Workers {
         let address = port
             .map(Address::Port)
             .ok_or("it reported that it is ready, but without its port")?;
+        // A worker could name the port of somebody else's program, which would then get the requests of all callers.
         if let (Address::Port(port), Some(other)) = (&address, server.user.and_then(|user| address.stranger(user))) {
             return Err(strange(*port, other));
         }
@@ -261,6 +263,7 @@ impl Workers {
         let Some(server) = self.server(frame.worker).map(Rc::clone) else {
             return false;
         };
+        // Tasks whose connection has broken wait for this news: the end of the worker gives the better reason.
         server.ended.send_replace(true);
         if server.is_quiet() {
             return false;

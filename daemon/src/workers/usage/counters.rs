@@ -93,11 +93,14 @@ impl Groups {
         let unified = self.unified.as_ref().map(|dir| dir.join(function));
         let v1 = |dir: &Option<PathBuf>| dir.as_ref().map(|dir| dir.join(format!("f.{function}")));
         let read = |dir: &Option<PathBuf>, file: &str| std::fs::read_to_string(dir.as_ref()?.join(file)).ok();
+        // The cgroup2 tree counts CPU time also where the controllers are those of version 1: `cpu.stat` is in every
+        // group.
         let own = read(&unified, "cpu.stat").unwrap_or_default();
         let (limited, unit) = match &self.cpu {
             None => (own.clone(), ("throttled_usec", 1)),
             Some(_) => (
                 read(&v1(&self.cpu), "cpu.stat").unwrap_or_default(),
+                // Version 1 counts this time in nanoseconds, version 2 in microseconds.
                 ("throttled_time", 1000),
             ),
         };

@@ -25,6 +25,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
                 let word = word(rest);
                 let after = rest.get(word.len()..).unwrap_or_default();
                 let gap = code.get(end..at).unwrap_or_default().trim_ascii();
+                // Depth 0 counts, too: a `main` outside of a class starts a program (JEP 512).
                 if depth <= 1 && word == b"main" && before == b"void" && starts_program(after) {
                     return None;
                 }

@@ -275,6 +275,8 @@ impl KeyReader<'_> {
                 self.json_in_order(&span, found).map(TomlValue::JsonTable)
             }
             (ValueKind::List(item), DeValue::Array(items)) => {
+                // Collected in two steps: in one step the first bad item would end the loop, and the problems of the
+                // others would not be reported.
                 let items: Vec<Option<TomlNode>> =
                     items.iter().map(|found| self.node(found.span(), found, item)).collect();
                 items
@@ -314,6 +316,7 @@ impl KeyReader<'_> {
                 self.wrong_type(&span, value.get_ref(), &kind.expected(), Some(help))
             }
             (ValueKind::Defaults, DeValue::Table(table)) => {
+                // Messages about `[defaults]` name keys and paths as they are in a manifest.
                 let outer = std::mem::replace(&mut self.schema, crate::function::keys::SCHEMA);
                 let path = std::mem::take(&mut self.path);
                 let result = self.table(table, self.schema.keys);
@@ -373,6 +376,7 @@ impl KeyReader<'_> {
 
     fn missing(&mut self, span: &Range<usize>, result: &TomlTable, written: &DeTable<'_>, keys: &'static [Key]) {
         for key in keys.iter().filter(|key| key.required) {
+            // A key that is written with a bad value has a problem already.
             let there = result.contains_key(key.name) || written.keys().any(|name| name.get_ref() == key.name);
             if !there {
                 let message = self.about(&format!("the key `{}` is missing", key.name));

@@ -199,6 +199,7 @@ impl KeyReader<'_> {
             }
             DeValue::Datetime(time) => time.to_string().into(),
             DeValue::Array(items) => {
+                // In two steps, so that the problems of all items are reported. The same holds for tables.
                 let items: Vec<Option<serde_json::Value>> = items
                     .iter()
                     .map(|item| self.json(&item.span(), item.get_ref()))

@@ -202,6 +202,7 @@ impl<'a> CrontabImport<'a> {
             made.manifest.set("description", comment.clone(), None);
         }
         self.time(&mut made, entry);
+        // cron ends no command, however long it takes.
         made.manifest.set("limits.timeout", "none", None);
         let field = |name: &str, column| self.text.field(name, entry.line, column);
         match (&entry.user, &self.user) {

@@ -49,6 +49,7 @@ pub(super) fn lines(text: &ImportText, users: bool) -> Vec<CrontabLine> {
         let line = index + 1;
         let trimmed = content.trim();
         if trimmed.is_empty() {
+            // Only a comment directly above an entry describes it.
             comment.clear();
         } else if let Some(rest) = trimmed.strip_prefix('#') {
             comment.push(rest.trim_start_matches('#').trim());
@@ -77,6 +78,7 @@ fn variable(line: &str) -> Option<(String, String)> {
     let (name, value) = (unquoted(name.trim()), unquoted(value.trim()));
     let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let is_name = name.bytes().all(valid) && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
+    // The command of an entry may have a `=`, too, but the text before that `=` is no name.
     is_name.then(|| (name.to_owned(), value.to_owned()))
 }
 

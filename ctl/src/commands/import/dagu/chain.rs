@@ -51,6 +51,7 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
     }
     let mut chain: Vec<DagStep<'a>> = Vec::new();
     while !found.is_empty() {
+        // At first there is none: the first step is the one that depends on none.
         let last = chain.last().map(|step| step.name.clone());
         let next: Vec<usize> = found
             .iter()

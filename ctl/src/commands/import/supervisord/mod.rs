@@ -189,6 +189,7 @@ impl SupervisordImport<'_> {
     fn expanded(&self, text: &str) -> Result<String, String> {
         let known = |name: &str| match name {
             "here" => Some(self.machine.here.to_owned()),
+            // A program without a group is in a group of its own name.
             "program_name" | "group_name" => Some(self.name.to_owned()),
             "process_num" => Some(self.process.to_string()),
             "numprocs" => Some(self.replicas.to_string()),
@@ -199,6 +200,7 @@ impl SupervisordImport<'_> {
 
     fn read(&mut self, section: &Section) {
         self.made.manifest.set("mode", "service", None);
+        // The command comes last: it writes the script, which needs the directory and the mask.
         let (command, others): (Vec<&SupervisordSetting>, Vec<&SupervisordSetting>) =
             section.items.iter().partition(|item| item.key == "command");
         for item in others {

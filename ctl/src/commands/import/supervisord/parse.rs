@@ -28,6 +28,7 @@ pub(super) fn sections(text: &ImportText) -> (Vec<Section>, Vec<Field>) {
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
+        // Python's configparser, which supervisord uses, adds indented lines to the value before them.
         let continued = content.starts_with([' ', '\t']);
         if let Some(item) = sections
             .last_mut()

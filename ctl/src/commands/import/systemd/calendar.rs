@@ -37,6 +37,7 @@ pub(super) fn calendar(text: &str) -> Result<Calendar, String> {
         ["hourly"] => Some("0 * * * *"),
         ["daily"] => Some("0 0 * * *"),
         ["monthly"] => Some("0 0 1 * *"),
+        // The week of systemd begins on Monday, that of cron's `@weekly` on Sunday.
         ["weekly"] => Some("0 0 * * 1"),
         ["yearly" | "annually"] => Some("0 0 1 1 *"),
         ["quarterly"] => Some("0 0 1 1,4,7,10 *"),

@@ -108,6 +108,7 @@ pub(super) fn make(
         report,
         specifiers,
         code: ScriptCode::new("/bin/bash"),
+        // A unit that a timer starts is a script: it is not kept running.
         service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
         own: machine.own,
         read: machine.read,
@@ -224,6 +225,7 @@ impl UnitImport<'_> {
     }
 
     fn finish(mut self, unit: &Unit, scripts: Scripts) -> (Option<MadeManifest>, ConversionReport) {
+        // The sort is stable: commands of one key stay in their order.
         self.steps.sort_by_key(|(step, ..)| *step);
         let starts = self.steps.iter().filter(|(step, ..)| *step == UnitStep::Start).count();
         let whole = unit.texts.first().map(|text| text.whole("ExecStart="));
@@ -266,6 +268,8 @@ impl UnitImport<'_> {
     fn script(&mut self, scripts: Scripts) {
         let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         if self.steps.iter().any(|(_, exec, _)| exec.splits) {
+            // A variable without quotes is split into words, but systemd does not expand patterns in it, as a shell
+            // would.
             code.line("set -f");
         }
         if let Some(mask) = &self.umask {
@@ -279,11 +283,13 @@ impl UnitImport<'_> {
         });
         let count = self.steps.len();
         for (number, (step, exec, _)) in self.steps.iter().enumerate() {
+            // The last command replaces the shell: it gets the signals, and its exit code is that of the run.
             let last = number + 1 == count && !exec.lenient;
             let command = exec.render(&mut code, scripts, last);
             code.line(match step {
                 _ if last => command,
                 _ if exec.lenient => format!("{command} || true"),
+                // A condition that fails skips the unit and is no failure (systemd.service(5)).
                 UnitStep::Condition => format!("{command} || exit 0"),
                 _ => format!("{command} || exit"),
             });

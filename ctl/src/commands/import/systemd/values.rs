@@ -67,6 +67,7 @@ pub(super) fn number(text: &str, least: i64, most: i64) -> Result<i64, String> {
 /// Returns the weight that stands to the others as the kernel's scheduler has it for a nice value.
 pub(super) fn weight_of_nice(nice: i64) -> i64 {
     let mut weight: f64 = 100.0;
+    // In the kernel's scheduler one step of the nice value is a factor of 1.25.
     for _ in 0..nice.unsigned_abs().min(20) {
         weight = if nice > 0 { weight / 1.25 } else { weight * 1.25 };
     }

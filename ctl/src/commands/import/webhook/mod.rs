@@ -359,6 +359,7 @@ impl WebhookImport {
             quoted(&command)
         };
         let words = [&[program][..], &self.arguments].concat().join(" ");
+        // webhook answers with both outputs of a command together.
         code.line(format!("exec {words} 2>&1"));
         let copied = if code.copied() { "the script was copied; " } else { "" };
         let jq = if self.needs.payload { "; it needs `jq`" } else { "" };

@@ -115,6 +115,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let mut entry = Table::new();
             args.route.apply(&mut entry);
             entry.entry("path").or_insert_with(|| "/".into());
+            // fnd refuses a route without `auth`, and a trigger of Kubeless is open to everybody.
             entry.entry("auth").or_insert_with(|| "none".into());
             let methods = INGRESS_METHODS.map(Value::from);
             entry.insert("methods".to_owned(), Value::Array(methods.to_vec()));

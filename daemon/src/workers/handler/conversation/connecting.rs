@@ -40,6 +40,8 @@ impl Conversation {
                 self.origin.set(ConnectionOrigin::Accepted);
                 Ok(true)
             }
+            // ECONNABORTED says that the worker has closed its connection before it was accepted. The worker may
+            // connect again.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
             Err(error) => Err(error.into()),
         }

@@ -48,6 +48,7 @@ impl Conversation {
     fn read_to_buffer(&self) -> rustix::io::Result<(usize, usize)> {
         let most = match self.course.get() {
             Course::Going => PIECE,
+            // The next fnd continues with this socket, so no byte behind the present message may be taken.
             Course::Stopping | Course::HungUp => self.decoder.borrow().missing().min(PIECE),
         };
         BUFFER.with_borrow_mut(|buffer| {
@@ -89,6 +90,7 @@ impl Conversation {
         };
         let read = match read {
             Ok((0, _)) | Err(Errno::CONNRESET) => return Err(ConversationEnd::Closed),
+            // A stream that gives fewer bytes than asked for is empty (epoll(7), "Questions and answers").
             Ok((count, most)) if count < most => Read::All,
             Ok(_) | Err(Errno::INTR) => Read::Some,
             Err(Errno::AGAIN) => return Ok(Read::All),
