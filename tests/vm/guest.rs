@@ -14,7 +14,7 @@ const LEFT: &str = r#"for function in /sys/fs/cgroup/system.slice/fnd-spawner.se
     for leaf in $(find "$function" -maxdepth 1 -name 'w[0-9]*' -type d 2>/dev/null); do
         measures=
         for process in $(cat "$leaf/cgroup.procs" 2>/dev/null); do
-            case "$(cat "/proc/$process/comm" 2>/dev/null) $(tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null)" in
+            case "$(cat "/proc/$process/comm" 2>/dev/null) $(tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline")" in
                 'fnd-launcher '* | *' --measure '*) measures=1 ;;
                 ' ') ;; # it has ended meanwhile
                 *) echo "$leaf" ;;
