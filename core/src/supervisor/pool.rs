@@ -394,7 +394,7 @@ impl Supervisor {
         let idle = worker.runs.is_empty();
         match worker.phase {
             WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy if idle => {
-                self.leave(now, id, out)
+                self.leave(now, id, out);
             }
             // A starting worker is stopped once it is there, a busy one after its last call; the others are already
             // stopping.

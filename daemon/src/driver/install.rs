@@ -38,7 +38,7 @@ impl Driver {
         self.check_is_over(&change);
         match &change {
             CatalogChange::Installed(installed, _) => {
-                self.functions.uploads.seen(&installed.function, UploadSeen::Installed)
+                self.functions.uploads.seen(&installed.function, UploadSeen::Installed);
             }
             CatalogChange::Refused { function, .. } | CatalogChange::Clash { function, .. } => {
                 self.functions.uploads.seen(function, UploadSeen::Refused);

@@ -138,7 +138,7 @@ impl ServingDaemon {
         );
         let spin = Rc::clone(&daemon.state.borrow().spin);
         inbox.spawn(TaskOwner::Fnd("search for the next message"), async move {
-            spin.run().await
+            spin.run().await;
         });
         let rung = inbox.clone();
         inbox.spawn(TaskOwner::Fnd("timer of schedules"), async move {

@@ -93,7 +93,7 @@ impl<'d> Making<'_, 'd> {
             match other.kind {
                 ObjectKind::Subscription if sink(other) == Some(object.name) => self.subscription(other),
                 ObjectKind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => {
-                    self.api_rule(other)
+                    self.api_rule(other);
                 }
                 _ => {}
             }

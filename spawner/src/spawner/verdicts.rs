@@ -310,7 +310,7 @@ impl Spawner {
     fn unjudged(&mut self, subject: VerdictSubject, why: &str, help: &str) {
         match subject {
             VerdictSubject::Settings(request, _, Some(refused)) => {
-                self.reply(request, &Reply::Settings(refused), Vec::new())
+                self.reply(request, &Reply::Settings(refused), Vec::new());
             }
             VerdictSubject::Settings(request, _, None) => {
                 let problems = vec![problem(&self.args.config.display().to_string(), why, help)];

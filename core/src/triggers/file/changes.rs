@@ -83,7 +83,7 @@ impl FileMachine {
                     // The look is still to come, and may find a content that is known under a name that is gone. The quiet
                     // time begins after it.
                     FileState::Arriving | FileState::Resting | FileState::Checking => {
-                        self.books.set(id, FileState::Arriving)
+                        self.books.set(id, FileState::Arriving);
                     }
                     _ => self.wait_in(at, id, FileState::Quiet, time),
                 }

@@ -90,7 +90,7 @@ fn values_outside_comments_are_the_defaults() {
             let path = format!("{path}{}", key.name);
             match (&key.kind, table.get(key.name).map(|node| &node.value)) {
                 (ValueKind::Table(keys), Some(TomlValue::Table(inner))) => {
-                    leaves(keys, inner, &format!("{path}."), written)
+                    leaves(keys, inner, &format!("{path}."), written);
                 }
                 // Entries of lists and of [sizes] are examples.
                 (ValueKind::Tables(_) | ValueKind::Map(..) | ValueKind::Defaults, _) => {}
