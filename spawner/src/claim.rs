@@ -6,7 +6,7 @@
 
 use crate::policy::problem;
 use crate::source::{Sources, unreadable};
-use fnd_wire::frame::{Install, SpawnerProblem};
+use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;
 use fnd_wire::plan::is_own;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ impl Sources {
     ///
     /// # Errors
     /// Why the file may not be installed as that function.
-    pub fn claim(&self, install: &Install) -> Result<Option<String>, SpawnerProblem> {
+    pub fn claim(&self, install: &Install) -> Result<Option<String>, Problem> {
         let Install { directory, function, source, sidecar, directory_form } = install;
         let index = usize::from(*directory);
         let root = self.dirs.get(index);
@@ -64,7 +64,7 @@ impl Sources {
 
     /// In a directory that several people may write to (a sticky one), refuses a name that somebody else's file has
     /// too.
-    fn shared(&self, root: &Path, install: &Install) -> Result<(), SpawnerProblem> {
+    fn shared(&self, root: &Path, install: &Install) -> Result<(), Problem> {
         let path = root.join(&install.source);
         // Where only the owner of the directory can write, the owner has put every name there.
         let writable = |dir: &Path| self.facts.metadata(dir).is_some_and(|meta| meta.mode() & 0o022 != 0);
@@ -89,7 +89,7 @@ impl Sources {
 }
 
 /// Returns the files and directories in a functions directory that have the name of a function, except manifests.
-fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, SpawnerProblem> {
+fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
     let dir = install.function.group().map_or_else(|| root.to_owned(), |group| root.join(group));
     let shown = || dir.display().to_string();
     let entries = match fs::read_dir(&dir) {

@@ -10,22 +10,22 @@ thread_local! {
 
 /// A connection to a process that nobody trusts. Dropping it closes nothing: [`dropped`] returns the descriptor, for a helper.
 #[derive(Debug)]
-pub struct ClosingConnection(Option<OwnedFd>);
+pub struct Closing(Option<OwnedFd>);
 
-impl From<OwnedFd> for ClosingConnection {
+impl From<OwnedFd> for Closing {
     fn from(descriptor: OwnedFd) -> Self {
         Self(Some(descriptor))
     }
 }
 
-impl ClosingConnection {
+impl Closing {
     /// Returns the descriptor; none only while it is dropped.
     pub fn descriptor(&self) -> Option<&OwnedFd> {
         self.0.as_ref()
     }
 }
 
-impl Drop for ClosingConnection {
+impl Drop for Closing {
     fn drop(&mut self) {
         DROPPED.with_borrow_mut(|all| all.extend(self.0.take()));
     }
@@ -45,7 +45,7 @@ mod tests {
     fn a_dropped_connection_is_still_open() {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let number = one.as_raw_fd();
-        drop(ClosingConnection::from(OwnedFd::from(one)));
+        drop(Closing::from(OwnedFd::from(one)));
         let left = dropped();
         assert_eq!(left.iter().map(|fd| fd.as_raw_fd()).collect::<Vec<_>>(), [number]);
         assert!(rustix::io::fcntl_getfd(left.first().unwrap().as_fd()).is_ok() && dropped().is_empty());

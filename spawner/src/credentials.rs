@@ -13,7 +13,7 @@ use crate::policy::problem;
 use crate::sandbox::identity::Identity;
 use crate::vault::{SECRET, Vault};
 use fnd_wire::form::{Bytes, Wire, wire_structs};
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::ids::Version;
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Credentials, Mapped};
@@ -38,7 +38,7 @@ wire_structs! {
     /// What the spawner may know of a function's values.
     pub struct CredentialsHead {
         /// Why the values can't be used; empty if they can.
-        pub problems: Vec<SpawnerProblem>,
+        pub problems: Vec<Problem>,
         /// Hash of the values with a key of this machine, so that a new value makes a new version.
         pub digest: Version,
         /// Their fingerprints.
@@ -59,7 +59,7 @@ wire_structs! {
 
 /// The values of an installed version.
 #[derive(Debug)]
-pub struct GatheredSecrets {
+pub struct Gathered {
     /// What the spawner knows of them.
     pub head: CredentialsHead,
     /// The memory file with head and values.
@@ -113,7 +113,7 @@ impl Gatherer {
         memory.write_all(&[&length.to_le_bytes()[..], &head, &body].concat())
     }
 
-    fn values(&self) -> (SecretValues, Vec<SpawnerProblem>) {
+    fn values(&self) -> (SecretValues, Vec<Problem>) {
         let (mut values, mut problems) = (SecretValues::default(), Vec::new());
         for Mapped { name, secret, variable } in &self.credentials.secrets {
             match self.secret(secret) {
@@ -141,7 +141,7 @@ impl Gatherer {
         (values, problems)
     }
 
-    fn secret(&self, name: &str) -> Result<Vec<u8>, SpawnerProblem> {
+    fn secret(&self, name: &str) -> Result<Vec<u8>, Problem> {
         if let Some(opened) = self.vault.find(name).map_err(|why| why.into_problem(name))? {
             return read(name, opened);
         }
@@ -152,7 +152,7 @@ impl Gatherer {
     }
 
     /// Reads the entries of a service binding.
-    fn binding(&self, name: &str) -> Result<Vec<(String, Bytes)>, SpawnerProblem> {
+    fn binding(&self, name: &str) -> Result<Vec<(String, Bytes)>, Problem> {
         let dir = self.vault.bindings.join(name);
         let shown = dir.display().to_string();
         let help = format!("run `fndctl binding new {name} type=...`");
@@ -210,7 +210,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 ///
 /// # Errors
 /// Why it can't be read.
-pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, SpawnerProblem> {
+pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
     let mut value = Vec::new();
     let read = file.take(length + 1).read_to_end(&mut value);
     match read {

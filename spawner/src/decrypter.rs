@@ -11,7 +11,7 @@ use crate::policy::problem;
 use crate::vault::{ENCRYPTED, SECRET, Vault};
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
 use fnd_wire::form::{Bytes, Wire};
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::kubernetes::{FILE_MAX, FILES_MAX, SecretSearchAnswer, SecretWanted};
 use fnd_wire::naming::is_foreign;
 use rustix::process::Signal;
@@ -41,7 +41,7 @@ impl Decrypter {
     ///
     /// # Errors
     /// Why it can't be opened or decrypted.
-    pub fn secret(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, SpawnerProblem> {
+    pub fn secret(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
         for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
             let path = dir.join(format!("{name}.age"));
             let shown = path.display().to_string();
@@ -61,7 +61,7 @@ impl Decrypter {
     ///
     /// # Errors
     /// Why it can't be read.
-    pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, SpawnerProblem> {
+    pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
         for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
             let failed = |why: String| problem(&dir.display().to_string(), why, "reload fnd");
             let unread = |error: io::Error| failed(format!("failed to list it: {error}"));
@@ -112,7 +112,7 @@ impl Decrypter {
     }
 }
 
-fn key(vault: &Vault) -> Result<Vec<u8>, SpawnerProblem> {
+fn key(vault: &Vault) -> Result<Vec<u8>, Problem> {
     let shown = vault.age_key.display().to_string();
     let parent = vault.age_key.parent().and_then(|dir| fs::canonicalize(dir).ok());
     let real = parent.zip(vault.age_key.file_name()).map(|(dir, name)| dir.join(name));

@@ -4,7 +4,7 @@
 use crate::policy::problem;
 use crate::source::{OpenedSource, SourceKind, Sources};
 use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::frame::{Install, SpawnerProblem};
+use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;
 use fnd_wire::unpack::Foreign;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -20,7 +20,7 @@ const FILE_MAX: u64 = 1 << 20;
 ///
 /// # Errors
 /// Why a file can't be read.
-pub fn set(install: &Install, sources: &Sources, mut opened: OpenedSource) -> Result<OpenedSource, SpawnerProblem> {
+pub fn set(install: &Install, sources: &Sources, mut opened: OpenedSource) -> Result<OpenedSource, Problem> {
     let shown = opened.shown.clone();
     let failed = |error: io::Error| problem(&shown, format!("failed to read it: {error}"), "try again");
     let (above, own) = install.source.rsplit_once('/').unwrap_or(("", &install.source));

@@ -1,9 +1,9 @@
 //! Finds the homes that a function does not use any more, since its files belong to another owner than before.
 
-use crate::places::SpawnerPlaces;
+use crate::places::Places;
 use crate::policy::problem;
 use crate::uids::{UidOwner, Uids};
-use fnd_wire::frame::{SET_ASIDE, SpawnerProblem};
+use fnd_wire::frame::{Problem, SET_ASIDE};
 use fnd_wire::ids::FunctionName;
 use std::fs;
 
@@ -11,9 +11,9 @@ use std::fs;
 pub fn set_aside(
     (function, uid): (&FunctionName, u32),
     owner: Option<&UidOwner>,
-    (uids, places): (&Uids, &SpawnerPlaces),
+    (uids, places): (&Uids, &Places),
     shown: &str,
-) -> Vec<SpawnerProblem> {
+) -> Vec<Problem> {
     let others = uids.others(function, uid);
     let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
         let home = places.of_user(&function.file_form(), apart.then_some(other)).home;

@@ -27,7 +27,7 @@ const SPARE_RESULT: &str = "result.0";
 
 /// State and run directory.
 #[derive(Debug, Clone)]
-pub struct SpawnerPlaces {
+pub struct Places {
     pub state: PathBuf,
     pub run: PathBuf,
 }
@@ -85,7 +85,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
-impl SpawnerPlaces {
+impl Places {
     /// Makes the fixed directories. As root it refuses directories that somebody else can change.
     ///
     /// # Errors
@@ -427,8 +427,7 @@ mod tests {
     #[test]
     fn what_is_left_empty_serves_the_next_invocation_and_nothing_else_does() {
         let root = tempfile::tempdir().unwrap();
-        let places =
-            SpawnerPlaces::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap().of("f");
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap().of("f");
         places.prepare(None).unwrap();
         let tmp = |id| places.invocation(InvocationId(id)).join("tmp");
         let begin = |id, worker| places.for_attempt(InvocationId(id), worker, None, None).unwrap();

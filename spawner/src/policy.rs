@@ -4,7 +4,7 @@
 use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
 use crate::stat_cache::StatCache;
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
@@ -38,8 +38,8 @@ impl Myself {
 }
 
 /// Returns a problem with a file.
-pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> SpawnerProblem {
-    SpawnerProblem { file: file.to_owned(), message: message.into(), help: help.into() }
+pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> Problem {
+    Problem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
 /// Returns what [`StatCache::insecure_above`] returns, as of now.
@@ -129,7 +129,7 @@ pub fn interpreter(
     file: &str,
     owner: u32,
     (myself, facts): (&Myself, &StatCache),
-) -> Result<Interpreter, SpawnerProblem> {
+) -> Result<Interpreter, Problem> {
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
@@ -149,7 +149,7 @@ pub fn interpreter(
 ///
 /// # Errors
 /// The reason of the refusal, and what to do.
-pub fn shim(plan: &Plan, myself: &Myself, facts: &StatCache) -> Result<(), SpawnerProblem> {
+pub fn shim(plan: &Plan, myself: &Myself, facts: &StatCache) -> Result<(), Problem> {
     let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
     let path = Path::new(shim);
@@ -178,16 +178,12 @@ type ShownSandbox<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a StatCache);
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(shown: ShownSandbox<'_>, file: &str, interpreter: &Interpreter) -> Result<(), SpawnerProblem> {
+pub fn visible(shown: ShownSandbox<'_>, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
     // A virtual environment's program is a link: both ends have to be there.
     [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
 }
 
-fn visible_at(
-    (sandbox, [tools, code], facts): ShownSandbox<'_>,
-    file: &str,
-    interpreter: &str,
-) -> Result<(), SpawnerProblem> {
+fn visible_at((sandbox, [tools, code], facts): ShownSandbox<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
     let path = Path::new(interpreter);
     let above = |named: &&Path| path.starts_with(named);
     let real = |named: &String| facts.real(named.as_ref()).ok();

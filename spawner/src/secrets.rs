@@ -7,7 +7,7 @@
 use crate::grants::{self, Stamps};
 use crate::policy::problem;
 use crate::vault::{NoSecret, PRIVATE, PUBLIC, Vault, VaultBounds, failed};
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, SecretAsked, SpawnerProblem};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked};
 use fnd_wire::ids::FunctionName;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create, sendfile};
 use std::collections::BTreeMap;
@@ -53,9 +53,9 @@ impl SecretSources {
     ///
     /// # Errors
     /// The problems.
-    pub fn check(&self, names: &[String]) -> Result<(), Vec<SpawnerProblem>> {
+    pub fn check(&self, names: &[String]) -> Result<(), Vec<Problem>> {
         let refused = |name: &String| self.vault.secret(name).err().map(|why| why.into_problem(name));
-        let problems: Vec<SpawnerProblem> = names.iter().filter_map(refused).collect();
+        let problems: Vec<Problem> = names.iter().filter_map(refused).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 

@@ -3,7 +3,7 @@
 use crate::policy::Myself;
 use crate::source::{self, SourceKind};
 use crate::stat_cache::StatCache;
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::plan::{JudgeSettings, JudgedFile};
 use std::fs;
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ const FILES_MAX: usize = 1000;
 /// directories; and the problems with these files.
 ///
 /// If there are problems, the settings must not be put in force.
-pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<SpawnerProblem>) {
+pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
     let mut problems = Vec::new();
     let around = (myself, &StatCache::default());
     let mut read = |paths: Vec<PathBuf>| {
@@ -41,7 +41,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads one file; none if it is absent.
-fn read_file(path: &Path, around: (&Myself, &StatCache)) -> Result<Option<JudgedFile>, SpawnerProblem> {
+fn read_file(path: &Path, around: (&Myself, &StatCache)) -> Result<Option<JudgedFile>, Problem> {
     let shown = path.display().to_string();
     let real = match fs::canonicalize(path) {
         // A file that lies beside the directories of runtimes gives `ENOTDIR`: it is no runtime.

@@ -6,7 +6,7 @@ use crate::sandbox::identity;
 use crate::stat_cache::{StatCache, only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
 use fnd_wire::trust::refusal;
@@ -84,7 +84,7 @@ impl Sources {
     ///
     /// # Errors
     /// The problem with the file and what to do; also if `index` names no functions directory.
-    pub fn open(&self, index: u16, relative: &str, wanted: SourceKind) -> Result<OpenedSource, SpawnerProblem> {
+    pub fn open(&self, index: u16, relative: &str, wanted: SourceKind) -> Result<OpenedSource, Problem> {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
         let shown = dir.join(relative).display().to_string();
@@ -97,7 +97,7 @@ impl Sources {
     }
 
     /// Follows a path one name at a time. Nothing outside the functions directories is opened.
-    fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<ResolvedFile, SpawnerProblem> {
+    fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<ResolvedFile, Problem> {
         let failed = |error: &io::Error| unreadable(shown, error);
         let real_of = |dir: &PathBuf| Some((dir.clone(), self.facts.real(dir).ok()?));
         let bases: Vec<(PathBuf, PathBuf)> = self.dirs.iter().filter_map(real_of).collect();
@@ -157,7 +157,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).rev().collect::<Vec<_>>().into_iter()
 }
 
-fn leads_out(shown: &str, real: &Path) -> SpawnerProblem {
+fn leads_out(shown: &str, real: &Path) -> Problem {
     let (message, help) = refusal::leads_out(&real.display().to_string());
     problem(shown, message, help)
 }
@@ -172,7 +172,7 @@ pub fn open(
     shown: String,
     (wanted, links): (SourceKind, &[(u32, u32)]),
     (myself, facts): (&Myself, &StatCache),
-) -> Result<OpenedSource, SpawnerProblem> {
+) -> Result<OpenedSource, Problem> {
     let inspect = |flags| {
         let opened = facts.open(real, flags).and_then(|(file, above)| Ok((file.metadata()?, file, above)));
         opened.map_err(|error| unreadable(&shown, &error))
@@ -223,7 +223,7 @@ impl OpenedSource {
     ///
     /// # Errors
     /// The problem: the file is larger than `max`, changed, or can't be read.
-    pub fn read(&mut self, max: u64) -> Result<Vec<u8>, SpawnerProblem> {
+    pub fn read(&mut self, max: u64) -> Result<Vec<u8>, Problem> {
         if self.meta.len() > max {
             return Err(problem(&self.shown, format!("it is larger than {} MiB", max >> 20), "shorten it"));
         }
@@ -239,7 +239,7 @@ impl OpenedSource {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn judged(mut self, max: u64) -> Result<JudgedFile, SpawnerProblem> {
+    pub fn judged(mut self, max: u64) -> Result<JudgedFile, Problem> {
         let bytes = Bytes(self.read(max)?);
         Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
@@ -249,7 +249,7 @@ impl OpenedSource {
     ///
     /// # Errors
     /// The problem that the file changed.
-    pub fn unchanged(&self, length: u64) -> Result<(), SpawnerProblem> {
+    pub fn unchanged(&self, length: u64) -> Result<(), Problem> {
         let stamp = |meta: &Metadata| (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
         let same = |now: Metadata| stamp(&now) == stamp(&self.meta) && now.len() == length;
         if self.file.metadata().is_ok_and(same) { Ok(()) } else { Err(changed(&self.shown)) }
@@ -257,7 +257,7 @@ impl OpenedSource {
 }
 
 /// Returns the problem that a file can't be opened or read.
-pub fn unreadable(shown: &str, error: &io::Error) -> SpawnerProblem {
+pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {
             "it was removed, or is a symbolic link without a target; if intended, do nothing".to_owned()
@@ -268,13 +268,13 @@ pub fn unreadable(shown: &str, error: &io::Error) -> SpawnerProblem {
     problem(shown, format!("failed to open it: {error}"), help)
 }
 
-fn insecure(path: &Path) -> SpawnerProblem {
+fn insecure(path: &Path) -> Problem {
     let shown = path.display().to_string();
     let (message, help) = refusal::insecure(&shown);
     problem(&shown, message, help)
 }
 
-fn changed(shown: &str) -> SpawnerProblem {
+fn changed(shown: &str) -> Problem {
     problem(shown, "changed while being read", "fnd reads it again when it has stopped changing")
 }
 

@@ -4,7 +4,7 @@
 //! change it later. Links may not lead out of a tree, and nothing but directories, files and links is copied.
 
 use crate::clock;
-use crate::places::{self, SpawnerPlaces};
+use crate::places::{self, Places};
 use crate::removal;
 use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
@@ -34,7 +34,7 @@ pub fn builder(trust: &str) -> FunctionName {
 }
 
 /// Returns the directory of a tree.
-pub fn place(places: &SpawnerPlaces, tree: &Version) -> PathBuf {
+pub fn place(places: &Places, tree: &Version) -> PathBuf {
     places.state.join("deps").join(tree.hex())
 }
 
@@ -43,7 +43,7 @@ pub fn place(places: &SpawnerPlaces, tree: &Version) -> PathBuf {
 ///
 /// # Errors
 /// If the number of the new one cannot be written.
-pub fn generation(places: &SpawnerPlaces, tree: &Version, again: bool, kept: Option<Version>) -> io::Result<Version> {
+pub fn generation(places: &Places, tree: &Version, again: bool, kept: Option<Version>) -> io::Result<Version> {
     let directory = places.state.join("spawner/generations");
     let file = directory.join(tree.hex());
     let newest = fs::read_to_string(&file).ok().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
@@ -64,7 +64,7 @@ pub fn generation(places: &SpawnerPlaces, tree: &Version, again: bool, kept: Opt
 }
 
 /// Marks a tree as used now, and returns whether it exists.
-pub fn touch(places: &SpawnerPlaces, tree: &Version) -> bool {
+pub fn touch(places: &Places, tree: &Version) -> bool {
     let Ok(dir) = File::open(place(places, tree)) else { return false };
     // If this fails, the tree only looks older than it is.
     let _ = dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms()));
@@ -72,7 +72,7 @@ pub fn touch(places: &SpawnerPlaces, tree: &Version) -> bool {
 }
 
 /// Says whether a tree exists and was made at most so many seconds ago.
-pub fn is_fresh(places: &SpawnerPlaces, tree: &Version, seconds: Option<u64>) -> bool {
+pub fn is_fresh(places: &Places, tree: &Version, seconds: Option<u64>) -> bool {
     let Ok(made) = fs::metadata(place(places, tree)).and_then(|meta| meta.modified()) else { return false };
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
     // A second more, since clock and files may differ a little. A time after that is of a clock that was set.
@@ -90,7 +90,7 @@ pub fn linked(version: &Path, name: &str) -> Option<Version> {
 ///
 /// # Errors
 /// If the build is not complete or has left something that no tree may have, or if copying fails.
-pub fn seal(places: &SpawnerPlaces, home: &Path, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub fn seal(places: &Places, home: &Path, tree: &Version, owner: Option<(u32, u32)>) -> io::Result<()> {
     let target = place(places, tree);
     let built = home.join(tree.hex());
     let fresh = target.with_file_name(format!(".new-{}", tree.hex()));
@@ -126,7 +126,7 @@ pub fn clear(home: &Path, root: bool) -> i32 {
 }
 
 /// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
-pub fn prune(places: &SpawnerPlaces, keep: Duration) -> i32 {
+pub fn prune(places: &Places, keep: Duration) -> i32 {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
     let age = |entry: &fs::DirEntry| now.duration_since(entry.metadata()?.modified()?).map_err(io::Error::other);
@@ -233,9 +233,9 @@ mod tests {
     const TREE: Version = Version([7; 32]);
 
     /// Returns places with a build that `fill` has left, and the directory of its files.
-    fn built(fill: impl FnOnce(&Path)) -> (tempfile::TempDir, SpawnerPlaces) {
+    fn built(fill: impl FnOnce(&Path)) -> (tempfile::TempDir, Places) {
         let root = tempfile::tempdir().unwrap();
-        let places = SpawnerPlaces::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
         let dir = places.of(BUILD).home.join(TREE.hex());
         fs::create_dir_all(&dir).unwrap();
         fill(&dir);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_tree_that_is_built_anew_takes_the_place_of_the_one_before_once_it_is_there() {
         let root = tempfile::tempdir().unwrap();
-        let places = SpawnerPlaces::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
         let make = |tree: &Version| fs::create_dir(place(&places, tree)).unwrap();
         let remove = |tree: &Version| fs::remove_dir(place(&places, tree)).unwrap();
         let now = |kept| generation(&places, &TREE, false, kept).unwrap();

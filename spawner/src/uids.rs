@@ -12,7 +12,7 @@
 
 use crate::log::Failed as _;
 use crate::policy::problem;
-use fnd_wire::frame::SpawnerProblem;
+use fnd_wire::frame::Problem;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
@@ -90,7 +90,7 @@ pub struct Uids {
     homes: Vec<OwnedHome>,
     unsynced: bool,
     /// Which lines were damaged when it was opened, for people.
-    pub damaged: Option<SpawnerProblem>,
+    pub damaged: Option<Problem>,
 }
 
 /// Returns the homes in a directory, without those of root.
@@ -346,7 +346,7 @@ impl Uids {
 
 /// Keeps a damaged table beside the new one, which has these bytes; returns the new one, locked, and
 /// what people have to know.
-fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, SpawnerProblem), String> {
+fn replaced(path: &Path, sound: &[u8], damaged: &[usize]) -> Result<(File, Problem), String> {
     let kept = path.with_extension(format!("damaged-{}", crate::clock::unix_ms()));
     let fresh = path.with_extension("new");
     let write = || {

@@ -2,7 +2,7 @@
 
 use crate::policy::{Myself, insecure_above, problem};
 use fnd_wire::decrypt::ENCRYPTED_MAX;
-use fnd_wire::frame::{SECRET_MAX, SpawnerProblem, TLS_FILE_MAX, is_shortage};
+use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
 use fnd_wire::trust::is_secret;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -27,14 +27,14 @@ pub const ENCRYPTED: VaultBounds = (ENCRYPTED_MAX, 0o022);
 #[derive(Debug)]
 pub enum NoSecret {
     /// For this reason.
-    Refused(SpawnerProblem),
+    Refused(Problem),
     /// The node has run out of something.
     Shortage(io::Error),
 }
 
 impl NoSecret {
     /// Returns the reason as a problem with the file or secret of this name.
-    pub fn into_problem(self, name: &str) -> SpawnerProblem {
+    pub fn into_problem(self, name: &str) -> Problem {
         match self {
             Self::Refused(problem) => problem,
             Self::Shortage(why) => problem(name, format!("failed to open the secret: {why}"), "reload fnd"),
@@ -93,7 +93,7 @@ impl Vault {
     }
 
     /// Returns the problem that there is no such secret.
-    pub fn missing(&self, name: &str) -> SpawnerProblem {
+    pub fn missing(&self, name: &str) -> Problem {
         let help = format!("run `fndctl secret new {name}` (a value that you were given: `fndctl secret set {name}`)");
         problem(&self.shown(name), "there is no such secret", help)
     }

@@ -8,7 +8,7 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::BuildNetwork;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Refused, SpawnerProblem};
+use fnd_wire::frame::{Problem, Refused};
 
 impl Functions {
     /// Notes that a function waits for its dependencies. Returns what is to be installed once they are there.
@@ -96,7 +96,7 @@ pub(crate) fn explain(refused: &mut Refused) {
     let verdict = refused.document.as_ref().filter(|_| refused.problems.is_empty());
     let verdict = verdict.and_then(|document| read_document::<Verdict>(document).ok());
     if verdict.is_some_and(|verdict| verdict.manifest.is_some()) {
-        refused.problems.push(SpawnerProblem {
+        refused.problems.push(Problem {
             file: refused.function.to_string(),
             message: "the running fnd-spawner is older than dependencies".to_owned(),
             help: "start it again: `systemctl stop fnd && systemctl start fnd`".to_owned(),

@@ -8,7 +8,7 @@ use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::{SourceOrigin, Verdict};
 use fnd_manifest::warning::{Warning, WarningPlaces};
-use fnd_wire::frame::{Installed, Refused, SET_ASIDE, SpawnerProblem};
+use fnd_wire::frame::{Installed, Problem, Refused, SET_ASIDE};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
 use fnd_wire::units;
@@ -517,7 +517,7 @@ impl Registry {
 }
 
 /// Converts a problem of the spawner to a diagnostic like the judge's.
-pub(crate) fn diagnostic(problem: SpawnerProblem) -> Diagnostic {
+pub(crate) fn diagnostic(problem: Problem) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         code: "file".into(),

@@ -6,7 +6,7 @@ use crate::functions::syntax::NodeFacts;
 use fnd_core::access::Author;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Installed, Refused, Request, SpawnerProblem};
+use fnd_wire::frame::{Installed, Problem, Refused, Request};
 use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::rc::Rc;
@@ -92,7 +92,7 @@ fn installed(name: &FunctionName) -> Installed {
 }
 
 fn refused(name: &FunctionName) -> Refused {
-    let problem = SpawnerProblem {
+    let problem = Problem {
         file: "/f/x.sh".to_owned(),
         message: "no room".to_owned(),
         help: String::new(),

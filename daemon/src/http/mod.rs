@@ -1,7 +1,7 @@
 //! HTTP to callers: sockets, connections, limits, requests and answers, for every address that fnd listens on.
 //!
 //! It knows no roles, no routes, no configuration and no function's state: the part that listens decides who may ask,
-//! and answers. Such a part implements [`server::Service`] and does four things:
+//! and answers. Such a part implements [`server::HttpService`] and does four things:
 //!
 //! ```text
 //! let listeners = Listeners::new();                  // or Listeners::from(a socket)

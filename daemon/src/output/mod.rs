@@ -172,7 +172,7 @@ pub struct Followed {
     /// Every line that arrives from now on; lines of fnd itself (`fnd`) say how many a slow reader missed. Ends when
     /// fnd stops.
     pub lines: mpsc::Receiver<LogLine>,
-    /// Where the function's kept output ended before the first of these lines ([`Query::end`](crate::output::kept::Query));
+    /// Where the function's kept output ended before the first of these lines ([`Query::end`](crate::output::log_store::Query));
     /// absent where the lines are not of one function, or nothing was kept of it since start.
     pub kept: Option<Position>,
 }
@@ -379,7 +379,7 @@ impl Output {
         Some(Followed { lines, kept })
     }
 
-    /// Waits until [`read`](crate::output::kept::read) sees all output that has arrived, except for the tails of running
+    /// Waits until [`read`](crate::output::log_store::read) sees all output that has arrived, except for the tails of running
     /// attempts that have printed more than is kept.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();

@@ -2,11 +2,11 @@
 //! one begins and once when it is over (stream, journal). A problem of one function is not here: it is in that
 //! function's state.
 //!
-//! No part is polled. A part whose problems changed signals it (`problems_changed` of the driver, or [`Message::ProblemsChanged`]
+//! No part is polled. A part whose problems changed signals it (`problems_changed` of the driver, or [`DriverMessage::ProblemsChanged`]
 //! from another thread). The main loop then compares all problems with those reported
 //! last.
 //!
-//! [`Message::ProblemsChanged`]: crate::driver::Message::ProblemsChanged
+//! [`DriverMessage::ProblemsChanged`]: crate::driver::DriverMessage::ProblemsChanged
 
 use crate::ledger::Forgetting;
 use fnd_core::instant;

@@ -3,7 +3,7 @@
 //! The spawner decides which of them fnd gets. This part opens no file and sends nothing: the driver sends its requests
 //! and brings the answers. Values are overwritten before their memory is freed; no message and no document has them.
 
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, SecretAsked, SpawnerProblem, TLS_FILE_MAX};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked, TLS_FILE_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
@@ -97,7 +97,7 @@ pub(crate) enum SecretsAnswer {
     /// The value, in a memory file.
     Value(OwnedFd),
     /// There is no value.
-    Refused(SpawnerProblem),
+    Refused(Problem),
     /// The spawner could not read it now.
     Failed(String),
 }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn refused() -> SecretsAnswer {
-        SecretsAnswer::Refused(SpawnerProblem {
+        SecretsAnswer::Refused(Problem {
             file: "/etc/fnd/secrets/hook".to_owned(),
             message: "there is no such secret".to_owned(),
             help: "make it".to_owned(),

@@ -1,7 +1,7 @@
 //! Writes limits to the kernel's files and reads them back: the kernel rounds and clamps, and a limit that is not in
 //! force must not be reported as one that is.
 
-use super::CgroupHome;
+use super::Home;
 use fnd_wire::plan::Limits;
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) const LIMITS: [Limit; 9] = [
 type Setting = (&'static str, &'static str, String);
 
 /// Returns the values to write for a function's limits of one controller, in this order.
-fn settings(home: &CgroupHome, limits: &Limits, device: Option<&str>) -> Vec<Setting> {
+fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> {
     let or = |none: &str, value: Option<u64>| value.map_or_else(|| none.to_owned(), |value| value.to_string());
     let (quota, period) = quota(limits.cpu_milli);
     match (home.controller, home.v1) {
@@ -71,7 +71,7 @@ fn settings(home: &CgroupHome, limits: &Limits, device: Option<&str>) -> Vec<Set
 
 /// Writes the limits of one controller and reads each back. Limits that are not in force are added to `failed`, with
 /// the reason.
-pub(super) fn apply(home: &CgroupHome, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
+pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);
         let written = fs::write(&path, &value);
@@ -89,7 +89,7 @@ pub(super) fn apply(home: &CgroupHome, limits: &Limits, device: Option<&str>, fa
 }
 
 /// Returns why a limit can't be enforced; none if it can.
-pub(super) fn lacking(limit: &Limit, homes: &[CgroupHome], base: &Path, device: Option<&str>) -> Option<String> {
+pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option<&str>) -> Option<String> {
     let (limit, controller, file, v1_file) = *limit;
     let Some(home) = homes.iter().find(|home| home.controller == controller) else {
         let base = base.display();
@@ -135,7 +135,7 @@ mod tests {
 
     /// Returns all settings of the kernel for these limits.
     fn kernel(limits: &Limits) -> (Vec<Setting>, Vec<(Resource, u64)>) {
-        let home = |controller| CgroupHome { controller, v1: false, dir: "/".into() };
+        let home = |controller| Home { controller, v1: false, dir: "/".into() };
         let of = |controller| settings(&home(controller), limits, Some("8:0"));
         (["memory", "cpu", "pids", "io"].into_iter().flat_map(of).collect(), rlimits::of(limits))
     }

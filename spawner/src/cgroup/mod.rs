@@ -29,13 +29,13 @@ pub const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "io"];
 
 /// The directory with a controller's files: in the cgroup2 tree, or in a v1 hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct CgroupHome {
+struct Home {
     controller: &'static str,
     v1: bool,
     dir: PathBuf,
 }
 
-impl CgroupHome {
+impl Home {
     /// Returns the file with the counter of the function as a whole, and the counter's name in that file.
     fn counter(&self) -> Option<(&'static str, &'static str)> {
         match (self.controller, self.v1) {
@@ -52,7 +52,7 @@ impl CgroupHome {
 #[derive(Debug)]
 pub struct CgroupTree {
     base: PathBuf,
-    homes: Vec<CgroupHome>,
+    homes: Vec<Home>,
     device: Option<String>,
     /// The limits that can't be enforced, with the reason.
     pub missing: Vec<(String, String)>,
@@ -99,9 +99,9 @@ impl CgroupTree {
                 _ => hierarchy.mount.join(name),
             });
             if let Some(dir) = v1.filter(|dir| make(dir).is_ok()) {
-                homes.push(CgroupHome { controller, v1: true, dir });
+                homes.push(Home { controller, v1: true, dir });
             } else if detect::enable(controller, &base, &functions) {
-                homes.push(CgroupHome { controller, v1: false, dir: functions.clone() });
+                homes.push(Home { controller, v1: false, dir: functions.clone() });
             }
         }
         let lacking = |limit: &limits::Limit| {
@@ -119,7 +119,7 @@ impl CgroupTree {
 
     /// Returns where the memory of functions is counted.
     pub fn memory(&self) -> MemoryGroups {
-        let dir = |home: &CgroupHome| home.dir.display().to_string();
+        let dir = |home: &Home| home.dir.display().to_string();
         match self.homes.iter().find(|home| home.controller == "memory") {
             Some(home) if home.v1 => MemoryGroups::V1(dir(home)),
             Some(home) => MemoryGroups::V2(dir(home)),
@@ -150,7 +150,7 @@ impl CgroupTree {
         }
         // The launcher gets a leaf: a group that has controllers for its children may have no processes itself.
         make(&dir.join("l"))?;
-        let open = |home: &CgroupHome| {
+        let open = |home: &Home| {
             let (file, name) = home.counter()?;
             Some((name, fs::File::open(home.dir.join(file)).ok()?))
         };
@@ -207,7 +207,7 @@ impl CgroupTree {
 pub struct Group {
     /// The directory that holds the leaves.
     pub dir: PathBuf,
-    homes: Vec<CgroupHome>,
+    homes: Vec<Home>,
     /// The counters: each with its name and its file, kept open because it is read twice for each attempt.
     counters: Vec<(&'static str, fs::File)>,
     device: Option<String>,
@@ -283,9 +283,8 @@ impl Group {
             ("memory.current", "memory.max"),
             ("memory.usage_in_bytes", "memory.limit_in_bytes"),
         ];
-        let read =
-            |home: &CgroupHome, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
-        let half = |home: &CgroupHome| {
+        let read = |home: &Home, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
+        let half = |home: &Home| {
             let both = |(used, most)| read(home, used).zip(read(home, most));
             files.into_iter().filter_map(both).any(|(used, most)| used.saturating_mul(2) >= most)
         };

@@ -50,7 +50,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If it can't be opened, or if there is none.
-    pub fn add_source(&mut self, tree: Version, places: &SpawnerPlaces) -> Result<(), SpawnerProblem> {
+    pub fn add_source(&mut self, tree: Version, places: &Places) -> Result<(), Problem> {
         let dir = trees::place(places, &tree);
         let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
         let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
@@ -65,7 +65,7 @@ impl Snapshot {
     }
 
     /// Takes the result of the helper that unpacked the archive.
-    fn unpacked(&mut self, opened: &OpenedSource) -> Result<(), SpawnerProblem> {
+    fn unpacked(&mut self, opened: &OpenedSource) -> Result<(), Problem> {
         let failed = |why: &str| problem(&opened.shown, format!("failed to unpack it: {why}"), "copy it again");
         let Contents { files, refused } = read_report(&self.report()).map_err(|why| failed(&why))?;
         opened.unchanged(opened.meta.len())?;
@@ -75,8 +75,8 @@ impl Snapshot {
         // Fetched code does not bring a manifest of its own: the one beside the source decides about rights.
         let is_new = |file: &ArchivedFile| self.source.is_none() || file.relative != "function.toml";
         for file in files.into_iter().filter(is_new) {
-            let staged = || SourceContent::Staged(self.staged(&file.relative));
-            let content = file.held.map_or_else(staged, |held| SourceContent::Held(held.0));
+            let staged = || Content::Staged(self.staged(&file.relative));
+            let content = file.held.map_or_else(staged, |held| Content::Held(held.0));
             let (shown, trusted) = (format!("{}/{}", opened.shown, file.relative), opened.trusted);
             let (relative, mode, digest, length) = (file.relative, file.mode, file.digest, file.length);
             self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
@@ -88,7 +88,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why the file was not copied, or the archive not unpacked.
-    pub fn copied(&mut self) -> Result<(), SpawnerProblem> {
+    pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         if self.packed().is_some() {
             self.unpacked(&opened)?;
@@ -98,7 +98,7 @@ impl Snapshot {
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
-        let content = SourceContent::Staged(self.staged(&relative));
+        let content = Content::Staged(self.staged(&relative));
         self.add(relative, opened, digest, content);
         Ok(())
     }
@@ -109,7 +109,7 @@ fn fetched_file(mut names: impl Iterator<Item = String>) -> Option<String> {
     names.find(|name| ![COMPLETE, TREE_SIZE].contains(&name.as_str()))
 }
 
-pub(super) fn uncopied(opened: &OpenedSource, why: &str) -> SpawnerProblem {
+pub(super) fn uncopied(opened: &OpenedSource, why: &str) -> Problem {
     problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the free space on the disk")
 }
 

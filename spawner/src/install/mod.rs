@@ -16,9 +16,9 @@ mod storing;
 
 pub use large::{read_report, write_report};
 
-use crate::credentials::GatheredSecrets;
+use crate::credentials::Gathered;
 use crate::grants::{self, Stamps};
-use crate::places::{self, SpawnerPlaces};
+use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{OpenedSource, SourceKind, Sources};
 use crate::stat_cache::StatCache;
@@ -26,7 +26,7 @@ use crate::trees;
 use crate::uids::UidOwner;
 use fnd_wire::archive::{BYTES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};
-use fnd_wire::frame::{Install, Origin, STORED, SpawnerProblem, StoredFile};
+use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
 use fnd_wire::plan::{
@@ -75,16 +75,16 @@ struct InstalledCode {
     trusted: bool,
     digest: [u8; 32],
     length: u64,
-    content: SourceContent,
+    content: Content,
 }
 
-enum SourceContent {
+enum Content {
     Held(Vec<u8>),
     /// The file in the staging directory, which is later renamed to its place.
     Staged(PathBuf),
 }
 
-impl SourceContent {
+impl Content {
     /// Returns the first bytes, at most `max`.
     fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
@@ -145,9 +145,9 @@ pub struct Snapshot {
     /// How its dependencies are built or its code is fetched, until that tree is found.
     pub build: Option<PlannedBuild>,
     /// The secrets that the build gets.
-    pub given: Option<GatheredSecrets>,
+    pub given: Option<Gathered>,
     /// Why these cannot be read. It matters only if the build has to run.
-    pub unread: Vec<SpawnerProblem>,
+    pub unread: Vec<Problem>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -208,7 +208,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The mistake in the request or in the manifest.
-    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, SpawnerProblem> {
+    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
         let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
         let manifest = match &stored {
@@ -253,7 +253,7 @@ impl Snapshot {
             trusted: self.trusted,
             digest: Sha256::digest(&bytes).into(),
             length: bytes.len() as u64,
-            content: SourceContent::Held(bytes),
+            content: Content::Held(bytes),
         };
         let mut files = vec![code(&name, made.0)];
         for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {

@@ -11,7 +11,7 @@ use rustix::fs::{Dir, FileType};
 impl Snapshot {
     /// Opens a file or directory of the function. A stored file belongs to root, but it is trusted only if its source
     /// was.
-    fn open(&self, sources: &Sources, relative: &str, kind: SourceKind) -> Result<OpenedSource, SpawnerProblem> {
+    fn open(&self, sources: &Sources, relative: &str, kind: SourceKind) -> Result<OpenedSource, Problem> {
         let source = &self.install.source;
         let join = |above: &str| if relative.is_empty() { above.to_owned() } else { format!("{above}/{relative}") };
         let Some((stored, origin)) = &self.stored else {
@@ -28,7 +28,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why a file can't be read, or what is wrong with it.
-    pub fn read(&mut self, sources: &Sources, turn: (usize, u64, Duration)) -> Result<InstallProgress, SpawnerProblem> {
+    pub fn read(&mut self, sources: &Sources, turn: (usize, u64, Duration)) -> Result<InstallProgress, Problem> {
         let (start, until) = (self.bytes, now() + turn.2);
         for _ in 0..turn.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
@@ -81,7 +81,7 @@ impl Snapshot {
     }
 
     /// Takes the manifest from the files that were read, if it is one of them.
-    pub(super) fn read_manifest(&mut self) -> Result<(), SpawnerProblem> {
+    pub(super) fn read_manifest(&mut self) -> Result<(), Problem> {
         let inside = self.files.iter().find(|file| file.relative == "function.toml");
         if let Some(file) = inside.filter(|_| self.manifest.is_none()) {
             if file.length > MANIFEST_MAX {
@@ -96,7 +96,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn list(&mut self, relative: &str, opened: &OpenedSource) -> Result<(), SpawnerProblem> {
+    fn list(&mut self, relative: &str, opened: &OpenedSource) -> Result<(), Problem> {
         let failed = |error| problem(&opened.shown, format!("failed to list it: {error}"), "check the directory");
         for entry in Dir::read_from(&opened.file).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -126,7 +126,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn read_file(&mut self, relative: String, mut opened: OpenedSource) -> Result<(), SpawnerProblem> {
+    fn read_file(&mut self, relative: String, mut opened: OpenedSource) -> Result<(), Problem> {
         let length = opened.meta.len();
         self.bytes += length;
         if self.bytes > BYTES_MAX {
@@ -135,7 +135,7 @@ impl Snapshot {
         let (content, digest) = if self.bytes <= HELD_MAX {
             let bytes = opened.read(HELD_MAX)?;
             let digest = Sha256::digest(&bytes).into();
-            (SourceContent::Held(bytes), digest)
+            (Content::Held(bytes), digest)
         } else if length > HELD_MAX {
             self.large = Some((relative, opened));
             return Ok(());
@@ -143,13 +143,13 @@ impl Snapshot {
             let path = self.staged(&relative);
             let (copied, digest) = stage(&opened.file, &path).map_err(|error| uncopied(&opened, &error.to_string()))?;
             opened.unchanged(copied)?;
-            (SourceContent::Staged(path), digest)
+            (Content::Staged(path), digest)
         };
         self.add(relative, opened, digest, content);
         Ok(())
     }
 
-    pub(super) fn add(&mut self, relative: String, opened: OpenedSource, digest: [u8; 32], content: SourceContent) {
+    pub(super) fn add(&mut self, relative: String, opened: OpenedSource, digest: [u8; 32], content: Content) {
         let OpenedSource { meta, shown, trusted, .. } = opened;
         let (mode, length) = (meta.mode() & 0o7777, meta.len());
         self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
@@ -162,7 +162,7 @@ pub(super) fn manifest(
     sources: &Sources,
     stamps: &mut Stamps,
     authors: &mut BTreeSet<u32>,
-) -> Result<Option<JudgedFile>, SpawnerProblem> {
+) -> Result<Option<JudgedFile>, Problem> {
     let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
     let Some(path) = sources.claim(install)?.or(own) else { return Ok(None) };
     let opened = sources.open(install.directory, &path, SourceKind::File)?;

@@ -17,7 +17,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why they can't be read.
-    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<SpawnerProblem>> {
+    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<Problem>> {
         let dir = self.stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
         let version = dir.and_then(|dir| Version::parse(dir.file_name()?.to_str()?));
         let plan = dir.and_then(|dir| Planned::from_wire(&fs::read(dir.join("plan")).ok()?).ok());
@@ -43,11 +43,7 @@ impl Snapshot {
 }
 
 /// Returns the directory and the origin of the stored version that a request names.
-pub(super) fn version(
-    install: &Install,
-    sources: &Sources,
-    staging: &Path,
-) -> Result<(Sources, Origin), SpawnerProblem> {
+pub(super) fn version(install: &Install, sources: &Sources, staging: &Path) -> Result<(Sources, Origin), Problem> {
     let bad = |why: String| problem(&install.source, format!("the stored release can't be used: {why}"), ANOTHER);
     // Nothing but a check makes versions of the function that checks: as a version of its own, the code would run there.
     if install.function.as_str() == CHECK {

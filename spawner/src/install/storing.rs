@@ -71,13 +71,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn store(
-        &self,
-        planned: &Planned,
-        version: &Version,
-        places: &SpawnerPlaces,
-        group: Option<u32>,
-    ) -> io::Result<bool> {
+    pub fn store(&self, planned: &Planned, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
         let plan = &planned.0;
         let dirs = places.of(&plan.function.file_form());
         let target = dirs.version(version);
@@ -97,7 +91,7 @@ impl Snapshot {
                     fs::create_dir_all(parent)?;
                 }
                 match &file.content {
-                    SourceContent::Staged(path) if !self.is_unix(file, plan) => {
+                    Content::Staged(path) if !self.is_unix(file, plan) => {
                         fs::set_permissions(path, Permissions::from_mode(mode))?;
                     }
                     content => write(&path, &self.installed(file, plan, content.front(usize::MAX)?), mode)?,
@@ -145,8 +139,8 @@ impl Snapshot {
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
                 match &file.content {
-                    SourceContent::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
-                    SourceContent::Staged(_) => {
+                    Content::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
+                    Content::Staged(_) => {
                         fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length)
                     }
                 }

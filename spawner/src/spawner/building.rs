@@ -47,7 +47,7 @@ impl Spawner {
         snapshot: &mut Snapshot,
         build: PlannedBuild,
         is_source: bool,
-    ) -> Result<BuiltTree, Vec<SpawnerProblem>> {
+    ) -> Result<BuiltTree, Vec<Problem>> {
         let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol < PROTOCOL_BUILDS {

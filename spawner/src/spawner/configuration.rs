@@ -11,14 +11,11 @@ const OTHERS: &str = "give the two instances different `[users] range`s, or stop
 
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
-    pub(super) fn read_settings(&mut self, request: u32) -> Option<(VerdictSubject, JudgeRequest)> {
+    pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
         let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
-            return Some((
-                VerdictSubject::Settings(request, trusted(&settings), None),
-                JudgeRequest::Settings(settings),
-            ));
+            return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
         }
         self.settings_refused(request, SettingsRead { document: Bytes::default(), problems, applied: false });
         None
@@ -73,7 +70,7 @@ impl Spawner {
     pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
         match self.kept_settings().filter(|_| !self.configured) {
             // Before the installs that wait: without a configuration each of them would be refused.
-            Some(settings) => self.jobs.push_front(VerdictJob::LastGood(request, settings, refused)),
+            Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),
             None => self.reply(request, &Reply::Settings(refused), Vec::new()),
         }
     }

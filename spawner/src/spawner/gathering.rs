@@ -1,7 +1,7 @@
 //! Has a helper read the secrets and service bindings that a function gets, before the function is installed.
 
 use super::*;
-use crate::credentials::{self, GatheredSecrets, Gatherer};
+use crate::credentials::{self, Gathered, Gatherer};
 use crate::decrypter::Decrypter;
 use fnd_wire::plan::{Credentials, FunctionAndSandbox};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
 /// A function that waits for its secrets.
-pub(super) struct WaitingGathering {
+pub(super) struct Waiting {
     pub(super) snapshot: Snapshot,
     function: FunctionAndSandbox,
     /// The secrets to read next.
@@ -19,11 +19,7 @@ pub(super) struct WaitingGathering {
 
 impl Spawner {
     /// Returns the reader of a function's secrets, and the memory file that it writes.
-    pub(super) fn gatherer(
-        &self,
-        snapshot: &Snapshot,
-        credentials: Credentials,
-    ) -> Result<(Gatherer, File), SpawnerProblem> {
+    pub(super) fn gatherer(&self, snapshot: &Snapshot, credentials: Credentials) -> Result<(Gatherer, File), Problem> {
         let one = |why: String, help: &str| problem(&snapshot.shown, why, help);
         if let Some(flaw) = credentials.flaw() {
             return Err(one(flaw.to_owned(), "correct the manifest"));
@@ -71,24 +67,24 @@ impl Spawner {
         let kept = written.as_raw_fd();
         // A helper that fails leaves the memory file without a head, which `gathered` finds.
         let body = move || i32::from(gatherer.gather(&written).is_err());
-        let after = After::Gathered(Box::new(WaitingGathering { snapshot, function, then, memory }));
+        let after = After::Gathered(Box::new(Waiting { snapshot, function, then, memory }));
         self.helpers.add_with(Lane::Write, after, (kept, Box::new(body)));
     }
 
     /// Continues with a function for which secrets were read.
-    pub(super) fn gathered(&mut self, waiting: WaitingGathering) {
-        let WaitingGathering { mut snapshot, function, then, memory } = waiting;
+    pub(super) fn gathered(&mut self, waiting: Waiting) {
+        let Waiting { mut snapshot, function, then, memory } = waiting;
         let unread = |why| vec![problem(&snapshot.shown, format!("failed to read its secrets: {why}"), "reload fnd")];
         match (credentials::head(&memory), then) {
             (Ok(head), Some(then)) => {
                 match head.problems.is_empty() {
-                    true => snapshot.given = Some(GatheredSecrets { head, memory }),
+                    true => snapshot.given = Some(Gathered { head, memory }),
                     false => snapshot.unread = head.problems,
                 }
                 self.gather(snapshot, function, (then, None));
             }
             (Ok(head), None) if head.problems.is_empty() => {
-                self.decide(snapshot, function, Some(GatheredSecrets { head, memory }));
+                self.decide(snapshot, function, Some(Gathered { head, memory }));
             }
             (Ok(head), None) => self.refuse_judged(snapshot, function, head.problems),
             (Err(why), _) => {
@@ -99,12 +95,7 @@ impl Spawner {
     }
 
     /// Refuses a function that the judge accepts. The version that serves keeps its secrets.
-    pub(super) fn refuse_judged(
-        &mut self,
-        snapshot: Snapshot,
-        function: FunctionAndSandbox,
-        problems: Vec<SpawnerProblem>,
-    ) {
+    pub(super) fn refuse_judged(&mut self, snapshot: Snapshot, function: FunctionAndSandbox, problems: Vec<Problem>) {
         let name = snapshot.install.function.clone();
         self.secrets.judged(&name, None, snapshot.stamps.clone());
         self.refuse(snapshot.request, name, problems, Some(function.function.verdict.document));

@@ -1,7 +1,7 @@
 //! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
 //! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
-use super::gathering::WaitingGathering;
+use super::gathering::Waiting;
 use crate::clock::now;
 use crate::clone::{self, Child};
 use crate::install::Snapshot;
@@ -47,7 +47,7 @@ pub(super) enum After {
     /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
     /// The secrets of a function were read.
-    Gathered(Box<WaitingGathering>),
+    Gathered(Box<Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
     Sealed(u32, FunctionId, PathBuf),
     /// What builds have left in this home was removed.

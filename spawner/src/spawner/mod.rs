@@ -31,7 +31,7 @@ use crate::judge::Judge;
 use crate::listener;
 use crate::log::Failed as _;
 use crate::names::UserNames;
-use crate::places::{self, SpawnerPlaces};
+use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
@@ -48,8 +48,8 @@ use crate::workers::{Host, NoStart, Outbox, Program, TMP, WorkerTable};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
-    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn,
-    SpawnFailed, SpawnerProblem, Sweep, TermCause, Welcome, decode, encode,
+    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
+    Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
@@ -68,7 +68,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use helpers::{After, Helpers, Lane};
-use verdicts::{VerdictJob, VerdictSubject};
+use verdicts::{Job, Subject};
 
 /// If more frames than this wait for fnd, no more requests are read until fnd has read some.
 const BACKLOG: usize = 1000;
@@ -111,12 +111,12 @@ pub struct Spawner {
     /// Whether the connected fnd got a configuration that is in force.
     configured: bool,
     /// Waiting jobs. The next stages are `reading`, `next` (ready for the judge) and `judging` (sent to the judge).
-    jobs: VecDeque<VerdictJob>,
+    jobs: VecDeque<Job>,
     /// How often the first job was skipped.
     passed_over: usize,
     reading: Option<Snapshot>,
-    next: Option<(VerdictSubject, JudgeRequest)>,
-    judging: VecDeque<VerdictSubject>,
+    next: Option<(Subject, JudgeRequest)>,
+    judging: VecDeque<Subject>,
     snapshots: u64,
     /// Snapshots whose large file was copied; the rest of their files is still to be read.
     copied: VecDeque<Snapshot>,
@@ -139,8 +139,7 @@ impl Spawner {
         // The modes of all files and directories are meant with this umask, whatever started this process.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::current();
-        let places =
-            SpawnerPlaces::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
+        let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
         let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
         let names = args.userdb.clone().filter(|_| myself.root()).map(UserNames::open).transpose()?;
@@ -368,7 +367,7 @@ impl Spawner {
             return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
-            return self.jobs.push_back(VerdictJob::Reload(0));
+            return self.jobs.push_back(Job::Reload(0));
         }
         if self.stopping.is_some() {
             return self.workers.kill_all(); // this is the second signal
@@ -389,7 +388,7 @@ impl Spawner {
     }
 }
 
-fn cgroups(args: &Args, places: &SpawnerPlaces) -> Result<CgroupTree, String> {
+fn cgroups(args: &Args, places: &Places) -> Result<CgroupTree, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = cgroup::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
     if rustix::process::geteuid().is_root() {

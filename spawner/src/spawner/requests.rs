@@ -1,7 +1,7 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
-use crate::closing::ClosingConnection;
+use crate::closing::Closing;
 use crate::install::Purpose;
 use crate::trees;
 use fnd_wire::frame::SealIn;
@@ -109,7 +109,7 @@ impl Spawner {
         let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
             descriptors.into_iter().partition(PassedDescriptor::is_connection);
         // Also those that nobody uses are closed elsewhere.
-        let connections: Vec<ClosingConnection> = connections.into_iter().map(ClosingConnection::from).collect();
+        let connections: Vec<Closing> = connections.into_iter().map(Closing::from).collect();
         let mut connections = connections.into_iter();
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
@@ -123,7 +123,7 @@ impl Spawner {
         };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
-            Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(VerdictJob::Reload(number)),
+            Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
             Request::Install(mut install)
             | Request::Files(mut install)
@@ -141,7 +141,7 @@ impl Spawner {
                     let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
                     return self.refuse(number, install.function, vec![problem], None);
                 }
-                return self.jobs.push_back(VerdictJob::Install(number, install, purpose));
+                return self.jobs.push_back(Job::Install(number, install, purpose));
             }
             Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
             Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
@@ -236,7 +236,7 @@ impl Spawner {
             self.reply(0, &reply, descriptors);
         }
         // fnd waits for the configuration after each Welcome, and does not ask for it.
-        self.jobs.push_back(VerdictJob::Reload(0));
+        self.jobs.push_back(Job::Reload(0));
     }
 
     pub(super) fn failed(&mut self, request: u32, why: String) {

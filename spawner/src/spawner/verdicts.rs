@@ -1,7 +1,7 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use crate::credentials::GatheredSecrets;
+use crate::credentials::Gathered;
 use crate::grants::{Claimed, Rights};
 use crate::homes;
 use crate::install::{InstallWork, Planned, Purpose};
@@ -28,7 +28,7 @@ const COPIES_MAX: usize = 4;
 const BATCH: usize = 64;
 
 /// The work that is read and judged, each with its request's number, in order.
-pub(super) enum VerdictJob {
+pub(super) enum Job {
     Reload(u32),
     /// The last good configuration, in place of a newer one that was refused.
     LastGood(u32, JudgeSettings, SettingsRead),
@@ -36,20 +36,20 @@ pub(super) enum VerdictJob {
 }
 
 /// The subject of a question to the judge.
-pub(super) enum VerdictSubject {
+pub(super) enum Subject {
     /// Settings: the request, whether root owns all files, and the refused newer settings that these replace.
     Settings(u32, bool, Option<SettingsRead>),
     Function(Box<Snapshot>),
 }
 
-impl VerdictJob {
+impl Job {
     pub(super) fn request(&mut self) -> &mut u32 {
         let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, ..)) = self;
         request
     }
 }
 
-impl VerdictSubject {
+impl Subject {
     pub(super) fn request(&mut self) -> &mut u32 {
         match self {
             Self::Settings(request, ..) => request,
@@ -63,8 +63,8 @@ impl Spawner {
     pub(super) fn disown(&mut self) {
         let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
         let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);
-        let jobs = self.jobs.iter_mut().map(VerdictJob::request);
-        subjects.map(VerdictSubject::request).chain(reading).chain(jobs).for_each(|request| *request = 0);
+        let jobs = self.jobs.iter_mut().map(Job::request);
+        subjects.map(Subject::request).chain(reading).chain(jobs).for_each(|request| *request = 0);
         self.helpers.disown();
     }
 
@@ -90,11 +90,11 @@ impl Spawner {
             }
             let Some((subject, question)) = self.next.take() else { if self.can_read() { continue } else { break } };
             let owner = match &subject {
-                VerdictSubject::Settings(..) => self.sources.myself.uid,
-                VerdictSubject::Function(snapshot) => snapshot.owner,
+                Subject::Settings(..) => self.sources.myself.uid,
+                Subject::Function(snapshot) => snapshot.owner,
             };
             // Functions are judged by the settings that are in force when they are installed.
-            let is_settings = |subject: &VerdictSubject| matches!(subject, VerdictSubject::Settings(..));
+            let is_settings = |subject: &Subject| matches!(subject, Subject::Settings(..));
             let waits = |last| is_settings(last) || is_settings(&subject);
             if self.judging.back().is_some_and(waits) || !self.judge.has_room(owner) {
                 self.next = Some((subject, question));
@@ -117,19 +117,19 @@ impl Spawner {
         self.next.is_none() && (self.reading.is_some() || !self.copied.is_empty() || jobs)
     }
 
-    fn read_some(&mut self) -> Option<(VerdictSubject, JudgeRequest)> {
+    fn read_some(&mut self) -> Option<(Subject, JudgeRequest)> {
         if !self.can_read() {
             return None;
         }
         let mut snapshot = match self.reading.take().or_else(|| self.copied.pop_front()) {
             Some(snapshot) => snapshot,
             None => match self.next_job()? {
-                VerdictJob::Reload(request) => return self.read_settings(request),
-                VerdictJob::LastGood(request, settings, refused) => {
-                    let subject = VerdictSubject::Settings(request, configuration::trusted(&settings), Some(refused));
+                Job::Reload(request) => return self.read_settings(request),
+                Job::LastGood(request, settings, refused) => {
+                    let subject = Subject::Settings(request, configuration::trusted(&settings), Some(refused));
                     return Some((subject, JudgeRequest::Settings(settings)));
                 }
-                VerdictJob::Install(request, install, purpose) => {
+                Job::Install(request, install, purpose) => {
                     self.snapshots += 1;
                     let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
                     match Snapshot::new(request, &install, &self.sources, staging) {
@@ -157,7 +157,7 @@ impl Spawner {
             Ok(InstallProgress::Read) if is_builder(snapshot.install.function.as_str()) => self.lend(snapshot),
             Ok(InstallProgress::Read) => {
                 let question = snapshot.question();
-                return Some((VerdictSubject::Function(Box::new(snapshot)), question));
+                return Some((Subject::Function(Box::new(snapshot)), question));
             }
         }
         None
@@ -185,12 +185,12 @@ impl Spawner {
     /// Returns the next job. Each other owner's files need a new judge, so among the first jobs one is preferred whose
     /// owner the judge has read files of. Such a job can't skip the first one for ever, nor overtake a job of the same
     /// function or of the configuration.
-    fn next_job(&mut self) -> Option<VerdictJob> {
+    fn next_job(&mut self) -> Option<Job> {
         let mut before = Vec::new();
         let mut taken = 0;
         for (index, job) in self.jobs.iter().enumerate().take(BATCH - self.passed_over) {
             // No file overtakes a configuration, since functions are judged by the settings in force.
-            let VerdictJob::Install(_, install, _) = job else { break };
+            let Job::Install(_, install, _) = job else { break };
             let dir = self.sources.dirs.get(usize::from(install.directory));
             // This owner is only a hint for the order. The owner that counts is read from the open file.
             let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
@@ -205,7 +205,7 @@ impl Spawner {
     }
 
     /// Refuses a function because of a problem that was found before the judge read it.
-    pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: SpawnerProblem) {
+    pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
         self.claim_unread(&snapshot.install);
         self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
         self.put_away(snapshot);
@@ -225,12 +225,12 @@ impl Spawner {
         }
     }
 
-    fn judged(&mut self, subject: VerdictSubject, reply: Option<JudgeReply>) {
+    fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
         match (subject, reply) {
-            (VerdictSubject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
+            (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
                 self.settings_judged((request, trusted, refused), settings);
             }
-            (VerdictSubject::Function(mut snapshot), Some(JudgeReply::Function(judged))) => {
+            (Subject::Function(mut snapshot), Some(JudgeReply::Function(judged))) => {
                 let FunctionAndBuild { function: FunctionAndCredentials { function, credentials }, build } = *judged;
                 snapshot.build = build;
                 let plan = function.function.verdict.plan.as_ref();
@@ -265,12 +265,7 @@ impl Spawner {
     }
 
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
-    pub(super) fn decide(
-        &mut self,
-        mut snapshot: Snapshot,
-        function: FunctionAndSandbox,
-        gathered: Option<GatheredSecrets>,
-    ) {
+    pub(super) fn decide(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
         let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = function;
         if verdict.plan.is_none()
             && snapshot.source.is_none()
@@ -307,17 +302,15 @@ impl Spawner {
         }
     }
 
-    fn unjudged(&mut self, subject: VerdictSubject, why: &str, help: &str) {
+    fn unjudged(&mut self, subject: Subject, why: &str, help: &str) {
         match subject {
-            VerdictSubject::Settings(request, _, Some(refused)) => {
-                self.reply(request, &Reply::Settings(refused), Vec::new());
-            }
-            VerdictSubject::Settings(request, _, None) => {
+            Subject::Settings(request, _, Some(refused)) => self.reply(request, &Reply::Settings(refused), Vec::new()),
+            Subject::Settings(request, _, None) => {
                 let problems = vec![problem(&self.args.config.display().to_string(), why, help)];
                 let read = SettingsRead { document: Bytes::default(), problems, applied: false };
                 self.settings_refused(request, read);
             }
-            VerdictSubject::Function(snapshot) => {
+            Subject::Function(snapshot) => {
                 let problems = vec![problem(&snapshot.shown, why, help)];
                 self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
                 self.put_away(*snapshot);
@@ -329,14 +322,14 @@ impl Spawner {
         &mut self,
         request: u32,
         function: FunctionName,
-        problems: Vec<SpawnerProblem>,
+        problems: Vec<Problem>,
         document: Option<Bytes>,
     ) {
         self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
     }
 
     /// Checks that the function may have the secrets that its routes name, and that they can be opened.
-    fn check_secrets(&self, snapshot: &Snapshot, names: &[String]) -> Result<(), Vec<SpawnerProblem>> {
+    fn check_secrets(&self, snapshot: &Snapshot, names: &[String]) -> Result<(), Vec<Problem>> {
         if snapshot.trusted || names.is_empty() {
             return self.secrets.check(names);
         }
@@ -350,7 +343,7 @@ impl Spawner {
         snapshot: &Snapshot,
         (mut plan, sandbox): (Plan, Sandbox),
         [secrets, tree]: [Option<Version>; 2],
-    ) -> Result<(Planned, Installed, Option<u32>), Vec<SpawnerProblem>> {
+    ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");

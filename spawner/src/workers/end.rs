@@ -38,7 +38,7 @@ impl WorkerTable {
         let Ok((id, ((pid, errno), why))) = LauncherAnswer::from_wire(&frame.bytes) else { return };
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let WorkerStage::Starting { request } = worker.stage else { return };
+        let Stage::Starting { request } = worker.stage else { return };
         if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
             launcher.answered();
         }
@@ -49,7 +49,7 @@ impl WorkerTable {
                     worker.signal(&child, signal, self.host.containment);
                 }
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
-                worker.stage = WorkerStage::Running { child, report: frame.descriptors.pop_front() };
+                worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
                 let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
@@ -116,7 +116,7 @@ impl WorkerTable {
         launcher.child.signal(Signal::KILL);
         let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &WorkerProcess)| match worker.stage {
-            WorkerStage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
+            Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,
         };
         let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
@@ -154,7 +154,7 @@ impl WorkerTable {
     /// Handles the end of a worker's first process.
     pub fn worker_ended(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let WorkerStage::Running { child, report } = &mut worker.stage else { return };
+        let Stage::Running { child, report } = &mut worker.stage else { return };
         let Some(mut ended) = reap::ended(child) else { return };
         // The launcher may still hold a copy of the descriptor. Then closing ours would not end the watch, and the loop
         // would wake up again and again.
@@ -168,7 +168,7 @@ impl WorkerTable {
                 (ended.status, stragglers) = report;
             }
         }
-        worker.stage = WorkerStage::Draining { ended, stragglers };
+        worker.stage = Stage::Draining { ended, stragglers };
         self.leaf_changed(id, poller, out);
     }
 
@@ -185,7 +185,7 @@ impl WorkerTable {
     /// Handles a change in a leaf: ends the worker if the leaf is empty.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let WorkerStage::Draining { ended, stragglers } = &mut worker.stage else { return };
+        let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::LeafUsage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
         if let Some(leaf) = &worker.leaf
             && leaf.populated()

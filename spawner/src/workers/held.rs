@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::unix_ms;
 use fnd_wire::form::WireError;
 use fnd_wire::frame::{
-    AdoptionRecord, KeptExit, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, TermCause,
+    AdoptionRecord, Kept, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, TermCause,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
@@ -29,7 +29,7 @@ pub(super) struct Handover {
     pub(super) ends: Vec<OwnedFd>,
     /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
     /// when the spawner ends; the calls concerned are then interrupted.
-    pub(super) channel: Option<ClosingConnection>,
+    pub(super) channel: Option<Closing>,
     /// When the start was ordered.
     pub(super) began: Duration,
     /// When the worker's time is up.
@@ -59,7 +59,7 @@ impl WorkerTable {
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
         let late = |worker: &WorkerProcess| match &worker.stage {
-            WorkerStage::Ended { exited, lasted, at_ms } => {
+            Stage::Ended { exited, lasted, at_ms } => {
                 // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
                 let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
                 let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
@@ -72,11 +72,7 @@ impl WorkerTable {
     }
 
     /// Replaces a worker's adoption record, and its socket by the connection that fnd accepted there.
-    pub fn set_record(
-        &mut self,
-        AdoptionRecord { worker, record }: AdoptionRecord,
-        connection: Option<ClosingConnection>,
-    ) {
+    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<Closing>) {
         let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
         let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
@@ -160,14 +156,14 @@ impl WorkerTable {
     /// Writes the exits that fnd has not acknowledged to a file; writes nothing if there are none.
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
         let keep = |(id, worker): (&u64, &WorkerProcess)| {
-            let WorkerStage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
+            let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
             // Output that could hold secrets is not written to the disk.
             let ends = if worker.masks.fingerprints.is_empty() { &worker.handover.ends[..] } else { &[] };
             let rest: Vec<Bytes> = ends.iter().enumerate().map(read_rest).collect();
             let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
-            Some(KeptExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
+            Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
-        let kept: Vec<KeptExit> = self.workers.iter().filter_map(keep).collect();
+        let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
         if kept.is_empty() {
             return Ok(());
         }
@@ -187,13 +183,13 @@ impl WorkerTable {
             crate::log!("`{}` is damaged ({error}) and is moved to `exits.corrupt`", path.display());
             fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
         });
-        for KeptExit { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
+        for Kept { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
             let id = held.spawned.worker.0;
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
             let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
-            let stage = WorkerStage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
+            let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
             let worker = WorkerProcess {
                 socket: None, // the earlier spawner removed it
@@ -236,7 +232,7 @@ impl WorkerProcess {
     /// Records the worker's exit and drops its leaf.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
-        self.stage = WorkerStage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
+        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
     }
 
     /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
@@ -247,7 +243,7 @@ impl WorkerProcess {
             .ends
             .iter()
             .chain(kill)
-            .chain(self.handover.channel.as_ref().and_then(ClosingConnection::descriptor))
+            .chain(self.handover.channel.as_ref().and_then(Closing::descriptor))
             .map(OwnedFd::try_clone)
             .collect::<io::Result<_>>()
             .unwrap_or_default()
@@ -284,9 +280,9 @@ fn slack_of(cause: TermCause, slack: Duration) -> Duration {
 }
 
 /// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.
-fn decode_kept(bytes: &[u8]) -> Result<Vec<KeptExit>, WireError> {
-    let kept = Vec::<KeptExit>::from_wire(bytes)?;
-    let has_number = |kept: &KeptExit| kept.held.spawned.worker.0 <= NUMBER_MAX;
+fn decode_kept(bytes: &[u8]) -> Result<Vec<Kept>, WireError> {
+    let kept = Vec::<Kept>::from_wire(bytes)?;
+    let has_number = |kept: &Kept| kept.held.spawned.worker.0 <= NUMBER_MAX;
     if kept.iter().all(has_number) { Ok(kept) } else { Err(WireError::Value) }
 }
 
@@ -343,7 +339,7 @@ mod tests {
             throttled_us: 0,
             stragglers: false,
         };
-        vec![KeptExit { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
+        vec![Kept { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
     }
 
     #[test]

@@ -27,9 +27,9 @@ mod view;
 use crate::cgroup::{self, CgroupTree, Counters, Group, Leaf};
 use crate::clock::now;
 use crate::clone::{self, Child, Exec};
-use crate::closing::ClosingConnection;
+use crate::closing::Closing;
 use crate::contain::InitReport;
-use crate::credentials::{self, GatheredSecrets};
+use crate::credentials::{self, Gathered};
 use crate::environment;
 use crate::fd_policy::PassedDescriptor;
 use crate::grants::Grants;
@@ -37,7 +37,7 @@ use crate::install::Planned;
 use crate::launcher::{self, LauncherAnswer, LauncherOrder, Spec};
 use crate::log::Failed as _;
 use crate::names::UserNames;
-use crate::places::{self, FunctionPlaces, SpawnerPlaces};
+use crate::places::{self, FunctionPlaces, Places};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
 use crate::protocol::{Channel, Frame};
@@ -85,7 +85,7 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 pub struct Host {
     pub fnd: PathBuf,
     /// Directories.
-    pub places: SpawnerPlaces,
+    pub places: Places,
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
     pub tree: Option<CgroupTree>,
@@ -204,10 +204,10 @@ struct WorkerProcess {
     handover: Handover,
     /// Fingerprints of the secrets that it can print.
     masks: Masks,
-    stage: WorkerStage,
+    stage: Stage,
 }
 
-enum WorkerStage {
+enum Stage {
     Starting { request: u32 },
     Running { child: Child, report: Option<OwnedFd> },
     Draining { ended: ChildEnd, stragglers: bool },
@@ -221,7 +221,7 @@ pub struct WorkerTable {
     workers: BTreeMap<u64, WorkerProcess>,
     active: HashMap<FunctionId, Active>,
     /// The secrets and service bindings of installed versions.
-    given: HashMap<(FunctionId, Version), GatheredSecrets>,
+    given: HashMap<(FunctionId, Version), Gathered>,
     /// How many starts of a function in a row hung.
     hangs: HashMap<FunctionId, u32>,
     launcher_count: u64,
@@ -302,10 +302,8 @@ impl WorkerTable {
     /// Returns the workers that run, each with its grace.
     pub fn running(&self) -> Vec<(WorkerId, Duration)> {
         let running = self.workers.iter().filter(|(_, worker)| !worker.is_over());
-        let grace = |worker: &WorkerProcess| {
-            self.launchers.get(&worker.launcher).map_or(0, |launcher| launcher.plan.limits.grace_ms)
-        };
-        running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(worker)))).collect()
+        let grace = |number: &u64| self.launchers.get(number).map_or(0, |launcher| launcher.plan.limits.grace_ms);
+        running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(&worker.launcher)))).collect()
     }
 
     /// Forgets the exit of a worker.
@@ -324,7 +322,7 @@ impl WorkerTable {
     }
 
     /// Records the secrets and service bindings of a version.
-    pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<GatheredSecrets>) {
+    pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<Gathered>) {
         match gathered {
             Some(gathered) => drop(self.given.insert((function, version), gathered)),
             None => drop(self.given.remove(&(function, version))),
@@ -334,9 +332,9 @@ impl WorkerTable {
     /// Gives the secrets of a function's version to the same version of another function.
     pub fn lend(&mut self, from: Option<FunctionId>, (to, version): (FunctionId, Version)) {
         let lent = from.and_then(|from| self.given.get(&(from, version)));
-        let copied = lent.and_then(|GatheredSecrets { head, memory }| {
+        let copied = lent.and_then(|Gathered { head, memory }| {
             let memory = memory.try_clone().ok()?; // without it, the start says that the secrets were not read
-            Some(GatheredSecrets { head: head.clone(), memory })
+            Some(Gathered { head: head.clone(), memory })
         });
         self.give(to, version, copied);
     }
@@ -387,7 +385,7 @@ impl WorkerTable {
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).
     pub fn wait(&self) {
         for worker in self.workers.values() {
-            if let WorkerStage::Running { child, .. } = &worker.stage {
+            if let Stage::Running { child, .. } = &worker.stage {
                 let _ = reap::wait(child);
             }
         }
@@ -406,8 +404,7 @@ impl WorkerTable {
 
     /// Returns the worker whose first process this is, and whether the process is a launcher.
     pub fn who_is(&self, pid: u32) -> (Option<u64>, bool) {
-        let first =
-            |worker: &WorkerProcess| matches!(&worker.stage, WorkerStage::Running { child, .. } if child.pid == pid);
+        let first = |worker: &WorkerProcess| matches!(&worker.stage, Stage::Running { child, .. } if child.pid == pid);
         let worker = self.workers.iter().find(|(_, worker)| first(worker)).map(|(id, _)| *id);
         (worker, self.launchers.values().any(|launcher| launcher.child.pid == pid))
     }
@@ -423,12 +420,12 @@ impl WorkerTable {
 
 impl WorkerProcess {
     fn is_starting(&self) -> bool {
-        matches!(self.stage, WorkerStage::Starting { .. })
+        matches!(self.stage, Stage::Starting { .. })
     }
 
     /// Returns whether the worker's exit was recorded.
     fn is_over(&self) -> bool {
-        matches!(self.stage, WorkerStage::Ended { .. })
+        matches!(self.stage, Stage::Ended { .. })
     }
 }
 

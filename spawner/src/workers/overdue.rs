@@ -100,7 +100,7 @@ impl Launcher {
     /// Checks whether the launcher owes an answer and hangs.
     fn hangs(&mut self, now: Duration) -> bool {
         let due = self.check_at().is_some_and(|at| at <= now);
-        due && self.silence.hangs(now, LauncherProgress::of(self.child.pid))
+        due && self.silence.hangs(now, Progress::of(self.child.pid))
     }
 }
 
@@ -111,12 +111,12 @@ pub(super) struct Silence {
     all: Duration,
     /// The part since it last did something.
     idle: Duration,
-    seen: LauncherProgress,
+    seen: Progress,
 }
 
 /// What a process has done so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct LauncherProgress {
+struct Progress {
     /// How often it was given a CPU.
     turns: u64,
     /// Whether it waits for a CPU now.
@@ -124,7 +124,7 @@ struct LauncherProgress {
 }
 
 impl Silence {
-    fn hangs(&mut self, now: Duration, progress: LauncherProgress) -> bool {
+    fn hangs(&mut self, now: Duration, progress: Progress) -> bool {
         let passed = now.saturating_sub(self.checked).min(TICK);
         self.checked = now;
         self.all += passed;
@@ -135,7 +135,7 @@ impl Silence {
     }
 }
 
-impl LauncherProgress {
+impl Progress {
     /// Reads the progress of a process; one that cannot be read has made none.
     fn of(pid: u32) -> Self {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -155,12 +155,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn asleep(turns: u64) -> LauncherProgress {
-        LauncherProgress { turns, is_runnable: false }
+    fn asleep(turns: u64) -> Progress {
+        Progress { turns, is_runnable: false }
     }
 
     /// Checks in these steps until it hangs; returns when.
-    fn hangs_after(mut progress: impl FnMut(u64) -> LauncherProgress, step: u64) -> u64 {
+    fn hangs_after(mut progress: impl FnMut(u64) -> Progress, step: u64) -> u64 {
         let mut silence = Silence::default();
         (1..).map(|n| n * step).find(|ms| silence.hangs(at(*ms), progress(*ms))).unwrap()
     }
@@ -182,14 +182,12 @@ mod tests {
     #[test]
     fn one_that_runs_or_waits_for_a_cpu_has_longer() {
         assert_eq!(hangs_after(asleep, 500), 30_000);
-        assert_eq!(hangs_after(|_| LauncherProgress { turns: 7, is_runnable: true }, 500), 30_000);
+        assert_eq!(hangs_after(|_| Progress { turns: 7, is_runnable: true }, 500), 30_000);
     }
 
     #[test]
     fn this_process_runs() {
-        assert!(
-            LauncherProgress::of(std::process::id()).is_runnable || LauncherProgress::of(std::process::id()).turns > 0
-        );
-        assert_eq!(LauncherProgress::of(u32::MAX), LauncherProgress::default());
+        assert!(Progress::of(std::process::id()).is_runnable || Progress::of(std::process::id()).turns > 0);
+        assert_eq!(Progress::of(u32::MAX), Progress::default());
     }
 }

@@ -9,7 +9,7 @@ impl WorkerTable {
         let Some(worker) = self.workers.get_mut(&id.0) else {
             return;
         };
-        if let WorkerStage::Running { child, .. } = &worker.stage {
+        if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
             // A process between clone and exec has nothing to clean up. The process may be stopped, so only SIGKILL
@@ -34,9 +34,8 @@ impl WorkerTable {
     pub(super) fn check_oom(&mut self, now: Duration) {
         for (function, active) in &mut self.active {
             let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
-            let running = |worker: &&WorkerProcess| {
-                worker.function == *function && matches!(worker.stage, WorkerStage::Running { .. })
-            };
+            let running =
+                |worker: &&WorkerProcess| worker.function == *function && matches!(worker.stage, Stage::Running { .. });
             let mut running = self.workers.values().filter(running);
             let (only, another) = (running.next(), running.next());
             let killed = only.is_some_and(|only| group.counters().oom_kills > only.before.oom_kills);

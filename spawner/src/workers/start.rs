@@ -157,11 +157,9 @@ impl WorkerTable {
         let (ends, channel, ready, aside) = sent?;
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let handover = Handover {
-            channel: channel.map(ClosingConnection::from),
-            ..Handover::new(spawn.record, ends, (began, until))
-        };
-        let stage = WorkerStage::Starting { request };
+        let handover =
+            Handover { channel: channel.map(Closing::from), ..Handover::new(spawn.record, ends, (began, until)) };
+        let stage = Stage::Starting { request };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
         let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
         launcher.live += 1;
@@ -330,7 +328,7 @@ impl WorkerTable {
 ///
 /// # Errors
 /// If the table of users lost that user.
-fn user_of(places: &SpawnerPlaces, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
+fn user_of(places: &Places, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
     match places::user_of(&places.of(&name.file_form()).version(version)) {
         Some(uid) if !uids.has(name, uid) => Err(format!("its uid {uid} is not in the uid table; reload fnd")),
         user => Ok(user),

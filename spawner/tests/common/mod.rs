@@ -16,8 +16,8 @@ use fnd_spawner::clock::now;
 use fnd_spawner::protocol::Channel;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{
-    Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Spawn, Spawned,
-    SpawnerProblem, Welcome, decode, encode,
+    Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Reply, Request, SettingsRead, Spawn,
+    Spawned, Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::VecDeque;
@@ -116,7 +116,7 @@ pub struct Options {
 
 pub enum Outcome {
     Installed(Installed),
-    Refused(Vec<SpawnerProblem>, Option<Bytes>),
+    Refused(Vec<Problem>, Option<Bytes>),
 }
 
 impl Harness {

@@ -8,7 +8,7 @@ use fnd_spawner::policy::Myself;
 use fnd_spawner::poller::NUMBER_MAX;
 use fnd_spawner::workers::{Host, Workers};
 use fnd_wire::form::Wire as _;
-use fnd_wire::frame::{Containment, KeptExit};
+use fnd_wire::frame::{Containment, Kept};
 use fnd_wire::ids::WorkerId;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;

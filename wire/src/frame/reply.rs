@@ -55,7 +55,7 @@ wire_enum! {
         16 = Secret,
         /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
         /// trusts names it.
-        17 = SecretRefused(SpawnerProblem),
+        17 = SecretRefused(Problem),
         /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 7 on.
         18 = Masks(Masked),
         /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.
@@ -96,13 +96,13 @@ wire_structs! {
         /// The judge's document: settings or diagnostics.
         pub document: Bytes,
         /// Problems that the spawner found in the files.
-        pub problems: Vec<SpawnerProblem>,
+        pub problems: Vec<Problem>,
         /// Whether the new settings are in force; otherwise the earlier ones stay.
         pub applied: bool,
     }
 
     /// A problem with a function's files that the spawner found.
-    pub struct SpawnerProblem {
+    pub struct Problem {
         /// The file.
         pub file: String,
         /// The problem, for people.
@@ -127,7 +127,7 @@ wire_structs! {
         /// Uid the function runs as.
         pub uid: u32,
         /// Warnings from the spawner.
-        pub warnings: Vec<SpawnerProblem>,
+        pub warnings: Vec<Problem>,
         /// The judge's document: manifest and warnings.
         pub document: Bytes,
     }
@@ -156,7 +156,7 @@ wire_structs! {
         /// The function.
         pub function: FunctionName,
         /// Problems that the spawner found.
-        pub problems: Vec<SpawnerProblem>,
+        pub problems: Vec<Problem>,
         /// The judge's document; absent if the judge was not reached.
         pub document: Option<Bytes>,
     }

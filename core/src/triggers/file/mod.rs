@@ -1,7 +1,7 @@
 //! Files that run functions: which changes of watched directories count, once for each content.
 //!
 //! A watcher, a process of the function's user, sees the files. fnd remembers which contents are handled. The decisions of
-//! a watcher are the [`Machine`](machine::Machine): it has no clock and opens no file. It gets events and gives actions.
+//! a watcher are the [`FileMachine`](machine::FileMachine): it has no clock and opens no file. It gets events and gives actions.
 //!
 //! ```text
 //!   event, scan ─▶ quiet time ─▶ ready ─▶ offered ─▶ known ─▶ deleted, or moved by an action

@@ -4,7 +4,7 @@
 //!
 //! Only whole segments are removed. If all functions together have too much output, the function with the most output
 //! loses segments first, so that a function that floods loses its own lines and not those of others. The segment that a
-//! function writes to is removed only if nothing was written to it for a minute; [`Store`](super::Store) notices this
+//! function writes to is removed only if nothing was written to it for a minute; [`LogStore`](super::LogStore) notices this
 //! and begins it anew.
 
 use super::{remove, segment_path, segments};
