@@ -57,17 +57,17 @@ fuzz_target!(|bytes: &[u8]| {
     let mut records = Records::default();
     match unpack(format, &mut Cursor::new(archive), &mut records) {
         Ok(()) => {
-            records.0.extend(Record::End.framed());
+            records.0.extend(UnpackRecord::End.framed());
             let (mut input, mut receiver) = (&records.0[..], Receiver::default());
             while receiver.next(&mut input).expect("the spawner accepts it") != Received::End {}
             assert!(input.is_empty());
         }
-        Err(Stop::Refused(refusal)) => {
+        Err(UnpackStop::Refused(refusal)) => {
             assert!(records.0.is_empty());
             let (message, help) = refusal.words();
             assert!(!message.is_empty() && message.len() < 4000 && !help.is_empty());
             assert!(!message.chars().any(char::is_control));
         }
-        Err(Stop::Sink(error)) => panic!("{error}"),
+        Err(UnpackStop::Sink(error)) => panic!("{error}"),
     }
 });

@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
             name: FunctionName::new("x").expect("a name"),
             files: vec![file(source, bytes)],
             manifest: None,
-            form: Form::File,
+            form: CodeLayout::File,
         };
         let judged = JUDGE.function(&function);
         assert_eq!(judged.plan.is_none(), show(&judged.verdict.diagnostics));

@@ -2,11 +2,11 @@
 #![no_main]
 
 use fnd_fuzz::directory;
-use fnd_spawner::passed::Passed;
+use fnd_spawner::fd_policy::PassedDescriptor;
 use fnd_spawner::places::Places;
 use fnd_spawner::policy::Myself;
 use fnd_spawner::poller::NUMBER_MAX;
-use fnd_spawner::workers::{Host, Workers};
+use fnd_spawner::workers::{Host, WorkerTable};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, Kept};
 use fnd_wire::ids::WorkerId;
@@ -18,9 +18,9 @@ use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
 
-fn workers() -> Workers {
+fn workers() -> WorkerTable {
     let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
-    Workers::new(Host {
+    WorkerTable::new(Host {
         fnd: "/usr/sbin/fnd".into(),
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
         functions: Vec::new(),
@@ -34,7 +34,7 @@ fn workers() -> Workers {
         myself: Myself::current(),
         zone: String::new(),
         best_effort: true,
-        passed: Passed::detect().expect("a pipe and a file in memory"),
+        passed: PassedDescriptor::detect().expect("a pipe and a file in memory"),
     })
 }
 

@@ -20,17 +20,17 @@ static JUDGE: LazyLock<Judge> = LazyLock::new(judge);
 
 fuzz_target!(|bytes: &[u8]| {
     const PATH: &str = "/f/it.yaml";
-    let found = find_secret(&Wanted {
+    let found = find_secret(&SecretWanted {
         name: "app".to_owned(),
         files: vec![(PATH.to_owned(), Bytes(bytes.to_vec()))],
     });
-    if let Found::Value(value) = found {
+    if let SecretSearchAnswer::Value(value) = found {
         assert!(!value.0.is_empty() && value.0.len() as u64 <= SECRET_MAX);
     }
     let names = match listed(PATH, bytes) {
-        Listed::Other => return,
-        Listed::Functions(names) => names,
-        Listed::Broken => vec!["it".to_owned()],
+        ListedYaml::Other => return,
+        ListedYaml::Functions(names) => names,
+        ListedYaml::Broken => vec!["it".to_owned()],
     };
     for name in names {
         let files = placed::files(Foreign {
@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
             name,
             manifest: manifest.map(|manifest| file("/f/it.yaml/function.toml", &manifest.bytes)),
             files: files.iter().map(|made| file(&made.path, &made.bytes)).collect(),
-            form: Form::Foreign(PATH.to_owned()),
+            form: CodeLayout::Foreign(PATH.to_owned()),
         });
         let refused = show(&judged.verdict.diagnostics);
         assert!(judged.plan.is_none() || !refused);

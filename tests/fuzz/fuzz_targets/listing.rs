@@ -36,13 +36,13 @@ fuzz_target!(|bytes: &[u8]| {
             },
             _ => EntryKind::Other,
         };
-        entries.push(Entry {
+        entries.push(DirectoryEntry {
             name: name.to_vec(),
             kind,
         });
     }
     for (group, default_runtime) in [(None, false), (Some("ops"), true)] {
-        let place = Place {
+        let place = ListedDirectory {
             path: "/f",
             group,
             claims: &CLAIMS,
@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
             place,
             &entries,
             |name, _| name.len() % 2 == 0,
-            |name| Listed::Functions(vec![name.replace('.', "")]),
+            |name| ListedYaml::Functions(vec![name.replace('.', "")]),
         );
         show(&found.problems);
         let mut functions = BTreeSet::new();

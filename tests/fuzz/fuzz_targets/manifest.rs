@@ -17,7 +17,11 @@ fuzz_target!(|bytes: &[u8]| {
             name: FunctionName::new("x").expect("a name"),
             files: vec![file(source, b"echo\n")],
             manifest: Some(file("x.toml", bytes)),
-            form: if directory { Form::Directory } else { Form::File },
+            form: if directory {
+                CodeLayout::Directory
+            } else {
+                CodeLayout::File
+            },
         };
         let judged = JUDGE.function(&function);
         assert_eq!(judged.plan.is_none(), show(&judged.verdict.diagnostics));

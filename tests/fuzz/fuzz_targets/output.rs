@@ -1,14 +1,14 @@
 //! Any bytes as kept output, and as output that is kept: kept output can be read again, and cannot control a terminal.
 #![no_main]
 
-use fnd_daemon::output::kept::{Decoder, Line, Lines, Stream};
+use fnd_daemon::output::log_store::{Decoder, Line, LogLinesReader, Stream};
 use fnd_daemon::telemetry::escape;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let read: usize = Decoder::new(1_000, bytes).map(|line| line.text.len() + 2).sum();
     assert!(read <= bytes.len());
-    let mut lines = Lines::default();
+    let mut lines = LogLinesReader::default();
     let texts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     for (time_ms, text) in (1_000..).zip(&texts) {
         lines.push(&Line {

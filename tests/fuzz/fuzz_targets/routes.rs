@@ -54,7 +54,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(normal) = path::normal(raw) else { return };
     assert_eq!(path::normal(&normal).as_ref(), Ok(&normal), "{raw}");
     ROUTES.with(|routes| match routes.find(host, &normal, Some(Method::Get)) {
-        Found::Route(route, parameters) => {
+        RouteMatch::Route(route, parameters) => {
             let mut parameters = parameters.iter();
             let mut value = || parameters.next().map(|(_, value)| value.as_str()).unwrap_or_default();
             let parts = route.entry.path.split('/').map(|part| match part {
@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(parameters.next().is_none());
         }
         // Every route takes GET.
-        Found::Methods(methods) => panic!("405 with {methods:?}"),
-        Found::Nothing => {}
+        RouteMatch::Methods(methods) => panic!("405 with {methods:?}"),
+        RouteMatch::Nothing => {}
     });
 });

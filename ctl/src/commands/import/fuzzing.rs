@@ -3,7 +3,7 @@
 use super::pm2::evaluate::place_in;
 use super::script::Scripts;
 use super::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, tree, webhook};
-use fnd_manifest::foreign::Made;
+use fnd_manifest::foreign::MadeManifest;
 use fnd_manifest::foreign::yaml::Document;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 fn check(imported: &Imported) {
     let mut names = BTreeSet::new();
-    for Made {
+    for MadeManifest {
         name, manifest, files, ..
     } in &imported.functions
     {

@@ -1,7 +1,7 @@
 //! Entry points of the fuzzer for the table of attempts that have begun.
 
 use super::old_table;
-use super::slot::{self, Header};
+use super::slot::{self, TableHeader};
 use crate::ledger::schema;
 use rusqlite::Connection;
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ pub fn slots(contents: &[&[u8]]) -> Vec<u8> {
 /// # Panics
 /// If storing fails, or if the second time changes the rows.
 pub fn in_flight(table: &[u8]) {
-    let header = table.get(..slot::LENGTH).map(slot::decode::<Header>);
+    let header = table.get(..slot::LENGTH).map(slot::decode::<TableHeader>);
     let (boot, nonce) = match header {
         Some(Ok(Some(header))) => (header.boot, header.nonce),
         _ => ("boot".to_owned(), 1),

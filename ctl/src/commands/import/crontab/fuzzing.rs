@@ -1,14 +1,14 @@
 //! The fuzzer's entry to the import of crontabs.
 
-use super::{Maker, Scripts, Text, parse};
+use super::{CrontabImport, ImportText, Scripts, parse};
 use crate::commands::import::Imported;
 
 /// Makes functions of a crontab, without looking at files.
 pub(crate) fn made(text: &str, users: bool) -> Imported {
-    let text = Text::new("crontab", text);
+    let text = ImportText::new("crontab", text);
     let scripts = Scripts {
         link: false,
         read: |_| None,
     };
-    Maker::new(&text, scripts, None, false).make(&parse::lines(&text, users))
+    CrontabImport::new(&text, scripts, None, false).make(&parse::lines(&text, users))
 }

@@ -1,6 +1,6 @@
 //! The fuzzer's entry to the import of supervisord's files.
 
-use super::{Machine, Scripts, Text, programs};
+use super::{ImportText, Scripts, SupervisordMachine, programs};
 use crate::commands::import::Imported;
 
 /// Makes functions of a file, without looking at others.
@@ -9,10 +9,10 @@ pub(crate) fn made(text: &str) -> Imported {
         link: false,
         read: |_| None,
     };
-    let machine = Machine {
+    let machine = SupervisordMachine {
         scripts,
         own: false,
         here: "/etc",
     };
-    programs(&Text::new("supervisord.conf", text), machine)
+    programs(&ImportText::new("supervisord.conf", text), machine)
 }

@@ -1,16 +1,16 @@
 //! The fuzzer's entry to the import of units.
 
-use super::make::{Machine, Unit, make};
-use super::{Names, Scripts, Text};
+use super::make::{SystemdMachine, Unit, make};
+use super::{ImportText, ImportedNames, Scripts};
 use crate::commands::import::Imported;
 
 /// Makes a function of a service, and of a timer if there is one, without looking at files.
 pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
     let unit = |name: &str, text: &str| Unit {
         name: name.to_owned(),
-        texts: vec![Text::new(name, text)],
+        texts: vec![ImportText::new(name, text)],
     };
-    let machine = Machine {
+    let machine = SystemdMachine {
         scripts: Scripts {
             link: false,
             read: |_| None,
@@ -20,7 +20,7 @@ pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
         home: &|_| None,
     };
     let timer = timer.map(|text| unit("a@b.timer", text));
-    let name = Names::default().unique("a@b");
+    let name = ImportedNames::default().unique("a@b");
     let (made, report) = make(&name, &unit("a@b.service", service), timer.as_ref(), machine);
     Imported {
         functions: made.into_iter().collect(),
