@@ -219,7 +219,7 @@ impl Builds {
                 vec![BuildOrder::Seal(lane, tree)]
             }
             (Err(why), _) if own => self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why)),
-            // A build of an earlier fnd may have been of another tree, so what it has left is removed.
+            // A build of an earlier fnd may have been of another tree, so its files are removed.
             _ => {
                 current.step = BuildStep::Clearing;
                 vec![BuildOrder::Clear(lane)]

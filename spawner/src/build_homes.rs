@@ -100,7 +100,7 @@ impl BuildHomes {
             (HomeContents::Empty, BuildStart::First) => build,
             // Another attempt of the same build.
             (HomeContents::Build { tree: same, .. }, BuildStart::First | BuildStart::Again) if same == tree => build,
-            // Input, or files of another build: nobody can tell afterwards which build has left what.
+            // Input, or files of another build: afterwards nobody can tell which build has left which file.
             _ => HomeContents::Unknown,
         };
         Ok(())

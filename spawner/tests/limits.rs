@@ -5,7 +5,7 @@ mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
 use fnd_wire::form::Wire as _;
-use fnd_wire::frame::{Containment, ExitStatus, Hello, Kept, PROTOCOL_MAX, Reply, Request, TermCause};
+use fnd_wire::frame::{Containment, ExitStatus, Hello, PROTOCOL_MAX, Reply, Request, StoredExit, TermCause};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::path::{Path, PathBuf};
 
@@ -303,8 +303,8 @@ fn a_stop_terminates_and_then_kills_and_removes_the_groups() {
     assert!(harness.child.wait().unwrap().success());
     // fnd, which is connected, is told of no end by a stop; the next one reads it, with the cause.
     let kept = std::fs::read(harness.path("state/spawner/exits")).unwrap();
-    let end = |kept: Kept| (kept.exited.status, kept.held.termed.map(|(_, cause)| cause));
-    let kept: Vec<_> = Vec::<Kept>::from_wire(&kept).unwrap().into_iter().map(end).collect();
+    let end = |kept: StoredExit| (kept.exited.status, kept.held.termed.map(|(_, cause)| cause));
+    let kept: Vec<_> = Vec::<StoredExit>::from_wire(&kept).unwrap().into_iter().map(end).collect();
     let stopped = Some(TermCause::Stopped);
     let expected = [(ExitStatus::Code(7), stopped), (ExitStatus::Signal(9), stopped)];
     assert_eq!(kept, expected, "the second one after the grace");

@@ -176,7 +176,7 @@ impl Supervisor {
             .cause
             .as_ref()
             .is_some_and(|cause| cause.marks().is_some());
-        // What follows the end is stored in the transaction of the final record, so `Follow` comes before that record.
+        // The calls that follow the end are stored in the transaction of the final record, so `Follow` comes before it.
         if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
             out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }

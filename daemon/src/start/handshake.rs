@@ -73,7 +73,7 @@ pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<
             }
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
-                // The spawner sends the settings last, so what it holds has been received.
+                // The spawner sends the settings last, so its workers and its versions have been received before.
                 let current = settings(read, connection.peer_uid(), colour)?;
                 let welcome =
                     welcome.ok_or_else(|| HandshakeError::Refused("it sent no answer to the handshake".into()))?;

@@ -116,7 +116,7 @@ impl Snapshot {
             if self.install.source.len() + 1 + below.len() > PATH_MAX {
                 return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));
             }
-            // What is neither a file nor a directory is refused when it is opened.
+            // A FIFO, a socket or a device is refused when it is opened.
             let kind = if entry.file_type() == FileType::Directory { SourceKind::Directory } else { SourceKind::File };
             self.pending.push_back((below, kind));
             if self.pending.len() + self.files.len() > FILES_MAX {

@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::unix_ms;
 use fnd_wire::form::WireError;
 use fnd_wire::frame::{
-    AdoptionRecord, Kept, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, TermCause,
+    AdoptionRecord, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, StoredExit, TermCause,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
@@ -161,9 +161,9 @@ impl WorkerTable {
             let ends = if worker.masks.fingerprints.is_empty() { &worker.handover.ends[..] } else { &[] };
             let rest: Vec<Bytes> = ends.iter().enumerate().map(read_rest).collect();
             let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
-            Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
+            Some(StoredExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
-        let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
+        let kept: Vec<StoredExit> = self.workers.iter().filter_map(keep).collect();
         if kept.is_empty() {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl WorkerTable {
             crate::log!("`{}` is damaged ({error}) and is moved to `exits.corrupt`", path.display());
             fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
         });
-        for Kept { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
+        for StoredExit { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
             let id = held.spawned.worker.0;
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
@@ -280,9 +280,9 @@ fn slack_of(cause: TermCause, slack: Duration) -> Duration {
 }
 
 /// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.
-fn decode_kept(bytes: &[u8]) -> Result<Vec<Kept>, WireError> {
-    let kept = Vec::<Kept>::from_wire(bytes)?;
-    let has_number = |kept: &Kept| kept.held.spawned.worker.0 <= NUMBER_MAX;
+fn decode_kept(bytes: &[u8]) -> Result<Vec<StoredExit>, WireError> {
+    let kept = Vec::<StoredExit>::from_wire(bytes)?;
+    let has_number = |kept: &StoredExit| kept.held.spawned.worker.0 <= NUMBER_MAX;
     if kept.iter().all(has_number) { Ok(kept) } else { Err(WireError::Value) }
 }
 
@@ -339,7 +339,7 @@ mod tests {
             throttled_us: 0,
             stragglers: false,
         };
-        vec![Kept { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
+        vec![StoredExit { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use fnd_spawner::policy::Myself;
 use fnd_spawner::poller::NUMBER_MAX;
 use fnd_spawner::workers::{Host, WorkerTable};
 use fnd_wire::form::Wire as _;
-use fnd_wire::frame::{Containment, Kept};
+use fnd_wire::frame::{Containment, StoredExit};
 use fnd_wire::ids::WorkerId;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
@@ -44,8 +44,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut workers = workers();
     let restored = workers.restore_ends(&path);
     let aside = path.with_extension("corrupt");
-    let in_range = |kept: &Vec<Kept>| kept.iter().all(|kept| kept.held.spawned.worker.0 <= NUMBER_MAX);
-    let Some(kept) = Vec::<Kept>::from_wire(bytes).ok().filter(in_range) else {
+    let in_range = |kept: &Vec<StoredExit>| kept.iter().all(|kept| kept.held.spawned.worker.0 <= NUMBER_MAX);
+    let Some(kept) = Vec::<StoredExit>::from_wire(bytes).ok().filter(in_range) else {
         assert!(restored.is_ok() && workers.held(Duration::ZERO, 1).is_empty());
         return std::fs::remove_file(&aside).expect("what is damaged is kept for people");
     };

@@ -69,7 +69,7 @@ wire_structs! {
 
     /// A worker's exit that no fnd has acknowledged. It is on disk (`spawner/exits`) from a stop of the spawner until
     /// fnd has acknowledged every exit in that file.
-    pub struct Kept {
+    pub struct StoredExit {
         /// The worker as it is reported to fnd.
         pub held: RetainedWorker,
         /// The worker's exit.

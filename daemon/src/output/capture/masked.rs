@@ -8,9 +8,9 @@ use std::sync::Arc;
 wire_structs! {
     /// The bytes of both streams that are held back, for the spool: they are unmasked.
     pub struct HeldBack {
-        /// Those of standard output, and [`PendingBytes::run`].
+        /// The bytes of standard output, and their [`PendingBytes::run`].
         pub stdout: (Bytes, Option<u64>),
-        /// Those of standard error, likewise.
+        /// The same of standard error.
         pub stderr: (Bytes, Option<u64>),
     }
 }

@@ -57,7 +57,7 @@ impl Feed {
         for (number, directory) in self.directories.iter().enumerate() {
             let asked = || self.ledger.watched_since(self.function.clone(), Arc::clone(directory));
             since.push(patiently(asked).await?.unwrap_or_default());
-            // Two entries may watch one directory. What is known of its files is sent once.
+            // Two entries may watch one directory. The known files of a directory are sent once.
             if self.directories.iter().take(number).any(|earlier| earlier == directory) {
                 continue;
             }

@@ -114,7 +114,7 @@ impl Workers {
         let member = attached.and_then(|attached| attached.member.as_mut())?;
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
-        // The output is marked before the call is sent: what the worker prints from here on belongs to this call.
+        // The output is marked before the call is sent: every later line of the worker belongs to this call.
         member.call_output.begin(AttemptOutput {
             function: order.function.clone(),
             invocation: attempt.invocation,
