@@ -65,7 +65,13 @@ for pid in map(int, os.environ['DATA'].split()):
     say(f'environ {{pid}}', lambda: open(f'/proc/{{pid}}/environ').read() and None)
     say(f'root {{pid}}', lambda: os.listdir(f'/proc/{{pid}}/root') and None)
 own = str(os.getpid())
-siblings = [pid for pid in os.listdir('/proc') if pid.isdigit() and pid not in (own, '1') and os.stat('/proc/' + pid).st_uid == os.getuid()]
+def of_this_user(pid):
+    try:
+        return pid not in (own, '1') and os.stat('/proc/' + pid).st_uid == os.getuid()
+    except FileNotFoundError:
+        # Without a namespace these are the machine's processes, which end at any time.
+        return False
+siblings = [pid for pid in os.listdir('/proc') if pid.isdigit() and of_this_user(pid)]
 say('siblings', lambda: len(siblings))
 for pid in siblings[:1]:
     say('sibling environ', lambda: open(f'/proc/{{pid}}/environ').read() and None)

@@ -177,14 +177,17 @@ fn shown(fnd: &Fnd, run: &Run) -> String {
     shown_text(fnd, &text)
 }
 
-/// Replaces the private directory, ids and durations.
+/// Replaces the private directory and ids. The line of progress is left out: a busy machine alone shows it, and on a terminal only.
 fn shown_text(fnd: &Fnd, text: &str) -> String {
     let root = fnd.path("").display().to_string();
     let root = root.trim_end_matches('/');
     let text = text
         .replace(&format!("{root}/functions"), "/etc/fnd/functions")
         .replace(root, "/fnd");
-    let lines = text.lines().map(|line| {
+    let kept = text
+        .lines()
+        .filter(|line| !(line.starts_with("running ") && line.ends_with(" ...")));
+    let lines = kept.map(|line| {
         let words = line.split(' ').map(|word| if is_id(word) { "ID" } else { word });
         words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
     });
