@@ -33,11 +33,9 @@ impl Rule {
     }
 }
 
-/// Modules that an edge of the daemon must not use: the driver, and the modules through which callers reach it.
-const ABOVE: &str = "crate::backend crate::control crate::driver";
-const ABOVE_WHY: &str = "an edge reports events: only the driver sees both sides";
-const PARTS: &str = "crate::backend crate::control driver::Driver";
-const PARTS_WHY: &str = "a part hands inputs to the driver's inbox, and does not see its state";
+/// The driver, and the rooms above it, through which callers reach it.
+const ABOVE: &str = "crate::backend crate::control crate::driver crate::exposition crate::public crate::start";
+const ABOVE_WHY: &str = "a part hands inputs to the driver's inbox, and sees neither the driver nor what is above it";
 const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";
 const MACHINE_WHY: &str = "decisions need no machine: time, choices and content are arguments";
 
@@ -97,52 +95,61 @@ const RULES: &[Rule] = &[
     rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
     rule(
         "daemon/src",
-        "driver::Driver",
-        "the parts have methods of their own, which see no other part; those of the state are in `driver`",
-    )
-    .except(&["metrics/sample.rs"]), // its gauges are of every part
-    rule(
-        "daemon/src",
         "spawn_local JoinSet",
         "one set owns the tasks, so that none ends without notice",
     )
-    .except(&["driver/tasks.rs", "http/http2.rs", "http/server.rs"]), // a server waits for its connections
+    .except(&["input/tasks.rs", "http/http2.rs", "http/server.rs"]), // a server waits for its connections
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner").except(&["spawner_process.rs"]),
+    rule(
+        "daemon/src/driver",
+        "crate::backend crate::control crate::exposition crate::public crate::start",
+        "callers ask the driver; it does not know them",
+    ),
+    // daemon: the ground floor.
+    rule(
+        "daemon/src/input",
+        "crate::backend crate::control crate::driver crate::functions crate::http crate::ledger crate::output crate::triggers crate::workers",
+        "every part uses it, so it uses none",
+    ),
     // daemon: the parts.
-    rule("daemon/src/functions", ABOVE, ABOVE_WHY).except(&["interpreters.rs"]), // it has a task
+    rule("daemon/src/audit", ABOVE, ABOVE_WHY),
+    rule("daemon/src/functions", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/functions/catalog",
         "crate::ledger crate::output crate::workers",
-        "edges do not call each other",
+        "parts do not call each other",
     ),
-    rule("daemon/src/workers", PARTS, PARTS_WHY),
+    rule("daemon/src/ledger", ABOVE, ABOVE_WHY),
+    rule(
+        "daemon/src/ledger",
+        "crate::functions crate::output crate::stream crate::workers",
+        "parts do not call each other",
+    ),
+    rule("daemon/src/metrics", ABOVE, ABOVE_WHY),
+    rule("daemon/src/output", ABOVE, ABOVE_WHY),
+    rule("daemon/src/report", ABOVE, ABOVE_WHY),
+    rule("daemon/src/state_store", ABOVE, ABOVE_WHY),
+    rule("daemon/src/stream", ABOVE, ABOVE_WHY),
+    rule("daemon/src/triggers", ABOVE, ABOVE_WHY),
+    rule("daemon/src/workers", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/workers",
         "crate::functions crate::ledger crate::stream",
-        "parts do not see each other",
+        "parts do not call each other",
     ),
-    rule("daemon/src/output", ABOVE, ABOVE_WHY).except(&["follow.rs"]), // a caller's lines
-    rule("daemon/src/report", PARTS, PARTS_WHY),
-    // daemon: the edges.
+    // daemon: what serves callers.
     rule(
         "daemon/src/http",
         "crate::backend crate::control crate::driver crate::functions crate::ledger crate::metrics crate::output crate::workers",
         "it knows HTTP, but no role, no route and no function's state",
-    )
-    .except(&["connection_io.rs", "local.rs"]), // they register a descriptor, as workers do
+    ),
     rule(
         "daemon/src/control",
-        "crate::backend crate::driver crate::functions crate::ledger crate::workers",
-        "it asks through the traits in `control/backend`",
+        "DaemonBackend crate::driver crate::functions crate::ledger crate::workers",
+        "it asks through the traits in `backend/interface`",
     )
-    .except(&["kept_socket.rs"]), // it registers a descriptor, as workers do
-    rule("daemon/src/ledger", ABOVE, ABOVE_WHY).except(&["ledger/query.rs"]), // as many readers as callers
-    rule(
-        "daemon/src/ledger",
-        "crate::functions crate::output crate::stream crate::workers",
-        "edges do not call each other",
-    ),
-    rule("daemon/src/stream", ABOVE, ABOVE_WHY),
+    // The sockets that the driver opens for functions, and as many readers of the ledger as callers.
+    .except(&["function_sockets.rs", "control/limits.rs"]),
 ];
 
 /// Calls `see` with the path of each file of code below a path, except files of tests.

@@ -27,7 +27,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns a note if a directory is on a read-only file system: for a write there SQLite reports only "disk
 /// I/O error". The kernel makes a file system read-only when its disk has an error.
@@ -109,6 +109,25 @@ pub(crate) fn copy(
     let removed = std::fs::remove_file(to);
     copied?;
     Ok(removed.and(opened))
+}
+
+/// Prefix of the names of copies.
+const COPY: &str = "backup-";
+
+/// Returns a path for a copy of a database of the state directory.
+pub(crate) fn copy_path(state: &Path) -> PathBuf {
+    state.join(format!("{COPY}{}.db", fastrand::u64(..)))
+}
+
+/// Removes copies that were left behind when a program was killed while it made them.
+pub(crate) fn remove_copies(state: &Path) {
+    for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(COPY.as_bytes())
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::warn!("failed to remove `{}`: {error}", entry.path().display());
+        }
+    }
 }
 
 /// Sets whether the log stays when the last connection closes the database. SQLite would copy the log into the database and

@@ -9,25 +9,32 @@
 //! - `clock`: both clocks, and the ids that come from them
 //! - `control`: the control API: HTTP over a Unix socket
 //! - `database`: what small databases beside the history have in common
+//! - `descriptors`: descriptors of the kernel that tasks wait for
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
+//! - `exposition`: samples the metrics, and serves them beside the control socket
+//! - `free_space`: the free space of a file system
 //! - `functions`: from files to installed versions
 //! - `fuzzing`: gives `tests/fuzz` access to private code
 //! - `http`: HTTP/1.1 to a caller
+//! - `input`: what tasks say to the driver, and the one way in
 //! - `invoke`: a request to run in HTTP: payload, answer, refusal
 //! - `ledger`: the history in a database
 //! - `metrics`: the metrics for Prometheus
 //! - `modes`: the other programs of this binary
 //! - `output`: what running attempts print, and what is kept of it
+//! - `path_steps`: the directories that a path leads through
+//! - `peer`: identifies the peer of a connection, and finds its roles
+//! - `public`: answers the requests to the public listener
 //! - `quotas`: the processes that measure homes and caches
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `state_store`: the versioned values that functions share
 //! - `stream`: the stream of happenings, one line each
+//! - `systemd`: tells the service manager what fnd does, and takes the sockets that it opened
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
 //! - `uploads`: functions that are uploaded through the API
-//! - `path_steps`: the directories that a path leads through
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -38,23 +45,30 @@ pub mod cli;
 pub mod clock;
 pub mod control;
 mod database;
+mod descriptors;
 pub mod driver;
+mod exposition;
+mod free_space;
 pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http;
+mod input;
 mod invoke;
 pub mod ledger;
 pub mod metrics;
 pub mod modes;
 pub mod output;
 mod path_steps;
+pub mod peer;
+mod public;
 mod quotas;
 mod report;
 pub mod settings;
 pub mod start;
 mod state_store;
 pub mod stream;
+mod systemd;
 pub mod telemetry;
 pub mod triggers;
 mod uploads;

@@ -1,7 +1,7 @@
 //! The configuration in force, and the values that follow from it on this machine.
 
-use crate::control::peer::PeerAccess;
 use crate::functions::catalog::WalkRules;
+use crate::peer::PeerAccess;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::supervisor::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;

@@ -15,7 +15,7 @@ mod wheels;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_daemon::control::peer::PeerAccess;
+use fnd_daemon::peer::PeerAccess;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;

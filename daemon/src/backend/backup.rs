@@ -1,12 +1,23 @@
 //! Copies the ledger or the state for a backup: the copy is complete and of one moment, while fnd goes on.
 
-use crate::backend::failure;
-use crate::control::backend::{BundlePieces, Database, Failure};
+use super::{Failure, failure};
 use crate::{ledger, state_store};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
+
+/// A database that a backup has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    /// The history.
+    Ledger,
+    /// The values that functions share.
+    State,
+}
+
+/// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
+pub type BundlePieces = mpsc::Receiver<Vec<u8>>;
 
 /// Size of a piece, in bytes.
 const PIECE: usize = 256 << 10;

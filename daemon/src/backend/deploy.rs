@@ -1,13 +1,11 @@
 //! Uploads and removes functions: stages the files, has the catalog exchange them, waits for what the spawner says, and
 //! keeps them or takes them back. `uploads/` has each step.
 
-use super::Control;
+use super::DaemonBackend;
 use super::deployable::not_removable;
-use crate::control::backend::{
-    Deployed, Failure, FunctionBackend as _, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadBackend,
-    UploadCondition,
-};
-use crate::driver::tasks::TaskOwner;
+use super::{Deployed, Failure, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadCondition};
+use super::{FunctionBackend as _, UploadBackend};
+use crate::input::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::under_way::UploadSeen;
 use crate::uploads::{form, judged};
@@ -33,7 +31,7 @@ const TRIAL: Duration = Duration::from_secs(60);
 /// Uploads that are read into memory at once: a body may lie on the disk, and is as large as 64 MiB.
 static READING: Semaphore = Semaphore::const_new(1);
 
-impl UploadBackend for Control {
+impl UploadBackend for DaemonBackend {
     fn deploy(&self, upload: Upload) -> Pending<Result<Deployed, NotDone>> {
         let control = self.clone();
         self.to_the_end(upload.function.clone(), async move { control.deployed(upload).await })
@@ -48,7 +46,7 @@ impl UploadBackend for Control {
     }
 }
 
-impl Control {
+impl DaemonBackend {
     /// Does a change of a function as a task of its own: when the caller leaves, the change still comes to its end.
     /// Refuses it while another one of the same function is under way.
     fn to_the_end<T: 'static>(

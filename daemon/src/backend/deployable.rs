@@ -1,12 +1,11 @@
 //! What has to hold before a function is uploaded or removed: whose files it has, and which version serves.
 
-use super::Control;
-use crate::control::backend::{NotDone, UploadCondition};
+use super::{DaemonBackend, NotDone, UploadCondition};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use std::path::{Path, PathBuf};
 
-impl Control {
+impl DaemonBackend {
     /// Checks whether a function may be uploaded; returns whether it is new.
     pub(super) fn may_change(&self, function: &FunctionName, condition: UploadCondition) -> Result<bool, NotDone> {
         if let Some(source) = self.elsewhere(function) {

@@ -1,7 +1,8 @@
 //! Events: who subscribes to them, and their shares in one transaction.
 
-use super::Control;
-use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, EventSender, NewEvent, NotPublished, Pending};
+use super::EventBackend;
+use super::{DaemonBackend, EventOrigin, EventSender, NewEvent, NotPublished, Pending};
+use crate::metrics::EventOutcome;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::data::Data;
 use fnd_core::outcome::Trigger;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// Least size that a request with events may have, whatever the subscribers take: the default of `limits.body`.
 const BYTES_LEAST: u64 = 6 << 20;
 
-impl EventBackend for Control {
+impl EventBackend for DaemonBackend {
     fn event_bytes_max(&self) -> u64 {
         self.subscriptions().body_max().unwrap_or(0).max(BYTES_LEAST)
     }
@@ -60,7 +61,7 @@ impl EventBackend for Control {
 const SHARES_MAX: usize = 10_000;
 const SHARED_BYTES_MAX: u64 = 256 << 20;
 
-impl Control {
+impl DaemonBackend {
     /// Returns the subscriptions of the functions that serve.
     fn subscriptions(&self) -> Rc<Subscriptions> {
         let state = &mut *self.daemon.state.borrow_mut();

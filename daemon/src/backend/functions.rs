@@ -1,11 +1,11 @@
 //! Functions: their states are in the supervisor.
 
-use super::{Control, failure};
-use crate::control::backend::{
-    Answering, Failure, FunctionBackend, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,
+use super::FunctionBackend;
+use super::{
+    Answering, DaemonBackend, Failure, FunctionChanges, FunctionFilter, NotStored, Pending, ReleaseChange, failure,
 };
 use crate::driver::lists::PIECE;
-use crate::driver::tasks::TaskOwner;
+use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
@@ -16,6 +16,7 @@ use fnd_core::outcome::Trigger;
 use fnd_core::release::NotHeld;
 use fnd_core::supervisor::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
+
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
@@ -23,10 +24,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+/// The limits for requests to a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageBounds {
+    /// `limits.body`: most bytes of a payload.
+    pub body: u64,
+    /// `limits.timeout`: a caller may only shorten it.
+    pub timeout: Option<Duration>,
+    /// The mode of the function.
+    pub mode: Mode,
+    /// Whether bodies can be passed on as a stream: only to a program that serves HTTP, and only without retries.
+    pub passes: bool,
+}
+
 /// How long a caller waits for a file that was just saved.
 const SAVED: Duration = Duration::from_secs(1);
 
-impl FunctionBackend for Control {
+impl FunctionBackend for DaemonBackend {
     fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move { daemon.function_list(&filter).await })
@@ -207,7 +221,7 @@ impl FunctionBackend for Control {
     }
 }
 
-impl Control {
+impl DaemonBackend {
     async fn pause(self, function: FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
         let has_any = {
             let state = self.settled();

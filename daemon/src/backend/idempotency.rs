@@ -5,9 +5,8 @@
 //! answered from there. Requests with one key take turns, so that none is accepted between another's look-up and
 //! acceptance.
 
-use crate::backend::{Control, failure};
-use crate::control::backend::{Answering, CallerLeft, Failure, NotStored, Repeated};
-use crate::driver::tasks::TaskOwner;
+use super::{Answering, CallerLeft, DaemonBackend, Failure, NotStored, Repeated, failure};
+use crate::input::TaskOwner;
 use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::outcome::Trigger;
@@ -44,7 +43,7 @@ impl Keys {
     }
 }
 
-impl Control {
+impl DaemonBackend {
     pub(crate) fn next_id(&self) -> InvocationId {
         let mut state = self.daemon.state.borrow_mut();
         let now = state.clock.now();

@@ -1,11 +1,10 @@
 //! Invocations: the live ones are in the supervisor, all of them in the ledger.
 
-use super::{Control, failure};
-use crate::control::backend::{
-    Answering, Failure, FunctionBackend as _, InvocationBackend, NotStored, PassedOn, Pending, Repeated,
-};
+use super::{Answering, DaemonBackend, Failure, NotStored, Pending, failure};
+use super::{FunctionBackend as _, InvocationBackend};
 use crate::driver::Daemon;
 use crate::http::paced::Paced;
+use crate::http::streaming_body::Headed;
 use crate::ledger::{self, LedgerCommand};
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
@@ -17,6 +16,31 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
 use std::rc::Rc;
 use tokio::sync::oneshot;
+
+/// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.
+pub struct PassedOn {
+    /// The head, with the body to come; if the sender is dropped, `answer` says what happened.
+    pub head: oneshot::Receiver<Headed>,
+    /// The end of the run.
+    pub answer: Answering,
+    /// Must be kept until the head comes; dropping it reports that the caller has left.
+    pub caller: Box<dyn std::any::Any>,
+}
+
+/// The result of a request to run an invocation again.
+#[derive(Debug)]
+pub enum Repeated {
+    /// There is no such invocation.
+    Unknown,
+    /// The invocation has not ended.
+    NotEnded(FunctionName, RunState),
+    /// The invocation is no dead letter.
+    NotDead(FunctionName, RunState),
+    /// The payload of the invocation was not kept.
+    NotKept(FunctionName),
+    /// The run was requested.
+    Asked(FunctionName, Answering),
+}
 
 /// A caller whose body is passed on. If it leaves before its call begins, there is nobody to send the body.
 struct PassedOnCaller(Rc<Daemon>, InvocationId);
@@ -33,7 +57,7 @@ impl Drop for PassedOnCaller {
     }
 }
 
-impl InvocationBackend for Control {
+impl InvocationBackend for DaemonBackend {
     fn submit(&self, mut submit: Submit) -> Answering {
         submit.id = self.next_id();
         self.once(submit)

@@ -1,42 +1,70 @@
-//! The daemon as the control server sees it: [`Backend`](crate::control::backend::Backend) over the supervisor, the
-//! ledger and the kept output. Each file has the part of one resource, named like the file of its trait.
+//! What callers can ask of the daemon, by resource: [`DaemonBackend`] reads the supervisor, the ledger and the kept output, and hands
+//! the supervisor events. The control API, the public listener and the sockets of functions use it.
+//!
+//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
+//! on disk and slow operations are a [`Pending`]. It knows nothing about routes and answers of HTTP.
 //!
 //! Files:
+//! - `answering`: the answers of the supervisor, and callers that leave before theirs
 //! - `backup`: copies the ledger and the state for a backup
 //! - `deploy`: uploads and removes functions
 //! - `deployable`: what has to hold before that
 //! - `events`: events
+//! - `follow`: kept output, then live lines, without a gap
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
+//! - `interface`: the interface for the control server
 //! - `invocations`: invocations
+//! - `new_event`: events that come in a request
 //! - `node`: the node
 //! - `releases`: releases
 //! - `state`: the values that functions share
 //! - `streams`: output and events
+//! - `upload`: what a caller uploads, and what becomes of it
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
+mod answering;
 mod backup;
 mod deploy;
 mod deployable;
 mod events;
+mod follow;
 mod functions;
 pub(crate) mod idempotency;
+pub mod interface;
 mod invocations;
+mod new_event;
 mod node;
 mod releases;
 mod state;
 mod streams;
+mod upload;
 mod watch_functions;
 
+pub use answering::{Answering, CallerLeft};
+pub use backup::{BundlePieces, Database};
+pub use follow::{LogLines, LogQuery};
+pub use functions::PageBounds;
+pub use interface::{
+    Backend, EventBackend, FunctionBackend, InvocationBackend, NodeBackend, StateBackend, StreamBackend, UploadBackend,
+};
+pub use invocations::{PassedOn, Repeated};
+pub use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
+pub use upload::{Deployed, NotDone, Upload, UploadCondition};
+pub use watch_functions::FunctionChanges;
+
+pub use crate::driver::lists::FunctionFilter;
+pub use crate::driver::releases::ReleaseChange;
+
 use crate::audit::Audit;
-use crate::control::backend::{Answering, CallerLeft, Failure, NotStored};
-use crate::driver::tasks::TaskOwner;
 use crate::driver::{Daemon, Driver};
+use crate::input::TaskOwner;
 use crate::ledger::{self, LedgerCommand};
 use crate::state_store::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::FunctionName;
+use futures_util::future::LocalBoxFuture;
 use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -44,9 +72,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The backend: the daemon, and the parts that read for it.
+/// A value that comes later.
+pub type Pending<T> = LocalBoxFuture<'static, T>;
+
+/// Why the daemon could not do an operation that usually works (for example, a read of the ledger failed). The text is
+/// for the journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// Why a change was not made: it could not be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotStored(pub Arc<str>);
+
+/// The daemon, and the parts that read for it.
 #[derive(Clone)]
-pub struct Control {
+pub struct DaemonBackend {
     pub daemon: Rc<Daemon>,
     /// The history.
     pub reader: ledger::LedgerReader,
@@ -64,7 +106,7 @@ pub struct Control {
 /// How long a caller waits for the disk.
 const STORED: Duration = Duration::from_secs(10);
 
-impl Control {
+impl DaemonBackend {
     /// Waits until the ledger has stored what is known now, also which releases serve.
     async fn stored(&self) -> Result<(), NotStored> {
         let stored = tokio::time::timeout(STORED, self.store_change(Vec::new())).await;
@@ -157,18 +199,4 @@ impl Control {
 
 pub(crate) fn failure(error: impl std::fmt::Display) -> Failure {
     Failure(error.to_string())
-}
-
-impl CallerLeft for Daemon {
-    fn left(&self, id: InvocationId, reply: ReplyTo) {
-        {
-            let mut state = self.state.borrow_mut();
-            state.callers.left(reply);
-            // fnd is at its end, or another caller waits for the invocation's end.
-            if state.workers.connection.is_none() || state.callers.wait_for(id) {
-                return;
-            }
-        }
-        self.step(Event::CallerLeft { id, reply });
-    }
 }

@@ -1,11 +1,13 @@
 //! Requests about the node: everything that belongs to no function.
 
-use super::{Control, failure};
+use super::NodeBackend;
+use super::{BundlePieces, Database, Failure, Pending};
+use super::{DaemonBackend, failure};
 use crate::buffers::Buffers;
-use crate::control::backend::{BundlePieces, Database, Failure, NodeBackend, Pending};
-use crate::driver::tasks::TaskOwner;
+use crate::exposition::scrape;
 use crate::http::connections::Connections;
-use crate::metrics::{self, MetricsFormat};
+use crate::input::TaskOwner;
+use crate::metrics::MetricsFormat;
 use crate::telemetry::level;
 use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_core::audit::{AuditFilter, AuditedCalls};
@@ -20,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-impl NodeBackend for Control {
+impl NodeBackend for DaemonBackend {
     fn buffers(&self) -> Arc<Buffers> {
         Arc::clone(&self.daemon.state.borrow().callers.buffers)
     }
@@ -39,7 +41,7 @@ impl NodeBackend for Control {
 
     fn metrics(&self, form: MetricsFormat) -> Pending<String> {
         let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move { metrics::scrape(&daemon, form).await })
+        Box::pin(async move { scrape(&daemon, form).await })
     }
 
     fn backup(&self, of: Database) -> Pending<Result<(u64, BundlePieces), Failure>> {

@@ -1,9 +1,8 @@
 //! Releases: the verbs wait until the ledger has stored the change, and until the release serves or cannot.
 
-use super::Control;
-use crate::control::backend::{NotStored, Pending, ReleaseChange};
-use crate::driver::releases::HoldResult;
-use crate::driver::tasks::TaskOwner;
+use super::{DaemonBackend, NotStored, Pending};
+use crate::driver::releases::{HoldResult, ReleaseChange};
+use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::release::{NotHeld, ReleaseState};
@@ -17,7 +16,7 @@ const TRIAL: Duration = Duration::from_secs(40);
 /// How long a caller waits for the files of a release.
 const READ: Duration = Duration::from_secs(30);
 
-impl Control {
+impl DaemonBackend {
     pub(super) fn list_releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
         let state = self.daemon.state.borrow();
         let view = state.supervisor.function(name);

@@ -1,10 +1,10 @@
 //! Requests about the state, the values that functions share.
 
-use super::Control;
-use crate::control::backend::{Failure, Pending, StateBackend};
+use super::StateBackend;
+use super::{DaemonBackend, Failure, Pending};
 use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
 
-impl StateBackend for Control {
+impl StateBackend for DaemonBackend {
     fn state(&self, ask: KvRequest) -> Pending<Result<Result<KvResponse, KvRefusal>, Failure>> {
         let asked = self.state.ask(ask);
         Box::pin(async move { asked.await.map_err(Failure) })

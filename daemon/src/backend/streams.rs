@@ -1,15 +1,15 @@
 //! Output and events.
 
-use super::Control;
-use crate::control::backend::{Failure, InvocationBackend as _, LogLines, LogQuery, Pending, StreamBackend};
-use crate::driver::tasks::TaskOwner;
+use super::{DaemonBackend, Failure, LogLines, LogQuery, Pending, follow};
+use super::{InvocationBackend as _, StreamBackend};
+use crate::input::TaskOwner;
 use crate::stream::{self, StreamQuery};
 use fnd_core::api::stream::StreamEvent;
 
 /// Most lines between a reader of kept output and its caller.
 const LINES_MAX: usize = 256;
 
-impl StreamBackend for Control {
+impl StreamBackend for DaemonBackend {
     fn logs(&self, mut query: LogQuery) -> Pending<Result<LogLines, Failure>> {
         let output = self.daemon.state.borrow().output.clone();
         let root = self.logs.clone();
@@ -29,8 +29,8 @@ impl StreamBackend for Control {
         let end = query.invocation.and_then(|id| self.ended(id));
         // An invocation that has ended prints nothing more: following it would never end.
         query.follow &= query.invocation.is_none() || end.is_some();
-        Box::pin(crate::output::follow::lines(
-            crate::output::follow::LineSources {
+        Box::pin(follow::lines(
+            follow::LineSources {
                 output,
                 root,
                 functions,

@@ -8,16 +8,18 @@
 //! All functions are walked over by their names, one after the other, while others are served. Functions that change
 //! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
-use crate::control::backend::{FunctionChanges, FunctionFilter};
 use crate::driver::Daemon;
-use crate::driver::lists::PIECE;
-use crate::driver::tasks::TaskOwner;
+use crate::driver::lists::{FunctionFilter, PIECE};
+use crate::input::TaskOwner;
 use crate::stream::{Ring, StreamStep, news, read};
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;
+
+/// The changes of functions.
+pub type FunctionChanges = mpsc::Receiver<FunctionChange>;
 
 /// Most changes between the driver and the connection of one watcher; when it is full, names wait in the watcher.
 const CHANGES_MAX: usize = 16;

@@ -5,7 +5,7 @@
 //! disk as holes (fallocate(2)), and the file begins at zero whenever it is empty.
 
 use super::Buffers;
-use crate::ledger::Free;
+use crate::free_space::FreeSpace;
 use fnd_core::data::BytesOwner;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use std::borrow::Cow;
@@ -73,9 +73,9 @@ impl Overflow {
     /// The file cannot be made, or the disk would be nearly full.
     pub(super) fn begin(&self, size: u64) -> io::Result<Arc<OpenOverflow>> {
         // The history needs the rest of the disk more.
-        let full = Free::at(&self.directory).is_some_and(|free| {
+        let full = FreeSpace::at(&self.directory).is_some_and(|free| {
             let bytes = free.bytes.saturating_sub(size);
-            Free { bytes, ..free }.is_low()
+            FreeSpace { bytes, ..free }.is_low()
         });
         if full {
             return Err(io::Error::new(

@@ -1,8 +1,8 @@
 //! A request whose route was found, with all that its route needs.
 
-use super::backend::Backend;
 use super::granted::FunctionPermissions;
 use super::limits::BODY_MAX;
+use crate::backend::Backend;
 use crate::http::request::{IncomingRequest, short};
 use crate::http::response::{Refusal, internal, refuse};
 use fnd_core::access::Permissions;

@@ -1,9 +1,9 @@
 //! Decides which requests a function may send to its socket: those that `[access]` of its manifest lists, and those
 //! about the invocations that it has called. Everything else is refused, with what to write into the manifest.
 
-use super::backend::InvocationBackend;
 use super::call::ControlCall;
 use super::refusal::failed;
+use crate::backend::InvocationBackend;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use crate::invoke::events::Emitter;

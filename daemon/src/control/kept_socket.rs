@@ -2,8 +2,8 @@
 //! fnd has made itself: systemd holds its own.
 
 use super::listen;
+use crate::descriptors;
 use crate::http::listen::Listeners;
-use crate::workers;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use std::io;
@@ -53,7 +53,7 @@ fn watched(path: &Path) -> io::Result<AsyncFd<OwnedFd>> {
         directory,
         WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR,
     )?;
-    workers::watch(made, Interest::READABLE)
+    descriptors::watch(made, Interest::READABLE)
 }
 
 /// Waits until a file of the directory is removed.

@@ -29,6 +29,11 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
 /// answer, the new one is refused.
 pub const CONNECTIONS_MAX: usize = 1000;
 
+const _: () = assert!(
+    CONNECTIONS_MAX <= crate::ledger::WAITING_MAX,
+    "each caller can wait for one answer of the ledger"
+);
+
 /// Connections that one user may have open, unless it is root.
 pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS_MAX / 2;
 

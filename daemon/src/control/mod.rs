@@ -1,6 +1,6 @@
 //! The control API: HTTP over a Unix socket, described in `openapi.json`.
 //!
-//! It checks the caller, reads the request, asks the [`Backend`](backend::Backend), and returns the answer in HTTP. It
+//! It checks the caller, reads the request, asks the [`Backend`](crate::backend::Backend), and returns the answer in HTTP. It
 //! makes no decisions about functions, and keeps no state.
 //!
 //! ```text
@@ -9,8 +9,6 @@
 //! ```
 //!
 //! Files:
-//! - `backend`: the interface of the daemon for the control server, cut by resource, in plain types of core, so that
-//!   the server can be tested with a fake
 //! - `call`: a request whose route was found, with all that its route needs
 //! - `condition`: the headers `If-Match` and `If-None-Match`
 //! - `function_sockets`: the sockets of functions that may do something here
@@ -18,12 +16,10 @@
 //! - `kept_socket`: makes the socket again when somebody removes it
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
 //! - `listen`: the socket itself
-//! - `peer`: identifies the peer of a connection, and decides its role
 //! - `refusal`: the refusals of the API alone: ids that are unknown, failures of the daemon
 //! - `routes`: all routes of the API in one table
 //! - `service`: serves the API on the control socket
 
-pub mod backend;
 mod call;
 mod condition;
 pub(crate) mod function_sockets;
@@ -31,7 +27,6 @@ mod granted;
 pub(crate) mod kept_socket;
 pub mod limits;
 pub mod listen;
-pub mod peer;
 mod refusal;
 mod routes;
 mod service;

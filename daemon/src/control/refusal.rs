@@ -1,7 +1,7 @@
 //! The refusals of the API alone: ids that are unknown, failures of the daemon. `invoke/refusal.rs` has those of requests
 //! to run.
 
-use super::backend::{Failure, NotStored};
+use crate::backend::{Failure, NotStored};
 use crate::http::response::{Refusal, internal, refuse_for_now};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;

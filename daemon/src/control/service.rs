@@ -1,9 +1,8 @@
 //! Serves the API on the control socket: it decides who may connect, and how a request is answered.
 
-use super::backend::Backend;
 use super::limits::{CONNECTIONS_OF_ONE, LIMITS};
-use super::peer::{Peer, PeerAccess};
 use super::routes;
+use crate::backend::Backend;
 use crate::buffers::Buffers;
 use crate::http::connections::{ConnectionOwner, Connections, Full, HttpConnection};
 use crate::http::limits::HttpLimits;
@@ -11,6 +10,7 @@ use crate::http::listen::Listeners;
 use crate::http::listen::socket::AcceptedConnection;
 use crate::http::response::{Answered, Refusal, refuse_for_now};
 use crate::http::server::{self, HttpService, ServerStop};
+use crate::peer::{Peer, PeerAccess};
 use fnd_core::access::Permissions;
 use fnd_core::api::problem::Code;
 use hyper::Request;

@@ -1,8 +1,8 @@
 //! Keeps the watchers of files in step with the functions that serve, and submits what they find.
 
-use super::inbox::Input;
-use super::tasks::TaskOwner;
 use super::{Driver, message};
+use crate::input::Input;
+use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use crate::triggers::files::talk::{self, Feed};
 use crate::triggers::files::{NeededWatcher, Process, WatcherStep, directories, forgotten, numbered, offered, seen};

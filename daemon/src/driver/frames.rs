@@ -269,7 +269,7 @@ impl Driver {
         if let Some(captured) = self.output.finish_silent(frame.worker, &mut result) {
             return self.captured(&frame, captured, reserved);
         }
-        let messages = self.inbox.for_threads();
+        let messages = self.messages.clone();
         self.output.finish(frame.worker, result, move |captured| {
             let _ = messages.send(DriverMessage::Captured(Box::new((frame, captured, reserved)))); // an error: fnd is stopping
         });

@@ -1,125 +1,42 @@
-//! The inputs of the driver, and the one way in.
+//! Handles the inputs of the driver.
 
-use super::tasks::{TaskOwner, Tasks};
 use super::{Daemon, Driver, DriverMessage, exited};
 use crate::buffers::{Reservation, SMALL};
+use crate::input::{Input, TaskOwner};
 use crate::ledger::Acknowledged;
 use crate::output::Captured;
-use crate::triggers::schedule::Ring;
 use crate::workers::link::Incoming;
-use fnd_core::outcome::{Reason, Trigger};
-use fnd_core::protocol::WorkerMessage;
-use fnd_core::quota::Measured;
-use fnd_core::record::RunResult;
+use fnd_core::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
-use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::{ExitStatus, Exited};
-use fnd_wire::ids::{FunctionName, WorkerId};
-use std::cell::Cell;
-use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::mpsc;
 
-/// An input of the driver.
-pub(crate) enum Input {
-    /// An event for the supervisor.
-    Event(Event),
+/// An input of the driver's own loop, or what a task says.
+pub(super) enum LoopInput {
     /// A frame of the spawner.
     Frame(Incoming),
     /// A message of another thread.
     Message(DriverMessage),
     /// The time for which the main loop waited has come.
     Tick(Option<Instant>),
-    /// The service manager's watchdog was told that fnd lives; with the time at which that was due.
-    Pulse(Instant),
-    /// A worker says something; with the room for its result.
-    WorkerMessage(WorkerId, WorkerMessage, Option<Reservation>),
-    /// There is room for the result of a script that has ended: it can be read, or was captured already.
-    Room(Box<(Exited, Option<Captured>)>, Reservation),
-    /// A call is over, and how.
-    Answered(WorkerId, u64, (Reason, String), Option<RunResult>),
-    /// The last answers of a worker that has ended were read.
-    ReadOut(Exited),
-    /// A file on the way to an interpreter may have changed.
-    Interpreters,
-    /// A watcher of files says something, or something that cannot be read, and why.
-    Watcher(WorkerId, Result<FromWatcher, String>),
-    /// What a process has measured; nothing if it has no result.
-    Measured(WorkerId, Option<Measured>),
-    /// The ledger knows files of this function, which may no longer exist.
-    FilesOf(FunctionName),
-    /// The timer of the schedules rings.
-    Alarm(Ring),
-    /// The problem of a place where metrics are exposed, or that it has none.
-    MetricsPlace(&'static str, Option<String>),
-    /// A task ended unexpectedly, and why.
-    TaskEnded(TaskOwner, String),
-}
-
-/// The way in for tasks and threads.
-#[derive(Clone)]
-pub(crate) struct Inbox {
-    daemon: Weak<Daemon>,
-    messages: mpsc::UnboundedSender<DriverMessage>,
-    pub(super) tasks: Rc<Tasks>,
-    is_leaving: Rc<Cell<bool>>,
-}
-
-impl Inbox {
-    pub(crate) fn new(daemon: Weak<Daemon>, messages: mpsc::UnboundedSender<DriverMessage>) -> Self {
-        Self {
-            daemon,
-            messages,
-            tasks: Rc::default(),
-            is_leaving: Rc::default(),
-        }
-    }
-
-    /// Says that fnd ends: it closes the connections that are still open.
-    pub(crate) fn leaves(&self) {
-        self.is_leaving.set(true);
-    }
-
-    /// Returns whether fnd ends, so that a caller whose connection is closed may not have left.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.is_leaving.get()
-    }
-
-    /// Handles an input now. Returns whether fnd goes on; the input of a task that outlives fnd is dropped.
-    pub(crate) fn input(&self, input: Input) -> bool {
-        let daemon = self.daemon.upgrade();
-        if let Some(daemon) = &daemon {
-            daemon.input(input);
-        }
-        daemon.is_some()
-    }
-
-    /// Returns the daemon, while fnd runs.
-    pub(crate) fn daemon(&self) -> Option<Rc<Daemon>> {
-        self.daemon.upgrade()
-    }
-
-    /// Returns the way in for another thread. A message that comes while fnd stops is dropped.
-    pub(crate) fn for_threads(&self) -> mpsc::UnboundedSender<DriverMessage> {
-        self.messages.clone()
-    }
+    Input(Input),
 }
 
 impl Daemon {
     /// Handles an input. Actions that no caller waits for may be performed a moment later.
     pub(crate) fn input(&self, input: Input) {
-        if !self.input_of_loop(input) {
+        if !self.input_of_loop(LoopInput::Input(input)) {
             self.wake_if_due();
         }
     }
 
     /// The same for the main loop, which need not be woken. Returns whether something was put off.
-    pub(super) fn input_of_loop(&self, input: Input) -> bool {
+    pub(super) fn input_of_loop(&self, input: LoopInput) -> bool {
         let put_off = {
             let mut state = self.state.borrow_mut();
-            state.input(input);
+            state.loop_input(input);
             state.turn.is_put_off()
         };
         if put_off {
@@ -130,10 +47,9 @@ impl Daemon {
 }
 
 impl Driver {
-    fn input(&mut self, input: Input) {
+    fn loop_input(&mut self, input: LoopInput) {
         match input {
-            Input::Event(event) => self.step(event),
-            Input::Frame(incoming) => {
+            LoopInput::Frame(incoming) => {
                 // Any frame shows that the spawner works. The supervisor learns that before it handles what the frame
                 // says.
                 if let Some(event) = self.workers.heard() {
@@ -142,13 +58,13 @@ impl Driver {
                 self.incoming(incoming);
                 self.settle();
             }
-            Input::Message(message) => {
+            LoopInput::Message(message) => {
                 // Actions on the subject of the message may have been put off.
                 self.catch_up();
                 self.message(message);
                 self.settle();
             }
-            Input::Tick(wanted) => {
+            LoopInput::Tick(wanted) => {
                 self.late(wanted);
                 self.step(Event::Tick);
                 self.write_due();
@@ -159,18 +75,18 @@ impl Driver {
                 self.watchers_due();
                 self.measure_due();
             }
+            LoopInput::Input(input) => self.input(input),
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        match input {
+            Input::Event(event) => self.step(event),
             Input::Pulse(wanted) => {
                 self.late(Some(wanted));
                 self.workers.ping();
             }
             Input::WorkerMessage(worker, message, reserved) => self.handle_message(worker, message, reserved),
-            Input::Room(both, reserved) => {
-                let (frame, captured) = *both;
-                match captured {
-                    None => self.finish(frame, Some(reserved)),
-                    Some(captured) => self.captured_with_room(&frame, captured, reserved),
-                }
-            }
             Input::Answered(worker, call, how, result) => self.answered(worker, call, how, result),
             Input::ReadOut(frame) => self.ended_with_all(frame),
             Input::TaskEnded(owner, why) => self.task_ended(owner, &why),
@@ -178,7 +94,8 @@ impl Driver {
             Input::Watcher(worker, said) => self.watcher_said(worker, said),
             Input::Measured(worker, said) => self.measurement_said(worker, said),
             Input::FilesOf(function) => self.forget_files_of(function),
-            Input::Alarm(ring) => self.alarm(ring),
+            Input::SlotDue => self.slots_due(false),
+            Input::ClockSet => self.slots_due(true),
             Input::MetricsPlace(place, problem) => {
                 if self.reporter.exposed.set_problem(place, problem) {
                     self.problems_changed();
@@ -269,6 +186,13 @@ impl Driver {
                 let (frame, captured, reserved) = *all;
                 self.captured(&frame, captured, reserved);
             }
+            DriverMessage::Room(both, reserved) => {
+                let (frame, captured) = *both;
+                match captured {
+                    None => self.finish(frame, Some(reserved)),
+                    Some(captured) => self.captured_with_room(&frame, captured, reserved),
+                }
+            }
         }
     }
 
@@ -287,12 +211,12 @@ impl Driver {
 
     /// Waits for room for the result of a script, which has ended.
     pub(super) fn wait_for_room(&mut self, size: u64, both: (Exited, Option<Captured>)) {
-        let (inbox, worker) = (self.inbox.clone(), both.0.worker);
+        let (messages, worker) = (self.messages.clone(), both.0.worker);
         let room = Arc::clone(&self.callers.buffers).reserve(size);
         // The worker has ended and only the disk is late, so no time limit of the attempt may count any more.
         self.step(Event::EndsLater(worker));
         self.inbox.spawn(TaskOwner::Worker(worker), async move {
-            inbox.input(Input::Room(Box::new(both), room.await));
+            let _ = messages.send(DriverMessage::Room(Box::new(both), room.await)); // an error: fnd is stopping
         });
     }
 
@@ -312,5 +236,24 @@ impl Driver {
         self.show_and_answer_first(Event::Exited(Box::new(exited)));
         // The masks go last: until here a message about the worker may contain a value.
         self.workers.masks.forget(frame.worker);
+    }
+}
+
+impl Driver {
+    /// Handles a task that ended unexpectedly.
+    fn task_ended(&mut self, owner: TaskOwner, why: &str) {
+        match owner {
+            // The main loop ends fnd as its own panic would: functions go on, and the next fnd takes them over.
+            TaskOwner::Fnd(name) => {
+                self.turn.failed = Some(format!("the task `{name}` of fnd ended: {why}"));
+                self.changed.notify_one();
+            }
+            TaskOwner::Worker(worker) => {
+                tracing::error!("fnd's task for {worker} ended: {why}");
+                let message = format!("fnd's task for it ended: {why}");
+                self.step(Event::Broken { worker, message });
+            }
+            TaskOwner::Caller => tracing::error!("a task for a caller ended: {why}"),
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
 use crate::functions::install::{CatalogChange, Judged};
 use crate::functions::syntax::NodeFacts;
-use crate::start::systemd;
+use crate::systemd;
 use crate::uploads::under_way::UploadSeen;
 use crate::workers::PendingRequest;
 use fnd_core::builds::Waiter;

@@ -8,12 +8,36 @@
 //! - Each function is as it is when its piece is made. Sums over a list may differ from the numbers of the node.
 
 use super::{Daemon, Driver};
-use crate::control::backend::FunctionFilter;
 use crate::workers::listening::Listening;
+use fnd_core::access::Permissions;
 use fnd_core::api::{FunctionStatus, FunctionUsage, ScheduleView, UsageList};
 use fnd_core::instant;
 use fnd_core::supervisor::FunctionView;
 use fnd_wire::ids::FunctionName;
+
+/// Which functions to list or watch. An absent field does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FunctionFilter {
+    pub function: Option<FunctionName>,
+    /// Only functions with all of these labels, key and value.
+    pub labels: Vec<(String, String)>,
+    /// Only functions that the caller may view.
+    pub reach: Permissions,
+}
+
+impl FunctionFilter {
+    /// Returns whether a function matches. The labels of a function that is gone are unknown, so only its name counts.
+    #[must_use]
+    pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
+        let named = self.function.as_ref().is_none_or(|function| function == name);
+        let labelled = |now: &FunctionStatus| {
+            self.labels
+                .iter()
+                .all(|(key, value)| now.labels.get(key) == Some(value))
+        };
+        named && self.reach.views(name) && now.is_none_or(labelled)
+    }
+}
 
 /// Most functions in a piece. A function's status takes some 6 us, and up to 20 us with its counters of the kernel.
 pub(crate) const PIECE: usize = 64;

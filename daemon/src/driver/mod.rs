@@ -14,7 +14,7 @@
 //! - `ends`: the callers that wait for the end of an invocation
 //! - `follow_ups`: what follows the end of an invocation
 //! - `frames`: turns frames of the spawner into events of the supervisor
-//! - `inbox`: the inputs of the driver, and the one way in
+//! - `inbox`: handles the inputs of the driver
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
@@ -33,7 +33,6 @@
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
-//! - `tasks`: the tasks of the main thread
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 mod alerts;
@@ -46,7 +45,7 @@ pub(crate) mod ends;
 mod files;
 pub(crate) mod follow_ups;
 mod frames;
-pub(crate) mod inbox;
+mod inbox;
 mod install;
 mod installed_versions;
 pub(crate) mod lists;
@@ -62,16 +61,16 @@ mod requests;
 mod schedules;
 mod secrets;
 pub(crate) mod spin;
-pub(crate) mod tasks;
 mod view;
 mod worker_messages;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;
 use crate::clock::{Clock, Ids};
-use crate::control::function_sockets::FunctionSockets;
 use crate::functions::Functions;
+use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
+use crate::input::{Inbox, Input};
 use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::quotas::Measurements;
@@ -91,7 +90,7 @@ use fnd_core::triggers::alerts::AlertCondition;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
-use inbox::{Inbox, Input};
+use inbox::LoopInput;
 use records::Records;
 use spin::Spin;
 use std::cell::RefCell;
@@ -125,6 +124,8 @@ pub enum DriverMessage {
     ProblemsChanged,
     /// All output of a call that has ended was read.
     OutputRead((InvocationId, Attempt), Box<Captured>),
+    /// There is room for the result of a script that has ended: it can be read, or was captured already.
+    Room(Box<(ExitFrame, Option<Captured>)>, Reservation),
 }
 
 /// Everything the driver owns: the supervisor, which decides, and the parts, which do. No part sees another.
@@ -155,6 +156,8 @@ pub(crate) struct Driver {
     pub(crate) function_sockets: Rc<FunctionSockets>,
     pub(crate) node: NodeInfo,
     pub(crate) inbox: Inbox,
+    /// The way in for other threads, and for tasks whose message may wait for the main loop.
+    pub(crate) messages: mpsc::UnboundedSender<DriverMessage>,
     /// The main loop takes another turn.
     pub(crate) changed: Rc<Notify>,
 }
@@ -258,13 +261,17 @@ impl Driver {
 
 impl Daemon {
     /// Returns the daemon with its state, which is made with the way in for tasks and threads.
-    pub(crate) fn new(
-        messages: mpsc::UnboundedSender<DriverMessage>,
-        state: impl FnOnce(Inbox, Rc<Notify>) -> Driver,
-    ) -> Rc<Self> {
-        Rc::new_cyclic(|daemon| {
+    pub(crate) fn new(state: impl FnOnce(Inbox, Rc<Notify>) -> Driver) -> Rc<Self> {
+        Rc::new_cyclic(|daemon: &Weak<Self>| {
             let changed = Rc::new(Notify::new());
-            let inbox = Inbox::new(Weak::clone(daemon), messages);
+            let daemon = Weak::clone(daemon);
+            let inbox = Inbox::new(move |input| {
+                let daemon = daemon.upgrade();
+                if let Some(daemon) = &daemon {
+                    daemon.input(input);
+                }
+                daemon.is_some()
+            });
             Self {
                 state: RefCell::new(state(inbox.clone(), Rc::clone(&changed))),
                 inbox,
@@ -363,13 +370,13 @@ impl Daemon {
                 exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
                 Some(message) = messages.recv() => {
-                    if self.input_of_loop(Input::Message(message)) {
+                    if self.input_of_loop(LoopInput::Message(message)) {
                         // Callers have answers now. Their turn comes before what was put off, which the next message would do.
                         tokio::task::yield_now().await;
                     }
                 }
                 // Cancel-safe: the next turn computes the deadline anew.
-                () = timer => drop(self.input_of_loop(Input::Tick(deadline))),
+                () = timer => drop(self.input_of_loop(LoopInput::Tick(deadline))),
                 // Cancel-safe: a notification is kept until a task waits for it.
                 () = self.changed.notified() => {}
             }
@@ -435,7 +442,7 @@ impl Daemon {
                 connection.receive()?
             };
             let Some(incoming) = incoming else { return Ok(true) };
-            self.input_of_loop(Input::Frame(incoming));
+            self.input_of_loop(LoopInput::Frame(incoming));
         }
         Ok(false)
     }

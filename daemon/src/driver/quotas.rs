@@ -1,8 +1,8 @@
 //! Has the homes and caches of functions measured, and tells the supervisor which functions are over their quotas.
 
 use super::Driver;
-use super::inbox::Input;
-use super::tasks::TaskOwner;
+use crate::input::Input;
+use crate::input::TaskOwner;
 use crate::quotas::{self, LASTS, MeasurementEnd, QuotaChange};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};

@@ -3,7 +3,6 @@
 
 use super::Driver;
 use super::canary::asked_canary;
-use crate::control::backend::ReleaseChange;
 use crate::functions::releases::Outcome;
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
@@ -11,6 +10,21 @@ use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
 use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
+
+/// A change of which release gets calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReleaseChange {
+    /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
+    /// one that serves.
+    Hold(HoldKind, Option<String>),
+    EndHold,
+    /// Gives the release that waits this share of the calls in percent, or changes the share of the canary.
+    Canary(u32),
+    /// Lets the canary serve.
+    Promote,
+    /// Takes the calls from the canary.
+    StopCanary,
+}
 
 /// The files of a stored release, or why they cannot be read.
 pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;

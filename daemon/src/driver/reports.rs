@@ -56,11 +56,8 @@ impl Driver {
         }
     }
 
-    /// Serves metrics in the places that the configuration names.
+    /// Has metrics served in the places that the configuration names.
     pub(crate) fn expose_metrics(&mut self) {
-        if let Some(daemon) = self.inbox.daemon() {
-            let wanted = &self.node.settings.settings.metrics;
-            self.reporter.exposed.serve(wanted, &daemon);
-        }
+        self.reporter.exposed.serve(&self.node.settings.settings.metrics);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use crate::functions::catalog::Rescan;
-use crate::start::systemd;
+use crate::systemd;
 use crate::workers::PendingRequest;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;

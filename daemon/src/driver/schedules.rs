@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::ledger::LedgerCommand;
-use crate::triggers::schedule::{Ring, submissions};
+use crate::triggers::schedule::submissions;
 use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
 use fnd_core::report::ReportEvent;
@@ -78,10 +78,10 @@ impl Driver {
         schedules.collect()
     }
 
-    /// Submits the invocations that are due by the wall clock.
-    pub(super) fn alarm(&mut self, ring: Ring) {
+    /// Submits the invocations that are due by the wall clock, which may have been set.
+    pub(super) fn slots_due(&mut self, was_set: bool) {
         let now_ms = self.clock.now().unix_ms;
-        if ring == Ring::ClockSet {
+        if was_set {
             let changed = self.schedules.table.clock_was_set(now_ms);
             for marks in &changed {
                 tracing::warn!(

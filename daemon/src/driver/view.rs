@@ -2,9 +2,9 @@
 
 use super::Driver;
 use super::follow_ups::NOT_OPERATED;
+use crate::free_space::FreeSpace;
 use crate::functions::registry::{Function, ServingVersion};
 use crate::functions::releases::held_words;
-use crate::ledger::Free;
 use crate::report::problems::ReportedProblem;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
@@ -267,7 +267,7 @@ impl Driver {
     /// ten thousand functions, too.
     pub(crate) fn node(&self) -> NodeStatus {
         let figures = self.records.ledger.figures();
-        let free = Free::at(Path::new(&self.node.places.state)).unwrap_or_default();
+        let free = FreeSpace::at(Path::new(&self.node.places.state)).unwrap_or_default();
         let by_state = self.supervisor.by_state();
         let by_state = by_state.map(|(state, number)| (state.as_str().to_owned(), count(number)));
         let state = match (&self.workers.connection, self.supervisor.is_draining()) {

@@ -1,8 +1,8 @@
 //! Turns messages of workers into events of the supervisor.
 
-use super::records::AttemptKey;
 use super::{Driver, message};
 use crate::buffers::{Reservation, SMALL};
+use crate::workers::AttemptKey;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{FailureKind, WorkerMessage};
 use fnd_core::record::RunResult;

@@ -5,11 +5,9 @@
 //! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, which
 //! the main thread reads: one of notify needs a thread more.
 
-use crate::driver::Daemon;
-use crate::driver::inbox::Input;
+use crate::descriptors;
 use crate::functions::Functions;
 use crate::path_steps::way;
-use crate::workers;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -25,9 +23,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// A package manager replaces many files; one check serves all changes within this time.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 /// How long changes may stay unseen that the kernel does not report (network file systems).
-const CHECK_INTERVAL: Duration = Duration::from_secs(600);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 /// The properties that distinguish one program from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct InterpreterStamp {
@@ -56,7 +54,7 @@ impl InterpreterStamp {
 /// The interpreters that functions can be run by.
 pub(crate) struct Interpreters {
     /// Absent where the kernel gives no inotify instance: then the interpreters are only checked from time to time.
-    watch: Option<Rc<AsyncFd<OwnedFd>>>,
+    pub(crate) watch: Option<Rc<AsyncFd<OwnedFd>>>,
     seen: BTreeMap<String, Option<InterpreterStamp>>,
     /// The names that matter in each watched directory, by watch number.
     names: HashMap<i32, HashSet<OsString>>,
@@ -75,7 +73,7 @@ impl Interpreters {
     /// Returns a watcher that follows no interpreter yet.
     pub(crate) fn new() -> Self {
         let made = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(io::Error::from);
-        let watch = made.and_then(|inotify| workers::watch(inotify, Interest::READABLE)).inspect_err(|error| {
+        let watch = made.and_then(|inotify| descriptors::watch(inotify, Interest::READABLE)).inspect_err(|error| {
             tracing::warn!("failed to watch interpreters: {error}; a replaced one is found within ten minutes, or by `fndctl reload`");
         });
         Self {
@@ -143,7 +141,7 @@ impl Interpreters {
     }
 
     /// Reads the kernel's events; returns whether one is about an interpreter.
-    fn concerns_an_interpreter(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
+    pub(crate) fn concerns_an_interpreter(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
         let mut ours = false;
@@ -157,55 +155,6 @@ impl Interpreters {
                 }
                 Err(rustix::io::Errno::AGAIN) => return Ok(ours),
                 Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
-impl Daemon {
-    /// Prepares functions again whose interpreter has changed, for as long as fnd runs.
-    pub(crate) async fn follow_interpreters(self: Rc<Self>) {
-        let watch = self.state.borrow().functions.interpreters.watch.clone();
-        loop {
-            let changed = async {
-                match &watch {
-                    Some(watch) => self.watch_interpreters(watch).await,
-                    None => std::future::pending().await,
-                }
-            };
-            if tokio::time::timeout(CHECK_INTERVAL, changed).await.is_ok() {
-                // A package manager does not report when it has replaced its last file.
-                tokio::time::sleep(SETTLE).await;
-            }
-            self.input(Input::Interpreters);
-            self.changed.notify_one();
-        }
-    }
-
-    async fn watch_interpreters(&self, watch: &AsyncFd<OwnedFd>) {
-        loop {
-            let concerned = match watch.readable().await {
-                Ok(mut ready) => {
-                    let concerned = self
-                        .state
-                        .borrow()
-                        .functions
-                        .interpreters
-                        .concerns_an_interpreter(watch);
-                    ready.clear_ready();
-                    concerned
-                }
-                Err(error) => Err(error),
-            };
-            match concerned {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::error!("failed to read changes of interpreters: {error}; `fndctl reload` checks them");
-                    // A broken descriptor would be ready again at once. The check from time to time goes on, by its
-                    // timeout.
-                    std::future::pending::<()>().await;
-                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! From files to installed versions.
 //!
 //! Files:
+//! - `api_sockets`: the sockets at which functions reach the API
 //! - `authors`: who answers for a function: root, the owner of its file, or who has uploaded it
 //! - `catalog`: watches and scans the functions directories
 //! - `dependencies`: functions whose dependencies are being installed, or could not be
@@ -22,6 +23,7 @@
 //! - `subscriptions`: the table of subscriptions to events
 //! - `syntax`: files whose syntax is checked before they serve, and what a failed check says
 
+pub(crate) mod api_sockets;
 mod authors;
 pub mod catalog;
 pub(crate) mod dependencies;

@@ -188,7 +188,7 @@ impl ConnectionSocket {
     fn watch(&self) -> Option<AsyncFd<OwnedFd>> {
         let duplicate = self.stream.borrow().as_fd().try_clone_to_owned().ok()?;
         // A Unix socket has no urgent data, so only errors and the hang-up remain.
-        crate::workers::watch(duplicate, Interest::PRIORITY).ok()
+        crate::descriptors::watch(duplicate, Interest::PRIORITY).ok()
     }
 
     /// Fails a write that makes too little progress for too long.

@@ -1,7 +1,7 @@
 //! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
 use super::refusal::{no_function, rejected};
-use crate::control::backend::{Answering, PassedOn};
+use crate::backend::{Answering, PassedOn};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal};

@@ -1,10 +1,11 @@
 //! Events in HTTP: a request that brings them, and the answer. The control API and the public listener share it.
 
 use super::refusal::rejected;
+use crate::backend::{EventBackend, EventOrigin, NewEvent, NotPublished};
 use crate::buffers::Buffers;
-use crate::control::backend::{EventBackend, EventOrigin, EventOutcome, NewEvent, NotPublished};
 use crate::http::request::{IncomingRequest, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
+use crate::metrics::EventOutcome;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;

@@ -2,16 +2,17 @@
 
 use super::list::list;
 use super::query::{LedgerReader, QueryError};
-use super::room::{self, Free, Pages};
+use super::room::Pages;
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
 use crate::database;
+use crate::free_space::{BYTES_LOW, FreeSpace};
 use fnd_core::api::{DeadLetter, InvocationView};
 use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Most bytes of a payload that are shown: in a list, and for a single dead letter.
 const SHOWN: (usize, usize) = (200, 64 << 10);
@@ -85,31 +86,12 @@ fn text(mut bytes: Vec<u8>) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Prefix of the names of copies.
-const COPY: &str = "backup-";
-
-/// Returns a path for a copy of a database of the state directory.
-pub(crate) fn copy_path(state: &Path) -> PathBuf {
-    state.join(format!("{COPY}{}.db", fastrand::u64(..)))
-}
-
-/// Removes copies that were left behind when a program was killed while it made them.
-pub(super) fn remove_copies(state: &Path) {
-    for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(COPY.as_bytes())
-            && let Err(error) = std::fs::remove_file(entry.path())
-        {
-            tracing::warn!("failed to remove `{}`: {error}", entry.path().display());
-        }
-    }
-}
-
 /// Refuses a copy that would fill the disk so much that history would be forgotten to make room.
 fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(&state.join(FILE), source);
     // `VACUUM INTO` copies the pages in use only, so free pages of the database need no room.
-    let needed = Pages::of(db).map_err(failed)?.used().saturating_add(room::BYTES_LOW);
-    match Free::at(state).map(|free| free.bytes) {
+    let needed = Pages::of(db).map_err(failed)?.used().saturating_add(BYTES_LOW);
+    match FreeSpace::at(state).map(|free| free.bytes) {
         Some(free) if free < needed => Err(OpenError::NoRoom {
             path: state.to_owned(),
             needed,
@@ -126,7 +108,7 @@ fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
 /// [`OpenError`].
 pub fn copy(state: &Path) -> Result<File, OpenError> {
     let path = state.join(FILE);
-    let to = copy_path(state);
+    let to = database::copy_path(state);
     let failed = |source| OpenError::of(&path, source);
     let db = schema::open_read_only(&path)?;
     has_room(&db, state)?;

@@ -63,20 +63,20 @@ mod writer;
 mod tests;
 
 pub use command::{Acknowledged, Figures, Forgetting, LedgerCommand, WriterHealth};
-pub(crate) use dead::copy_path;
 pub use dead::{DeadPage, copy};
 pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
+pub(crate) use query::WAITING_MAX;
 pub use query::{LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};
 pub use retention::{KeepOf, LimitsOf, Retention};
-pub use room::Free;
+
 pub use schema::VERSION;
 pub use writer::LedgerWriter;
 
-use crate::database::LostCommits;
+use crate::database::{self, LostCommits};
 use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_manifest::settings::OnDamage;
@@ -287,7 +287,7 @@ where
         found => found?,
     };
     // A copy loses its name when it is complete. One with a name is what a killed program has left.
-    dead::remove_copies(site.state);
+    database::remove_copies(site.state);
     let started = LedgerWriter::start((db, later), in_flight, site, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),

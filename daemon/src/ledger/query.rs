@@ -20,8 +20,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Most waiting queries; as many as the control socket has connections. Further ones are refused as busy.
-const WAITING_MAX: usize = crate::control::limits::CONNECTIONS_MAX;
+/// Most waiting queries; as many as the control socket has connections (`control/limits.rs` checks that). Further ones are
+/// refused as busy.
+pub(crate) const WAITING_MAX: usize = 1000;
 /// How long a query waits for the writer. After that it is answered with the records on disk, because the disk does not
 /// respond.
 const FLUSH: Duration = Duration::from_secs(10);

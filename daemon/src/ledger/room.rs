@@ -2,14 +2,11 @@
 //! forgotten to make room.
 
 use super::forget::KeepBounds;
+use crate::free_space::FreeSpace;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
 
-/// Free bytes below which the disk counts as nearly full, and the history has to manage with the room it has.
-pub(super) const BYTES_LOW: u64 = 32 << 20;
-/// Free inodes below which the same applies.
-const INODES_LOW: u64 = 256;
 /// Bytes in use up to which recent history is not forgotten to make room: other data has filled such a disk, and
 /// forgetting that little would not help.
 pub(crate) const SMALL: u64 = 64 << 20;
@@ -45,37 +42,10 @@ pub(super) fn first_of(now_ms: u64, age: Duration) -> u128 {
     u128::from(now_ms.saturating_sub(age_ms)) << 80
 }
 
-/// The free space of a file system.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Free {
-    pub bytes: u64,
-    /// Free inodes; absent if the file system has no fixed number of them.
-    pub inodes: Option<u64>,
-}
-
-impl Free {
-    /// Returns the free space of the file system of a path; nothing if it cannot be read.
-    #[must_use]
-    pub fn at(path: &Path) -> Option<Self> {
-        let disk = rustix::fs::statvfs(path).ok()?;
-        Some(Self {
-            // Blocks that only root may use do not count: fnd is not root (statvfs(3)).
-            bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
-            inodes: (disk.f_files > 0).then_some(disk.f_favail),
-        })
-    }
-
-    /// Returns whether the disk is nearly full, so that old history and output must make room for new.
-    #[must_use]
-    pub fn is_low(&self) -> bool {
-        self.bytes < BYTES_LOW || self.inodes.is_some_and(|inodes| inodes < INODES_LOW)
-    }
-}
-
 /// Returns whether the disk of a database is nearly full.
 pub(super) fn is_low(db: &Connection) -> bool {
     let directory = db.path().map(Path::new).and_then(Path::parent);
-    directory.and_then(Free::at).is_some_and(|free| free.is_low())
+    directory.and_then(FreeSpace::at).is_some_and(|free| free.is_low())
 }
 
 /// Pages of a database.

@@ -6,8 +6,9 @@
 //! the database. So both connections are *makeshifts* until the ledger can be opened in the usual way.
 
 use super::in_flight::{Earlier, InFlight};
-use super::{Free, OpenError, schema};
+use super::{OpenError, schema};
 use crate::database::{PresentFiles, keep_log_on_close};
+use crate::free_space::FreeSpace;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,7 @@ pub(super) fn is_unwritable(error: &OpenError, state: &Path) -> bool {
         Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => true,
         // SQLite could not create the write-ahead log or its index. A directory without write permission is another
         // problem.
-        Some(ErrorCode::CannotOpen) => Free::at(state).is_some_and(|free| free.is_low()),
+        Some(ErrorCode::CannotOpen) => FreeSpace::at(state).is_some_and(|free| free.is_low()),
         _ => false,
     }
 }
@@ -34,8 +35,8 @@ pub(super) fn is_unwritable(error: &OpenError, state: &Path) -> bool {
 /// Returns the error as text, with the free space if it is low: for some of these errors SQLite reports only "I/O
 /// error".
 pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
-    let free = path.parent().and_then(Free::at).filter(Free::is_low);
-    let free = free.map(|Free { bytes, inodes }| {
+    let free = path.parent().and_then(FreeSpace::at).filter(FreeSpace::is_low);
+    let free = free.map(|FreeSpace { bytes, inodes }| {
         let inodes = inodes.map_or_else(String::new, |inodes| format!(" and {inodes} inodes"));
         format!(" (the disk has {bytes} bytes{inodes} left)")
     });

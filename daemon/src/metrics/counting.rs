@@ -39,7 +39,7 @@ impl Metrics {
     }
 
     /// Returns the label of a function.
-    pub(super) fn label(&mut self, function: &FunctionName) -> Arc<str> {
+    pub(crate) fn label(&mut self, function: &FunctionName) -> Arc<str> {
         Arc::clone(&series(&mut self.functions, &mut self.other, function).label)
     }
 

@@ -1,11 +1,7 @@
 //! Writes metrics as text in two forms: OpenMetrics, and the older one of Prometheus, which the node exporter's text
 //! files use.
 
-use super::sample::SampleWalk;
-use crate::driver::Daemon;
 use prometheus_client::registry::Registry;
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// A form of metrics as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,26 +36,8 @@ impl MetricsFormat {
     }
 }
 
-/// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
-/// not written on the thread that serves all callers.
-pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
-    let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
-    let asking = Arc::clone(&metrics.borrow().asking);
-    let _alone = asking.lock().await;
-    // The gauges begin empty, so that a function that is gone has no series any more.
-    metrics.borrow().forget_functions();
-    let mut walk = SampleWalk::default();
-    while metrics.borrow_mut().sample_piece(&daemon.state.borrow(), &mut walk) {
-        tokio::task::yield_now().await;
-    }
-    metrics.borrow_mut().sample(&daemon.state.borrow(), &walk);
-    let registry = Arc::clone(&metrics.borrow().registry);
-    let written = tokio::task::spawn_blocking(move || write(&registry, form));
-    // A panic there would be a defect of the library: the answer is empty then.
-    written.await.unwrap_or_default()
-}
-
-fn write(registry: &Registry, form: MetricsFormat) -> String {
+/// Writes all metrics as text.
+pub(crate) fn write(registry: &Registry, form: MetricsFormat) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, registry);

@@ -12,9 +12,9 @@ pub(super) const OTHER: &str = "_other";
 
 /// The labels of a series: the function, and one more where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Labels(
-    pub(super) Option<Arc<str>>,
-    pub(super) Option<(&'static str, &'static str)>,
+pub(crate) struct Labels(
+    pub(crate) Option<Arc<str>>,
+    pub(crate) Option<(&'static str, &'static str)>,
 );
 
 impl EncodeLabelSet for Labels {

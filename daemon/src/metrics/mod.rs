@@ -1,36 +1,67 @@
 //! The metrics for Prometheus: the names of Kubeless first, then fnd's own (`docs/metrics.md` describes each).
 //!
-//! Counters begin at 0 with each fnd; gauges are sampled for each scrape ([`sample`]). Labels are bounded: functions by
+//! Counters begin at 0 with each fnd; gauges are sampled for each scrape (`crate::exposition`). Labels are bounded: functions by
 //! [`labels::FUNCTIONS_MAX`], everything else by closed lists; no id is ever a label.
 //!
 //! Files:
 //! - `counting`: counts what happens
 //! - `encode`: writes metrics as text in two forms
-//! - `expose`: exposes metrics beside the control socket, in the places that the configuration in force names
 //! - `labels`: labels, and the series of each function
-//! - `listen`: `[metrics] listen`
 //! - `registering`: makes all metrics, with their names and descriptions
-//! - `sample`: samples the current values for a scrape
-//! - `textfile`: `[metrics] textfile`
+//! - `sampled`: the values that are read for each scrape
 
 mod counting;
 mod encode;
-mod expose;
 mod labels;
-mod listen;
 mod registering;
-mod sample;
+mod sampled;
+/// The outcome of an event, for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventOutcome {
+    /// At least one function takes it.
+    Accepted,
+    /// It was sent before.
+    Duplicate,
+    /// No function subscribes to it.
+    Unmatched,
+    /// No subscriber takes it.
+    Refused,
+    /// It is no CloudEvent.
+    Malformed,
+}
+
+impl EventOutcome {
+    /// All outcomes.
+    pub const ALL: [Self; 5] = [
+        Self::Accepted,
+        Self::Duplicate,
+        Self::Unmatched,
+        Self::Refused,
+        Self::Malformed,
+    ];
+
+    /// Returns the label of the metric.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Duplicate => "duplicate",
+            Self::Unmatched => "unmatched",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests;
-mod textfile;
 
 pub use encode::MetricsFormat;
-pub(crate) use encode::scrape;
-pub(crate) use expose::Exposed;
-use labels::{Labels, OTHER, Series, series};
+pub(crate) use encode::write;
+pub(crate) use labels::Labels;
+use labels::{OTHER, Series, series};
 use registering::value;
 
-use crate::control::backend::EventOutcome;
 use fnd_core::outcome::{Reason, RunState};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::RequestEnd;
@@ -70,7 +101,7 @@ type RequestLabels = Vec<(&'static str, String)>;
 
 /// All metrics that are counted as the events happen.
 pub(crate) struct Metrics {
-    registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Functions with series of their own.
     functions: HashMap<FunctionName, Series>,
     other: Series,
@@ -102,23 +133,23 @@ pub(crate) struct Metrics {
     hooks: MetricCounts,
     alerts: MetricCounts,
     lag: Histogram,
-    sampled: sample::Sampled,
+    pub(crate) sampled: sampled::Sampled,
     /// Lets one scrape run at a time: gauges are sampled, then written as text on another thread.
-    asking: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "exact to 2^53: bytes of a petabyte, microseconds of 285 years"
 )]
-fn number(number: u64) -> f64 {
+pub(crate) fn number(number: u64) -> f64 {
     number as f64
 }
 
-fn micros(us: u64) -> f64 {
+pub(crate) fn micros(us: u64) -> f64 {
     number(us) / 1e6
 }
 
-fn millis(ms: u64) -> f64 {
+pub(crate) fn millis(ms: u64) -> f64 {
     number(ms) / 1e3
 }

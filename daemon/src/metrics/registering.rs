@@ -128,7 +128,7 @@ impl Metrics {
                 r.register_with_unit("fnd_main_loop_lag", help, Unit::Seconds, histogram.clone());
                 histogram
             },
-            sampled: sample::Sampled::new(r),
+            sampled: sampled::Sampled::new(r),
             asking: Arc::default(),
             registry: Arc::default(),
         };

@@ -19,8 +19,8 @@
 //! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
 //! - `capture`: the part of one attempt's output that is kept
 //! - `first_read_delay`: delays the first read of a worker's pipe for a moment
-//! - `follow`: kept output, then live lines, without a gap
 //! - `fuzzing`: the fuzzer's entry to spools
+//! - `journal_line`: the message for a line of a function's output, where the journal gets them
 //! - `log_store`: the kept output of attempts
 //! - `poll`: the output thread
 //! - `pool`: the output thread's side of warm workers
@@ -34,9 +34,9 @@ mod call_output;
 mod capture;
 mod deferred_pipes;
 mod first_read_delay;
-pub(crate) mod follow;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod journal_line;
 pub mod log_store;
 mod poll;
 mod pool;
@@ -47,6 +47,7 @@ mod spool;
 mod tee;
 
 pub use call_output::{CallOutput, CallOutputEnd};
+pub(crate) use journal_line::output_line;
 
 use crate::clock;
 use crate::ledger::Retention;

@@ -13,6 +13,7 @@
 //! Files:
 //! - `books`: what the driver has to remember for that: processes, running attempts, versions as reported last
 //! - `examples`: events for the tests of these files
+//! - `exposed`: where metrics are exposed beside the control socket
 //! - `journal`: the messages of fnd, in words for people and fields for queries
 //! - `metrics`: which counters an event increases; does not define them (`crate::metrics` does)
 //! - `problems`: the problems of the node
@@ -23,6 +24,7 @@
 pub(crate) mod books;
 #[cfg(test)]
 pub(crate) mod examples;
+mod exposed;
 mod journal;
 mod metrics;
 pub(crate) mod problems;
@@ -30,9 +32,10 @@ mod status;
 mod status_files;
 mod stream;
 
-use crate::metrics::{Exposed, Metrics};
+use crate::metrics::Metrics;
 use crate::stream::{Happening, Ring};
 use books::ReportBooks;
+use exposed::Exposed;
 use fnd_core::report::ReportEvent;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -47,7 +50,7 @@ pub(crate) struct Reporter {
     pub(crate) books: ReportBooks,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
-    pub(crate) exposed: Exposed,
+    pub(crate) exposed: Rc<Exposed>,
     /// The problems as reported last.
     pub(crate) problems: problems::Reported,
 }
@@ -60,7 +63,7 @@ impl Reporter {
             metrics: Rc::new(RefCell::new(Metrics::new())),
             books: ReportBooks::default(),
             status_files,
-            exposed: Exposed::default(),
+            exposed: Rc::default(),
             problems: problems::Reported::default(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `connected`: the first step: there is a spawner that knows this fnd
+//! - `hand_over`: hands the workers over to the next fnd
 //! - `handshake`: the first messages with the spawner
 //! - `opened`: the second step: everything on the disk is open
 //! - `runtimes`: the runtimes inside the program, as files
@@ -9,9 +10,10 @@
 //! - `signals`: signals and the stop
 //! - `spawner_process`: finds or starts the spawner
 //! - `starter`: the program that started a private fnd
-//! - `systemd`: sockets, readiness and watchdog of the service manager
+//! - `watches`: tasks that watch something for as long as fnd runs
 
 mod connected;
+mod hand_over;
 pub mod handshake;
 mod opened;
 mod runtimes;
@@ -19,7 +21,7 @@ mod serving;
 pub(crate) mod signals;
 pub mod spawner_process;
 mod starter;
-pub mod systemd;
+mod watches;
 
 use crate::cli::{DaemonCli, Places};
 use crate::ledger;

@@ -14,7 +14,6 @@ use crate::output::log_store::Keeper;
 use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
 use crate::state_store::StateStore;
-use crate::telemetry;
 use crate::workers::adoption;
 use fnd_core::release::Releases;
 use fnd_wire::ids::FunctionName;
@@ -129,7 +128,7 @@ fn remembered((function, releases): &(FunctionName, Releases)) -> Option<Remembe
 fn line_sink(journal: bool) -> LineSink {
     Box::new(move |meta, line| {
         if journal {
-            telemetry::output_line(meta, line);
+            crate::output::output_line(meta, line);
         }
     })
 }

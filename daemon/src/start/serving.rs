@@ -2,35 +2,36 @@
 
 use super::connected::Connected;
 use super::opened::OpenedStores;
-use super::{own_state, signals, spawner_process, starter, systemd};
+use super::{hand_over, own_state, signals, spawner_process, starter, watches};
 use crate::allocator;
-use crate::backend;
+use crate::backend::{self, Backend, DaemonBackend};
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Ids;
 use crate::control;
-use crate::control::backend::Backend;
-use crate::control::function_sockets::{self, FunctionSockets};
+use crate::control::function_sockets;
 use crate::driver::builds::WaitingBuilds;
 use crate::driver::callers::Callers;
 use crate::driver::checks::WaitingChecks;
 use crate::driver::follow_ups::FollowUps;
-use crate::driver::inbox::Input;
 use crate::driver::records::Records;
 use crate::driver::spin::Spin;
-use crate::driver::tasks::TaskOwner;
 use crate::driver::{Daemon, Driver, DriverMessage, NodeInfo, PendingWork};
+use crate::exposition;
 use crate::functions::Functions;
+use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
 use crate::http::limits::LAST_WORDS;
 use crate::http::listen::Listeners;
+use crate::input::{Input, TaskOwner};
 use crate::ledger::{self, LastRun};
+use crate::public as public_listener;
 use crate::quotas::Measurements;
 use crate::report::Reporter;
-use crate::triggers;
+use crate::systemd;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
-use crate::triggers::schedule;
+use crate::triggers::schedule::{self, AlarmCause};
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
@@ -46,7 +47,7 @@ use tokio::sync::mpsc;
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct ServingDaemon {
     daemon: Rc<Daemon>,
-    control: backend::Control,
+    control: DaemonBackend,
     messages: mpsc::UnboundedReceiver<DriverMessage>,
     writer: ledger::LedgerWriter,
     child: Option<Child>,
@@ -90,7 +91,11 @@ impl ServingDaemon {
         let schedules = schedule::ScheduleTimer::new(ledger.schedules, current.host.clone())?;
         let alarm = Rc::clone(&schedules.alarm);
         let started_ms = clock.now().unix_ms;
-        let daemon = Daemon::new(sender, |inbox, changed| Driver {
+        let output_read = sender.clone();
+        let output_read = move |key, captured| {
+            let _ = output_read.send(DriverMessage::OutputRead(key, captured)); // an error: fnd is stopping
+        };
+        let daemon = Daemon::new(|inbox, changed| Driver {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
             ids: Ids::after(ledger.last_id),
             turn: PendingWork::default(),
@@ -103,6 +108,7 @@ impl ServingDaemon {
                 (welcome, sockets),
                 child.as_ref(),
                 (clock, inbox.clone(), Arc::clone(&buffers)),
+                Arc::new(output_read),
             ),
             secrets: TriggerSecrets::default(),
             schedules,
@@ -123,6 +129,7 @@ impl ServingDaemon {
                 started_ms,
             },
             inbox,
+            messages: sender,
             changed,
             clock,
         });
@@ -130,12 +137,13 @@ impl ServingDaemon {
         inbox.spawn(TaskOwner::Fnd("work that was put off"), Rc::clone(&daemon).catch_up());
         inbox.spawn(
             TaskOwner::Fnd("watch of the spawner"),
-            Rc::clone(&daemon).watch_spawner(),
+            watches::spawner(Rc::clone(&daemon)),
         );
         inbox.spawn(
             TaskOwner::Fnd("watch of interpreters"),
-            Rc::clone(&daemon).follow_interpreters(),
+            watches::interpreters(Rc::clone(&daemon)),
         );
+        inbox.spawn(TaskOwner::Fnd("metrics"), exposition::serve(Rc::clone(&daemon)));
         let spin = Rc::clone(&daemon.state.borrow().spin);
         inbox.spawn(TaskOwner::Fnd("search for the next message"), async move {
             spin.run().await;
@@ -143,8 +151,11 @@ impl ServingDaemon {
         let rung = inbox.clone();
         inbox.spawn(TaskOwner::Fnd("timer of schedules"), async move {
             loop {
-                let ring = alarm.rings().await;
-                if !rung.input(Input::Alarm(ring)) {
+                let input = match alarm.rings().await {
+                    AlarmCause::Due => Input::SlotDue,
+                    AlarmCause::ClockSet => Input::ClockSet,
+                };
+                if !rung.input(input) {
                     return;
                 }
             }
@@ -172,7 +183,7 @@ impl ServingDaemon {
         for exited in exits {
             daemon.state.borrow_mut().exited(exited);
         }
-        let control = backend::Control {
+        let control = DaemonBackend {
             daemon: Rc::clone(&daemon),
             reader: ledger.reader,
             logs,
@@ -201,7 +212,7 @@ impl ServingDaemon {
         } = self;
         let ended = supervise(cli, places, &daemon, messages, control).await;
         if ended.is_ok() {
-            daemon.leave_members().await;
+            hand_over::workers(&daemon).await;
             // A spawner that stays reads what it was sent, and the next fnd sends it the rest.
             if child.is_some() {
                 daemon.last_answers().await;
@@ -232,7 +243,7 @@ async fn supervise(
     places: &Places,
     daemon: &Rc<Daemon>,
     mut messages: mpsc::UnboundedReceiver<DriverMessage>,
-    control: backend::Control,
+    control: DaemonBackend,
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
     let sockets = systemd::sockets()?;
@@ -252,7 +263,7 @@ async fn supervise(
         TaskOwner::Fnd("addresses of the listener"),
         Rc::clone(&public).keep_trying(),
     );
-    let (requests, no_more_requests) = triggers::http::serve(&public, control.clone());
+    let (requests, no_more_requests) = public_listener::serve(&public, control.clone());
     let control = Rc::new(control);
     let own = Rc::clone(&daemon.state.borrow().function_sockets);
     let functions_calls = function_sockets::serve(Rc::clone(&own), Rc::clone(&control) as Rc<dyn Backend>);

@@ -1,8 +1,8 @@
 //! Signals, the watchdog, and the stop of fnd.
 
 use crate::driver::Daemon;
-use crate::driver::inbox::Input;
-use crate::start::systemd;
+use crate::input::Input;
+use crate::systemd;
 use fnd_core::supervisor::Event;
 use futures_util::StreamExt as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -160,6 +160,6 @@ pub(crate) fn copy(directory: &Path) -> Result<File, String> {
     let path = directory.join(super::FILE);
     let failed = |error: &dyn std::error::Error| format!("`{}`: {}", path.display(), crate::chain(error));
     let db = open(&path).map_err(|error| failed(&error))?;
-    let copied = database::copy(&db, &crate::ledger::copy_path(directory), |_| Ok(()));
+    let copied = database::copy(&db, &database::copy_path(directory), |_| Ok(()));
     copied.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }

@@ -6,22 +6,19 @@
 //!                                     | full: dropped, counted, reported when there is room again
 //! ```
 //! `report::journal` has the words for each event, so that they and the fields `FND_FUNCTION`, `FND_INVOCATION`,
-//! `FND_ATTEMPT` are the same everywhere. [`output_line()`] does the same for the output of functions.
+//! `FND_ATTEMPT` are the same everywhere. `output::journal_line` does the same for the output of functions.
 //!
 //! Files:
 //! - `entry`: a message with its fields
 //! - `level`: the filter of fnd's messages, which can be changed while fnd runs
-//! - `output_line`: the message for a line of a function's output, where the journal gets them
 //! - `sink`: the thread that writes messages, and the bounded channel to it
 //! - `text`: messages as text for people
 
 mod entry;
 pub mod level;
-mod output_line;
 mod sink;
 mod text;
 
-pub(crate) use output_line::output_line;
 pub use sink::{Guard, LogTarget};
 pub use text::{escape, plain_duration};
 

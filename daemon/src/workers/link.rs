@@ -72,7 +72,7 @@ impl SpawnerConnection {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(Self {
-            socket: Rc::new(super::watch(socket, Interest::READABLE)?),
+            socket: Rc::new(crate::descriptors::watch(socket, Interest::READABLE)?),
             room: None,
             waiting: VecDeque::new(),
             last_request: 0,
@@ -143,7 +143,7 @@ impl SpawnerConnection {
             // epoll(7) has one entry for each descriptor, and the entry of this one is for reading. So a duplicate is
             // watched for room.
             let socket = self.socket.get_ref().try_clone();
-            let room = socket.and_then(|socket| super::watch(socket, Interest::WRITABLE).map(Rc::new));
+            let room = socket.and_then(|socket| crate::descriptors::watch(socket, Interest::WRITABLE).map(Rc::new));
             self.room = Some(room.map_err(ConnectionError::Io)?);
         }
         Ok(())

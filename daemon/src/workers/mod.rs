@@ -23,9 +23,8 @@ pub mod usage;
 
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
-use crate::driver::inbox::Inbox;
-use crate::driver::records::AttemptKey;
-use crate::output::AttemptOutput;
+use crate::input::Inbox;
+use crate::output::{AttemptOutput, Captured};
 use crate::workers::handler::WarmWorker;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
@@ -35,16 +34,19 @@ use crate::workers::silence::Silence;
 use fnd_core::builds::Lane;
 use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
-use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
+
+/// An attempt of an invocation.
+pub(crate) type AttemptKey = (InvocationId, Attempt);
+
+/// Takes the output of a call that has ended, once the output thread has read all of it; called on that thread.
+pub(crate) type OutputRead = dyn Fn(AttemptKey, Box<Captured>) + Send + Sync;
 
 /// The workers, and the link to the spawner that runs them.
 pub(crate) struct Workers {
@@ -70,10 +72,11 @@ pub(crate) struct Workers {
     /// Failures whose messages are in output that is not read yet.
     pub(crate) unexplained: Vec<(AttemptKey, Box<Answered>)>,
     /// Whether the spawner answers.
-    silence: Silence,
+    pub(crate) silence: Silence,
     clock: Clock,
     /// Takes messages of workers and ends of calls.
     inbox: Inbox,
+    output_read: Arc<OutputRead>,
     /// The budget in which large results of handlers need room.
     buffers: Arc<Buffers>,
 }
@@ -85,6 +88,7 @@ impl Workers {
         (welcome, sockets): (Welcome, Option<PathBuf>),
         child: Option<&Child>,
         (clock, inbox, buffers): (Clock, Inbox, Arc<Buffers>),
+        output_read: Arc<OutputRead>,
     ) -> Self {
         Self {
             connection: Some(connection),
@@ -101,6 +105,7 @@ impl Workers {
             silence: Silence::default(),
             clock,
             inbox,
+            output_read,
             buffers,
         }
     }
@@ -195,14 +200,6 @@ pub(crate) struct Starting {
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
     /// The address and key of a worker that serves HTTP.
     pub(crate) endpoint: Endpoint,
-}
-
-/// Registers a descriptor with the runtime.
-pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
-    // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.
-    let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
-    watched.map_err(|error| error.into_parts().1)
 }
 
 #[cfg(test)]

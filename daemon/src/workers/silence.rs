@@ -1,7 +1,6 @@
 //! Detects whether fnd-spawner answers. No requests are made for this, except a ping: one when an answer is late, and
 //! one with each message to the service manager's watchdog. While nothing is asked, nothing wakes fnd.
 
-use crate::driver::Daemon;
 use crate::report::problems::ReportedProblem;
 use crate::workers::Workers;
 use fnd_core::supervisor::{Event, Supervisor};
@@ -21,11 +20,11 @@ pub(crate) struct Silence {
     /// Since when a request is open and nothing was received.
     since: Option<Duration>,
     /// When the next check is due; absent: none is planned.
-    wakes_at: Option<Duration>,
+    pub(crate) wakes_at: Option<Duration>,
     pinged: bool,
     silent: bool,
     /// A request was sent, and no task checks yet whether it is answered.
-    begun: Rc<Notify>,
+    pub(crate) begun: Rc<Notify>,
 }
 
 /// The result of a check.
@@ -150,27 +149,6 @@ pub(crate) fn start_problems(supervisor: &Supervisor) -> impl Iterator<Item = Re
         ReportedProblem::new("node-cannot-start", text)
     });
     silent.into_iter().chain(shortage)
-}
-
-impl Daemon {
-    /// Checks whether the spawner answers, from each request to its answer.
-    pub(crate) async fn watch_spawner(self: Rc<Self>) {
-        let begun = Rc::clone(&self.state.borrow().workers.silence.begun);
-        loop {
-            begun.notified().await;
-            let mut next = self.state.borrow().workers.silence.wakes_at;
-            while let Some(at) = next {
-                let at = self.state.borrow().clock.instant(at);
-                tokio::time::sleep_until(at.into()).await;
-                let event;
-                (next, event) = self.state.borrow_mut().workers.check_silence();
-                if let Some(event) = event {
-                    self.step(event);
-                }
-                self.wake_if_due();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use fnd_wire::mask::Masks;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::rc::Weak;
-use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 const WORKER: WorkerId = WorkerId(7);
@@ -29,7 +27,7 @@ fn workers() -> (Workers, OwnedFd) {
         functions_dirs: Vec::new(),
         memory: MemoryGroups::None,
     };
-    let inbox = Inbox::new(Weak::new(), mpsc::unbounded_channel().0);
+    let inbox = Inbox::new(|_| false);
     let connection = SpawnerConnection::new(ours).unwrap();
     let workers = Workers::new(
         connection,
@@ -40,6 +38,7 @@ fn workers() -> (Workers, OwnedFd) {
             inbox,
             Buffers::new(1 << 20, std::path::PathBuf::from("/nonexistent")),
         ),
+        Arc::new(|_, _| ()),
     );
     (workers, spawner)
 }

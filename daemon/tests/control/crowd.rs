@@ -3,7 +3,7 @@
 use crate::fake::Running;
 use crate::http::{connect, get, take_apart, wait_until};
 use fnd_daemon::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
-use fnd_daemon::control::peer::{Holder, PeerAccess, RoleGrant};
+use fnd_daemon::peer::{Holder, PeerAccess, RoleGrant};
 use fnd_manifest::settings::Role;
 use rustix::process::{Gid, Uid};
 use std::io::{Read as _, Write as _};

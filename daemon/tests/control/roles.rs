@@ -5,7 +5,7 @@
 use crate::crowd::{as_user, open_to_all};
 use crate::fake::{ENDED, FAILED, Running, UNKNOWN};
 use crate::http::{Answer, ask, get};
-use fnd_daemon::control::peer::{Holder, PeerAccess, RoleGrant};
+use fnd_daemon::peer::{Holder, PeerAccess, RoleGrant};
 use fnd_manifest::settings::Role;
 use std::path::Path;
 

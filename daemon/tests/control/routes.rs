@@ -4,7 +4,7 @@ use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, U
 use crate::http::{ask, get, post};
 use fnd_core::api::stream::{Kind, Seq};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_daemon::control::peer::PeerAccess;
+use fnd_daemon::peer::PeerAccess;
 use fnd_daemon::stream::Since;
 use fnd_manifest::settings::Role;
 use std::os::unix::fs::MetadataExt as _;

@@ -2,13 +2,13 @@
 //! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
 
 use super::{ControlRoute, RouteAbout};
+use crate::backend::Backend;
 use crate::clock;
-use crate::control::backend::Backend;
 use crate::control::call::ControlCall;
 use crate::control::limits::PAGE;
-use crate::control::peer::Peer;
 use crate::control::refusal::failed;
 use crate::http::response::{Answered, INVOCATION, Refusal, json};
+use crate::peer::Peer;
 use fnd_core::access::Permissions;
 use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_manifest::settings::Role;

@@ -1,7 +1,7 @@
 //! `GET /v1/backup[?of=state]`: a copy of a database in its present state, in the form of SQLite; `fndctl backup` adds
 //! the files.
 
-use crate::control::backend::{Database, Failure};
+use crate::backend::{Database, Failure};
 use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, refuse};
 use crate::http::stream::pieces;

@@ -1,6 +1,6 @@
 //! `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`: uploads a function, and removes an uploaded one.
 
-use crate::control::backend::{Deployed, NotDone, Upload, UploadCondition};
+use crate::backend::{Deployed, NotDone, Upload, UploadCondition};
 use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::UPLOAD_MAX;

@@ -4,7 +4,7 @@
 //! An event of a caller that may not operate every function reaches only the functions that it may operate: sending it
 //! an event runs a function, as invoking it does.
 
-use crate::control::backend::{EventBackend, EventOrigin, EventSender};
+use crate::backend::{EventBackend, EventOrigin, EventSender};
 use crate::control::call::ControlCall;
 use crate::http::headers::joined;
 use crate::http::response::{Answered, Refusal};

@@ -1,7 +1,7 @@
 //! `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
 
 use super::deploy::tagged;
-use crate::control::backend::FunctionFilter;
+use crate::backend::FunctionFilter;
 use crate::control::call::ControlCall;
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, long_json};

@@ -4,7 +4,7 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::control::backend::PageBounds;
+use crate::backend::PageBounds;
 use crate::control::call::ControlCall;
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined, upgrade};

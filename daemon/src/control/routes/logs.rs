@@ -1,7 +1,7 @@
 //! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
 //! line.
 
-use crate::control::backend::LogQuery;
+use crate::backend::LogQuery;
 use crate::control::call::ControlCall;
 use crate::control::limits::LINES;
 use crate::control::refusal::{failed, no_invocation};

@@ -76,13 +76,13 @@ mod stream;
 mod usage;
 mod validate;
 
-use super::backend::Backend;
 use super::call::ControlCall;
 use super::granted::FunctionPermissions;
-use super::peer::Peer;
+use crate::backend::Backend;
 use crate::http::limits::Pace;
 use crate::http::request::{IncomingRequest, Unread, discard};
 use crate::http::response::{Answered, Refusal, problem};
+use crate::peer::Peer;
 use audit::Auditing;
 pub(super) use audit::refused_at_socket;
 use find::{find, permit_invocation, permit_path};

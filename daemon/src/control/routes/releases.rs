@@ -1,7 +1,7 @@
 //! `GET /v1/functions/F/versions`, `GET .../versions/V/files`, `POST .../rollback`, `pin` (both `[?version=V]`) and
 //! `unpin`; `POST .../canary?percent=N`, `POST .../promote` and `DELETE .../canary`.
 
-use crate::control::backend::ReleaseChange;
+use crate::backend::ReleaseChange;
 use crate::control::call::ControlCall;
 use crate::http::query::wrong;
 use crate::http::response::{AGAIN, Answered, Refusal, RefusedResponse, json};

@@ -1,6 +1,6 @@
 //! `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
 
-use crate::control::backend::Repeated;
+use crate::backend::Repeated;
 use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal};

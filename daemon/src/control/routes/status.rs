@@ -1,7 +1,7 @@
 //! `GET /v1/status[?functions=0]`: the node and its functions, or the node alone, whose numbers are kept and need no list;
 //! for a caller without a role for the node only the functions that it may view.
 
-use crate::control::backend::FunctionFilter;
+use crate::backend::FunctionFilter;
 use crate::control::call::ControlCall;
 use crate::http::response::{Answered, Refusal, long_json};
 

@@ -3,7 +3,7 @@
 //! tokio's `UnixStream` is watched for room, too. The kernel reports room whenever the other end reads, so each answer
 //! would wake fnd once more when its caller takes it. Here room is watched only while bytes of an answer wait for it.
 
-use crate::workers::watch;
+use crate::descriptors::watch;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 use std::io::{self, IoSlice};

@@ -9,7 +9,8 @@
 
 use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
-use crate::ledger::{Free, LimitsOf, Retention, room};
+use crate::free_space::FreeSpace;
+use crate::ledger::{LimitsOf, Retention, room};
 use fnd_wire::ids::FunctionName;
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -198,7 +199,7 @@ impl Keeper {
 fn is_low(root: &Path) -> bool {
     // The directory is created with the first output.
     let there = if root.exists() { Some(root) } else { root.parent() };
-    there.and_then(Free::at).is_some_and(|free| free.is_low())
+    there.and_then(FreeSpace::at).is_some_and(|free| free.is_low())
 }
 
 struct Segment {

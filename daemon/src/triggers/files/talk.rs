@@ -1,7 +1,7 @@
 //! The tasks that talk with a watcher: one writes what fnd remembers, then messages; one reads; one logs what the watcher
 //! writes to its standard error.
 
-use crate::driver::inbox::{Inbox, Input};
+use crate::input::{Inbox, Input};
 use crate::ledger::{LedgerReader, QueryError};
 use fnd_core::triggers::file::message::{FILES_MAX, FileRunEnded, FromWatcher, Messages, ToWatcher, put};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};

@@ -1,10 +1,9 @@
 //! What would become of a request: for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
 
-use super::access::Calls;
-use super::admission::OfRequest;
-use super::events;
 use super::listener::Listener;
-use super::request_facts::Asked;
+use super::request_facts::RequestFacts;
+use super::route_calls::Calls;
+use super::{CredentialHeaders, event_route};
 use crate::http::connections::ConnectionOwner;
 use crate::http::listen::socket::Peer;
 use crate::http::response::Refusal;
@@ -70,12 +69,12 @@ impl Listener {
             local_port: None,
             is_secure: false,
         };
-        let asked = match Asked::read(&parts, &peer, &self.trusted.borrow()) {
+        let asked = match RequestFacts::read(&parts, &peer, &self.trusted.borrow()) {
             Ok(asked) => asked,
             Err(refusal) => return Ok(refused(&refusal)),
         };
         // As for a request: the path of events comes before the routes of functions.
-        if let Some(route) = events::route(self, &asked, || u64::MAX) {
+        if let Some(route) = event_route(self, &asked, || u64::MAX) {
             return Ok(self
                 .try_event(&route, &asked, (&parts.headers, test.body.as_bytes(), now_s))
                 .await);
@@ -144,7 +143,12 @@ impl Listener {
     }
 
     /// Returns what would become of a request to the address of events.
-    async fn try_event(&self, route: &Route, asked: &Asked, proven_by: (&HeaderMap, &[u8], u64)) -> RouteTestReport {
+    async fn try_event(
+        &self,
+        route: &Route,
+        asked: &RequestFacts,
+        proven_by: (&HeaderMap, &[u8], u64),
+    ) -> RouteTestReport {
         let credentials = self.credentials(route, proven_by).await;
         let address = "it is the address of `[http] events` in fnd.toml";
         let (status, verdict) = if !route.is_open() && !credentials.iter().any(|check| check.holds) {
@@ -183,7 +187,7 @@ impl Listener {
         let Some(verifier) = verifier else {
             return (false, format!("the secret `{}` is not known to fnd", credential.secret));
         };
-        match verifier.verify(&OfRequest(headers), body, now_s) {
+        match verifier.verify(&CredentialHeaders(headers), body, now_s) {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => (true, "it holds".to_owned()),
             // A test has no caller, so it counts for no address.
             Ok(Proof::Password(login)) => match self.passwords.check(login, ConnectionOwner::Exempt).await {

@@ -17,7 +17,7 @@ pub(crate) struct Keyring {
 impl Keyring {
     /// Makes the verifiers of these credentials. One whose secret has no value, or a line that cannot be used, admits
     /// nobody.
-    pub(super) fn new(credentials: BTreeSet<Credential>, secrets: &TriggerSecrets) -> Self {
+    pub(crate) fn new(credentials: BTreeSet<Credential>, secrets: &TriggerSecrets) -> Self {
         let mut keyring = Self::default();
         for credential in credentials {
             // Without a value: the secrets themselves say why.
@@ -44,12 +44,12 @@ impl Keyring {
     }
 
     /// Returns the verifier of a credential; nothing while its secret is not known.
-    pub(super) fn get(&self, credential: &Credential) -> Option<Rc<Verifier>> {
+    pub(crate) fn get(&self, credential: &Credential) -> Option<Rc<Verifier>> {
         self.verifiers.get(credential).cloned()
     }
 
     /// Returns what is wrong with the secrets.
-    pub(super) fn problems(&self) -> &[String] {
+    pub(crate) fn problems(&self) -> &[String] {
         &self.problems
     }
 }

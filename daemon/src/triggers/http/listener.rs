@@ -1,7 +1,7 @@
 //! The public listener by its configuration: addresses, TLS, limits, proxies.
 
 use super::Keyring;
-use super::access::RouteCalls;
+use super::route_calls::RouteCalls;
 use crate::http::connections::{Connections, SocketPlaces};
 use crate::http::limits::HttpLimits;
 use crate::http::listen::tls::{Security, Tls, TlsPair};
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The limits of a connection.
-pub(super) const LIMITS: HttpLimits = HttpLimits {
+pub(crate) const LIMITS: HttpLimits = HttpLimits {
     head_bytes: 16 * 1024,
     headers: 100,
     head_time: Duration::from_secs(10),
@@ -35,19 +35,19 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
 
 /// The listener's state: what it listens on, whom it trusts, what it remembers.
 pub(crate) struct Listener {
-    pub(super) sockets: Listeners,
+    pub(crate) sockets: Listeners,
     /// The address of the command line.
     own: Option<Address>,
-    pub(super) connections: Rc<Connections>,
-    pub(super) trusted: RefCell<Trusted>,
+    pub(crate) connections: Rc<Connections>,
+    pub(crate) trusted: RefCell<Trusted>,
     /// The route for events.
-    pub(super) events: RefCell<Option<HttpEvents>>,
-    pub(super) keyring: RefCell<Keyring>,
-    pub(super) passwords: Passwords,
-    pub(super) replays: Replays,
-    pub(super) rates: RefCell<Rates>,
-    pub(super) logs: Cell<bool>,
-    pub(super) calls: RefCell<RouteCalls>,
+    pub(crate) events: RefCell<Option<HttpEvents>>,
+    pub(crate) keyring: RefCell<Keyring>,
+    pub(crate) passwords: Passwords,
+    pub(crate) replays: Replays,
+    pub(crate) rates: RefCell<Rates>,
+    pub(crate) logs: Cell<bool>,
+    pub(crate) calls: RefCell<RouteCalls>,
     /// Addresses that could not be used, each with the reason.
     problems: RefCell<Vec<String>>,
     /// Whether a certificate serves.

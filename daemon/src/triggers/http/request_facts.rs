@@ -14,33 +14,33 @@ use std::net::IpAddr;
 
 /// The facts.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct RequestFacts {
     /// The host in lower case, without a port; empty if the request names none.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// The authority as it came: host and port.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     /// The path in normal form.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// The path as it came.
-    pub(super) raw_path: String,
+    pub(crate) raw_path: String,
     /// The part after the `?`.
-    pub(super) query: String,
+    pub(crate) query: String,
     /// The method; absent: one that no route can have.
-    pub(super) method: Option<Method>,
+    pub(crate) method: Option<Method>,
     /// The caller's address, behind trusted proxies; absent for a Unix socket.
-    pub(super) caller: Option<IpAddr>,
+    pub(crate) caller: Option<IpAddr>,
     /// `http` or `https`.
-    pub(super) scheme: &'static str,
+    pub(crate) scheme: &'static str,
     /// The version of HTTP.
-    pub(super) protocol: &'static str,
+    pub(crate) protocol: &'static str,
 }
 
-impl Asked {
+impl RequestFacts {
     /// Reads the facts.
     ///
     /// # Errors
     /// [`Code::BadRequest`] if the path or the host cannot be read.
-    pub(super) fn read(parts: &Parts, peer: &Peer, trusted: &Trusted) -> Result<Self, Refusal> {
+    pub(crate) fn read(parts: &Parts, peer: &Peer, trusted: &Trusted) -> Result<Self, Refusal> {
         let raw_path = parts.uri.path();
         let path = path::normal(raw_path).map_err(|wrong| refuse(Code::BadRequest, wrong.to_string()))?;
         let authority = match parts.headers.get(HOST).map(|host| host.to_str()) {
@@ -80,7 +80,7 @@ impl Asked {
     }
 
     /// Calls a function with the facts that conditions look at.
-    pub(super) fn with_facts<T>(
+    pub(crate) fn with_facts<T>(
         &self,
         headers: &HeaderMap,
         body: &[u8],
@@ -97,7 +97,7 @@ impl Asked {
     }
 
     /// Returns the caller's address as text; empty for a Unix socket.
-    pub(super) fn remote(&self) -> String {
+    pub(crate) fn remote(&self) -> String {
         self.caller.map(|caller| caller.to_string()).unwrap_or_default()
     }
 }

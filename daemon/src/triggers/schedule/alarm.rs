@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Why the alarm rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ring {
+pub(crate) enum AlarmCause {
     /// The time that was set has come.
     Due,
     /// The wall clock was set. The timer has to be set again.
@@ -41,7 +41,7 @@ impl Alarm {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
         Ok(Self {
-            timer: crate::workers::watch(timer, Interest::READABLE)?,
+            timer: crate::descriptors::watch(timer, Interest::READABLE)?,
             at: Cell::new(None),
             clock_set: Notify::new(),
         })
@@ -74,7 +74,7 @@ impl Alarm {
     }
 
     /// Waits until the alarm rings. Cancel-safe: a ring is taken or stays.
-    pub(crate) async fn rings(&self) -> Ring {
+    pub(crate) async fn rings(&self) -> AlarmCause {
         tokio::select! {
             // Cancel-safe: nothing is taken before it returns.
             ring = self.timer_rings() => ring,
@@ -82,17 +82,17 @@ impl Alarm {
             () = self.clock_set.notified() => {
                 // So that `set` sets the timer again, even to the time that it has.
                 self.at.set(None);
-                Ring::ClockSet
+                AlarmCause::ClockSet
             }
             // Cancel-safe: the next call begins with the clock as it is then; `due` is asked after each ring.
             () = stepped_by_a_test() => {
                 self.at.set(None);
-                Ring::ClockSet
+                AlarmCause::ClockSet
             }
         }
     }
 
-    async fn timer_rings(&self) -> Ring {
+    async fn timer_rings(&self) -> AlarmCause {
         loop {
             let ready = self.timer.readable().await;
             let mut count = [0; 8];
@@ -100,11 +100,11 @@ impl Alarm {
             match (ready, read) {
                 (_, Ok(_)) => {
                     self.at.set(None);
-                    return Ring::Due;
+                    return AlarmCause::Due;
                 }
                 (_, Err(Errno::CANCELED)) => {
                     self.at.set(None);
-                    return Ring::ClockSet;
+                    return AlarmCause::ClockSet;
                 }
                 (Ok(mut ready), Err(_)) => ready.clear_ready(),
                 // The runtime ends.
@@ -124,13 +124,13 @@ mod tests {
         let alarm = Alarm::new().unwrap();
         let soon = crate::clock::unix_ms() + 30;
         alarm.set(Some(soon));
-        assert_eq!(alarm.rings().await, Ring::Due);
+        assert_eq!(alarm.rings().await, AlarmCause::Due);
         assert!(crate::clock::unix_ms() >= soon);
         let again = tokio::time::timeout(Duration::from_millis(50), alarm.rings()).await;
         assert!(again.is_err());
         // A time that has passed.
         alarm.set(Some(soon));
-        assert_eq!(alarm.rings().await, Ring::Due);
+        assert_eq!(alarm.rings().await, AlarmCause::Due);
         alarm.set(Some(crate::clock::unix_ms() + 20));
         alarm.set(None);
         let never = tokio::time::timeout(Duration::from_millis(60), alarm.rings()).await;

@@ -6,7 +6,7 @@
 
 mod alarm;
 
-pub(crate) use alarm::{Alarm, Ring};
+pub(crate) use alarm::{Alarm, AlarmCause};
 
 use crate::functions::rules::overlap;
 use crate::ledger::StoredSchedules;

@@ -94,7 +94,7 @@ impl Conversation {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let listens = rustix::net::sockopt::socket_acceptconn(&socket)?;
         Ok(Self {
-            socket: RefCell::new(Rc::new(crate::workers::watch(socket, Interest::READABLE)?)),
+            socket: RefCell::new(Rc::new(crate::descriptors::watch(socket, Interest::READABLE)?)),
             origin: Cell::new(if listens {
                 ConnectionOrigin::Listens
             } else {

@@ -3,14 +3,11 @@
 
 pub mod conversation;
 
-use crate::driver::inbox::{Inbox, Input};
-use crate::driver::records::AttemptKey;
-use crate::driver::tasks::TaskOwner;
-use crate::driver::{Daemon, DriverMessage};
+use crate::input::{Inbox, Input, TaskOwner};
 use crate::output::{AttemptOutput, CallOutput, CallOutputEnd, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, ConversationEnd};
 use crate::workers::http::Server;
-use crate::workers::{Workers, environment};
+use crate::workers::{AttemptKey, OutputRead, Workers, environment};
 use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::outcome::Reason;
@@ -24,19 +21,12 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
-
-/// How long a worker may take, when fnd leaves, to finish the message it is sending or to take the one it is sent.
-const LEAVE_MAX: Duration = Duration::from_millis(500);
-/// Pause between two checks of that.
-const LEAVE_AGAIN: Duration = Duration::from_millis(5);
 
 /// The connections and calls of a worker that stays.
 pub(crate) struct WarmWorker {
     /// Present where the worker speaks the protocol on descriptor 3.
-    talk: Option<WorkerConnection>,
+    connection: Option<WorkerConnection>,
     /// Present where it serves HTTP.
     pub(crate) server: Option<Rc<Server>>,
     call_output: CallOutput,
@@ -67,6 +57,15 @@ impl std::fmt::Debug for WarmWorker {
     }
 }
 
+impl WarmWorker {
+    /// Returns its conversation, where it speaks the protocol.
+    pub(crate) fn conversation(&self) -> Option<Rc<Conversation>> {
+        self.connection
+            .as_ref()
+            .map(|connection| Rc::clone(&connection.conversation))
+    }
+}
+
 impl Workers {
     /// Attaches a worker that was started: its conversation, where it has one, and its output. `under_way` are the
     /// calls that an earlier fnd handed over with it. Returns nothing where fnd has no way to reach the worker.
@@ -78,13 +77,13 @@ impl Workers {
         (output, piped, under_way): (&Output, Piped, Vec<(u64, AttemptOutput)>),
     ) -> Option<WarmWorker> {
         let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
-        let talk = match channel {
+        let connection = match channel {
             Some(channel) => Some(self.converse(worker, channel, (rules, calls))?),
             None => None,
         };
-        let reachable = talk.is_some() || server.is_some();
+        let reachable = connection.is_some() || server.is_some();
         reachable.then(|| WarmWorker {
-            talk,
+            connection,
             server,
             variables: false,
             calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
@@ -101,8 +100,8 @@ impl Workers {
                 return None;
             }
         };
-        let talk = talk(self.inbox.clone(), worker, Rc::clone(&conversation));
-        let task = self.inbox.spawn(TaskOwner::Worker(worker), talk);
+        let conversing = converse(self.inbox.clone(), worker, Rc::clone(&conversation));
+        let task = self.inbox.spawn(TaskOwner::Worker(worker), conversing);
         Some(WorkerConnection { conversation, task })
     }
 
@@ -129,7 +128,7 @@ impl Workers {
             self.ask_server(order, server);
             return None;
         }
-        let talk = member.talk.as_ref()?;
+        let connection = member.connection.as_ref()?;
         let payload = &attempt.payload;
         let head = InvokeHead {
             invocation: attempt.invocation.to_string().into(),
@@ -156,7 +155,7 @@ impl Workers {
         let previous = attempt.previous.as_ref().map(|previous| &previous.data);
         match protocol::invoke(order.call, head, payload.data.as_ref(), previous) {
             Ok(message) => {
-                talk.conversation.send(message);
+                connection.conversation.send(message);
                 None
             }
             Err(error) => {
@@ -191,16 +190,16 @@ impl Workers {
         };
         if let Some(server) = &member.server {
             server.close_request(call);
-        } else if let Some(talk) = &member.talk {
-            talk.conversation.send(protocol::cancel(call));
+        } else if let Some(connection) = &member.connection {
+            connection.conversation.send(protocol::cancel(call));
         }
     }
 
     /// Asks a worker to finish and exit.
     pub(crate) fn stop(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);
-        if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
-            talk.conversation.send(protocol::stop());
+        if let Some(connection) = attached.and_then(|attached| attached.member.as_ref()?.connection.as_ref()) {
+            connection.conversation.send(protocol::stop());
         }
     }
 
@@ -227,15 +226,18 @@ impl Workers {
     /// Returns the conversation with a worker.
     pub(crate) fn conversation(&self, worker: WorkerId) -> Option<Rc<Conversation>> {
         let member = self.attached.get(&worker)?.member.as_ref()?;
-        member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation))
+        member
+            .connection
+            .as_ref()
+            .map(|connection| Rc::clone(&connection.conversation))
     }
 
     /// Ends the output of a call that is over. Returns the call if its output will be reported later.
     pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<AttemptKey> {
-        let messages = self.inbox.for_threads();
+        let output_read = Arc::clone(&self.output_read);
         let member = self.attached.get_mut(&worker)?.member.as_mut()?;
         let key = member.calls.remove(&call)?;
-        end_output(messages, member, key).then_some(key)
+        end_output(output_read, member, key).then_some(key)
     }
 
     /// Removes a worker that is gone, with its temporary files. Returns the descriptor of its result, and the calls whose
@@ -248,82 +250,19 @@ impl Workers {
         self.release_tmp(attached.tmp);
         let member = attached.member.iter().filter(|member| member.calls.len() > 1);
         let calls = member.flat_map(|member| member.calls.values().map(move |key| (member, *key)));
-        let printed = calls.filter(|(member, key)| end_output(self.inbox.for_threads(), member, *key));
+        let printed = calls.filter(|(member, key)| end_output(Arc::clone(&self.output_read), member, *key));
         (attached.result, printed.map(|(_, key)| key).collect())
     }
 }
 
-impl Daemon {
-    /// Hands the workers of handlers over to the next fnd: each conversation ends between two messages. A worker whose
-    /// conversation does not end in time is not handed over, and the next fnd kills it.
-    ///
-    /// Requests to workers that serve HTTP have the same time to end; the others are reported to the next fnd as lost.
-    pub(crate) async fn leave_members(&self) {
-        type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
-        let members: Vec<Leaving> = {
-            let state = self.state.borrow();
-            let members = state
-                .workers
-                .attached
-                .iter()
-                .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));
-            members
-                .map(|(id, member)| {
-                    let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
-                    (id, conversation, member.server.clone())
-                })
-                .collect()
-        };
-        if members.is_empty() {
-            return;
-        }
-        let conversations = || members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
-        // All conversations stop side by side, so that one limit serves them all.
-        conversations().for_each(|conversation| conversation.stop());
-        let between = async {
-            let is_quiet = |server: &Rc<Server>| server.is_quiet();
-            while !conversations().all(|conversation| conversation.is_between())
-                || !members
-                    .iter()
-                    .filter_map(|(_, _, server)| server.as_ref())
-                    .all(is_quiet)
-            {
-                tokio::time::sleep(LEAVE_AGAIN).await; // polled: an event would need each conversation; this is rare
-            }
-        };
-        // Workers that are not between two messages by then are left out below, and the next fnd kills them.
-        let _ = tokio::time::timeout(LEAVE_MAX, between).await;
-        // Calls that were answered are not handed over.
-        self.state.borrow_mut().explain(None, |_, _| true);
-        for (worker, conversation, _) in members {
-            if conversation
-                .as_ref()
-                .is_none_or(|conversation| conversation.is_between())
-            {
-                let state = &mut *self.state.borrow_mut();
-                if let Some(record) = state.supervisor.member_record(worker) {
-                    state.workers.leave_member(worker, record);
-                }
-            }
-            if let Some(conversation) = conversation {
-                conversation.hang_up();
-            }
-        }
-        // The next fnd gets only what the spawner has read by then.
-        let _ = tokio::time::timeout(LEAVE_MAX, self.last_answers()).await;
-    }
-}
-
 /// Ends the output of a call; returns whether its output will be reported later.
-fn end_output(messages: UnboundedSender<DriverMessage>, member: &WarmWorker, key: AttemptKey) -> bool {
-    let done = move |captured| {
-        let _ = messages.send(DriverMessage::OutputRead(key, Box::new(captured))); // fnd is stopping
-    };
+fn end_output(output_read: Arc<OutputRead>, member: &WarmWorker, key: AttemptKey) -> bool {
+    let done = move |captured| output_read(key, Box::new(captured));
     member.call_output.end(key, done) == CallOutputEnd::Printed
 }
 
 /// Runs the conversation with one worker until it is over.
-async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
+async fn converse(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
     let end = conversation
         .run(|message| {
             let reserved = match &message {

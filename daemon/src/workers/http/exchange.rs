@@ -7,9 +7,9 @@
 use super::address::Address;
 use super::closable::{Closable, RequestCloser};
 use super::key::WorkerKey;
-use crate::driver::inbox::Inbox;
-use crate::driver::tasks::TaskOwner;
 use crate::http::paced::{BodyError, Paced};
+use crate::input::Inbox;
+use crate::input::TaskOwner;
 use bytes::Bytes;
 use fnd_core::record::Response as Answer;
 use fnd_wire::ids::WorkerId;

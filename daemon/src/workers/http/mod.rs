@@ -23,10 +23,10 @@ pub mod exchange;
 pub mod key;
 mod readiness;
 
-use crate::driver::inbox::Input;
-use crate::driver::tasks::TaskOwner;
 use crate::http::paced::Paced;
 use crate::http::streaming_body::Headed;
+use crate::input::Input;
+use crate::input::TaskOwner;
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
 use crate::workers::http::call::EXIT_WAIT;

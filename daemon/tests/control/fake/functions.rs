@@ -9,7 +9,7 @@ use fnd_core::api::{
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
-use fnd_daemon::control::backend::{
+use fnd_daemon::backend::{
     Answering, Failure, FunctionBackend, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,
 };
 use fnd_manifest::function::Mode;

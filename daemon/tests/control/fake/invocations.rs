@@ -5,11 +5,12 @@ use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
-use fnd_daemon::control::backend::{
-    Answering, EventBackend, EventOrigin, EventOutcome, Failure, InvocationBackend, NewEvent, NotPublished, NotStored,
-    PassedOn, Pending, Repeated,
+use fnd_daemon::backend::{
+    Answering, EventBackend, EventOrigin, Failure, InvocationBackend, NewEvent, NotPublished, NotStored, PassedOn,
+    Pending, Repeated,
 };
 use fnd_daemon::http::paced::Paced;
+use fnd_daemon::metrics::EventOutcome;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use fnd_core::api::{
     AuditEntry, AuditList, NodeState, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::audit::{AuditFilter, AuditedCalls};
+use fnd_daemon::backend::{BundlePieces, Database, Failure, NodeBackend, Pending};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{BundlePieces, Database, Failure, NodeBackend, Pending};
 use fnd_daemon::control::limits;
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::MetricsFormat;

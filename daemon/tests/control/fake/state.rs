@@ -3,7 +3,7 @@
 use super::{BEGAN, Fake, later};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
 use fnd_core::kv::{BYTES_MAX, KvCondition, KvRefusal, KvRequest, KvResponse, StoredValue, Totals};
-use fnd_daemon::control::backend::{Failure, Pending, StateBackend};
+use fnd_daemon::backend::{Failure, Pending, StateBackend};
 use fnd_manifest::state_key::StateKey;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::{ENDED, Fake, id, later, name};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::api::{LogLine, LogStream};
-use fnd_daemon::control::backend::{Failure, LogLines, LogQuery, Pending, StreamBackend};
+use fnd_daemon::backend::{Failure, LogLines, LogQuery, Pending, StreamBackend};
 use fnd_daemon::stream::StreamQuery;
 use tokio::sync::mpsc;
 

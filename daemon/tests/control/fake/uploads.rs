@@ -2,9 +2,7 @@
 
 use super::{Fake, diagnostic, later, name};
 use fnd_core::api::RemovedFunction;
-use fnd_daemon::control::backend::{
-    Deployed, FunctionBackend, NotDone, Pending, Upload, UploadBackend, UploadCondition,
-};
+use fnd_daemon::backend::{Deployed, FunctionBackend, NotDone, Pending, Upload, UploadBackend, UploadCondition};
 use fnd_wire::ids::FunctionName;
 
 impl Fake {

@@ -35,7 +35,7 @@ impl Conversation {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match accept_with(self.socket().get_ref(), flags) {
             Ok(connection) => {
-                let connection = crate::workers::watch(connection, Interest::READABLE)?;
+                let connection = crate::descriptors::watch(connection, Interest::READABLE)?;
                 self.socket.replace(Rc::new(connection));
                 self.origin.set(ConnectionOrigin::Accepted);
                 Ok(true)

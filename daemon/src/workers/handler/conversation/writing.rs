@@ -17,7 +17,7 @@ const PARTS: usize = 16;
 impl Conversation {
     /// Watches a duplicate of the socket for room.
     pub(super) fn watch_room(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        crate::workers::watch(self.socket().get_ref().try_clone()?, Interest::WRITABLE)
+        crate::descriptors::watch(self.socket().get_ref().try_clone()?, Interest::WRITABLE)
     }
 
     /// Writes as much as the socket takes. Returns whether that is everything.

@@ -14,7 +14,7 @@ const HTTP: [&str; 2] = ["http", "fnd-http.socket"];
 
 /// The sockets on which the service manager listens for fnd.
 #[derive(Debug, Default)]
-pub struct Sockets {
+pub(crate) struct Sockets {
     pub control: Option<UnixListener>,
     /// The sockets of the public listener, TCP or Unix.
     pub http: Vec<OwnedFd>,
@@ -24,7 +24,7 @@ pub struct Sockets {
 ///
 /// # Errors
 /// The descriptor of the control socket is not a listening Unix socket.
-pub fn sockets() -> io::Result<Sockets> {
+pub(crate) fn sockets() -> io::Result<Sockets> {
     let mut sockets = Sockets::default();
     for (descriptor, name) in sd_notify::listen_fds_with_names()? {
         let is_control = CONTROL.contains(&name.as_str());
@@ -52,17 +52,17 @@ fn notify(states: &[NotifyState<'_>]) {
 }
 
 /// Reports that fnd serves.
-pub fn ready() {
+pub(crate) fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
 /// Sets the line that `systemctl status` shows.
-pub fn status(line: &str) {
+pub(crate) fn status(line: &str) {
     notify(&[NotifyState::Status(line)]);
 }
 
 /// Reports that a reload began; [`ready`] ends it.
-pub fn reloading() {
+pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(_) => notify(&[NotifyState::Reloading]),
@@ -70,23 +70,17 @@ pub fn reloading() {
 }
 
 /// Reports that fnd stops.
-pub fn stopping() {
+pub(crate) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
 /// Reports that fnd is alive.
-pub fn alive() {
+pub(crate) fn alive() {
     notify(&[NotifyState::Watchdog]);
 }
 
 /// Returns the interval at which [`alive`] must be called: half of the service manager's limit.
 #[must_use]
-pub fn watchdog() -> Option<Duration> {
+pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
-}
-
-/// Returns whether the service manager started this process.
-#[must_use]
-pub fn is_service() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some()
 }

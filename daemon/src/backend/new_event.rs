@@ -1,27 +1,11 @@
-//! Requests of routes about events.
+//! Events that come in a request, and why nothing of it was accepted.
 
-use super::Pending;
 use fnd_core::access::Permissions;
 use fnd_core::data::Data;
-use fnd_core::supervisor::{Delivered, NotTaken, Rejection};
+use fnd_core::supervisor::{NotTaken, Rejection};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::Attributes;
-use fnd_wire::ids::{FunctionName, InvocationId};
-
-/// Events and their subscribers.
-pub trait EventBackend {
-    /// Returns the most bytes of a request with events: the largest `limits.body` of a subscriber.
-    fn event_bytes_max(&self) -> u64;
-
-    /// Returns a fresh id.
-    fn fresh_id(&self) -> InvocationId;
-
-    /// Queues an invocation for each function that takes one of the events, that the sender may operate, and whose author may
-    /// get events of this sender, all in one transaction. The result has one item for each event.
-    fn publish(&self, events: Vec<NewEvent>, from: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>>;
-
-    fn count_events(&self, outcome: EventOutcome, events: u64);
-}
+use fnd_wire::ids::FunctionName;
 
 /// Who sends the events of a request.
 #[derive(Debug, Clone)]
@@ -86,42 +70,4 @@ pub enum NotPublished {
     Stopping,
     /// The data waited on the disk and cannot be read.
     Unreadable(String),
-}
-
-/// The outcome of an event, for the metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventOutcome {
-    /// At least one function takes it.
-    Accepted,
-    /// It was sent before.
-    Duplicate,
-    /// No function subscribes to it.
-    Unmatched,
-    /// No subscriber takes it.
-    Refused,
-    /// It is no CloudEvent.
-    Malformed,
-}
-
-impl EventOutcome {
-    /// All outcomes.
-    pub const ALL: [Self; 5] = [
-        Self::Accepted,
-        Self::Duplicate,
-        Self::Unmatched,
-        Self::Refused,
-        Self::Malformed,
-    ];
-
-    /// Returns the label of the metric.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Duplicate => "duplicate",
-            Self::Unmatched => "unmatched",
-            Self::Refused => "refused",
-            Self::Malformed => "malformed",
-        }
-    }
 }

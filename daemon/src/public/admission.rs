@@ -8,13 +8,13 @@ use super::Public;
 use crate::http::connections::ConnectionOwner;
 use crate::http::request::IncomingRequest;
 use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
+use crate::triggers::http::CredentialHeaders;
 use crate::triggers::passwords::LoginRefusal;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
-use fnd_core::triggers::credentials::{Denied, Headers, Proof, ReplayKey};
+use fnd_core::triggers::credentials::{Denied, Proof, ReplayKey};
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
-use hyper::header::HeaderMap;
 use std::net::IpAddr;
 
 /// What admitted a caller.
@@ -52,15 +52,6 @@ impl Admitted {
             Self::Open => None,
             Self::Known(Holder(holder)) | Self::Once(Holder(holder), _) => Some(holder),
         }
-    }
-}
-
-/// The headers of a request, for the verification of credentials.
-pub(super) struct OfRequest<'a>(pub(super) &'a HeaderMap);
-
-impl Headers for OfRequest<'_> {
-    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        self.0.get_all(name).iter().map(hyper::header::HeaderValue::as_bytes)
     }
 }
 
@@ -152,7 +143,7 @@ impl Public {
     /// proves nothing, need not be read. All of the host's schemes count, not the route's: the answer would tell else which
     /// paths are routes.
     fn may_be_signed(&self, request: &IncomingRequest, admits: &Admits) -> bool {
-        let headers = OfRequest(&request.parts.headers);
+        let headers = CredentialHeaders(&request.parts.headers);
         let mut signed = admits.signatures.iter();
         signed.any(|credential| {
             let lacks =
@@ -168,7 +159,7 @@ impl Public {
         caller: Option<IpAddr>,
         credential: &Credential,
     ) -> Result<Option<Holder>, Refusal> {
-        let headers = OfRequest(&request.parts.headers);
+        let headers = CredentialHeaders(&request.parts.headers);
         let verified = self.verify(credential, &headers, &[]);
         let login = match verified {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(Some(Holder::of(credential, None))),
@@ -193,7 +184,7 @@ impl Public {
 
     /// Returns the proof of the first signature that holds; all are tried.
     fn proof(&self, request: &IncomingRequest, signed: &[Credential], body: &[u8]) -> Option<Admitted> {
-        let headers = OfRequest(&request.parts.headers);
+        let headers = CredentialHeaders(&request.parts.headers);
         let proofs: Vec<_> = signed
             .iter()
             .map(|credential| (credential, self.verify(credential, &headers, body)))
@@ -205,7 +196,7 @@ impl Public {
         })
     }
 
-    fn verify(&self, credential: &Credential, headers: &OfRequest<'_>, body: &[u8]) -> Result<Proof, Denied> {
+    fn verify(&self, credential: &Credential, headers: &CredentialHeaders<'_>, body: &[u8]) -> Result<Proof, Denied> {
         let now_s = self.control.now_ms() / 1000;
         let verifier = self.listener.keyring.borrow().get(credential);
         let verified = match verifier.as_deref() {

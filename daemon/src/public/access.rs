@@ -1,57 +1,27 @@
 //! What is told of each request: a line in the journal, counters, and the last calls of each route.
 
-use super::listener::Listener;
-use crate::backend::Control;
+use crate::backend::DaemonBackend;
 use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
 use crate::http::request::short;
 use crate::http::response::{Answered, INVOCATION};
 use crate::http::tunnel::TunnelCount;
-use fnd_core::durations::{Durations, quantile};
+use crate::triggers::http::Listener;
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::Answer;
 use fnd_core::triggers::route::Route;
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::InvocationId;
 use hyper::body::Body as _;
 use hyper::http::request::Parts;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// The calls of one route since fnd's start.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    /// How many requests were answered.
-    pub(crate) count: u64,
-    /// The status of the last answer.
-    pub(crate) last_status: u16,
-    durations: Durations,
-}
-
-impl Calls {
-    /// Returns a quantile of the durations of the last hundred requests, in microseconds.
-    pub(crate) fn quantile_us(&self, of: f64) -> Option<u64> {
-        quantile(self.durations.as_slice(), of)
-    }
-}
-
-/// The calls of all routes, by function and path.
-#[derive(Debug, Default)]
-pub(crate) struct RouteCalls(HashMap<(FunctionName, String), Calls>);
-
-impl RouteCalls {
-    /// Returns the calls of a route.
-    pub(crate) fn of(&self, route: &Route) -> Option<&Calls> {
-        self.0.get(&(route.function.clone(), route.entry.path.clone()))
-    }
-}
 
 /// A request that is being answered, or whose connection speaks another protocol since its answer. It is told of when
 /// this is dropped; without an answer its caller has left.
 pub(super) struct RouteAccess {
     listener: Rc<Listener>,
-    control: Control,
+    control: DaemonBackend,
     begun: Instant,
     method: String,
     path: String,
@@ -67,7 +37,7 @@ pub(super) struct RouteAccess {
 }
 
 impl RouteAccess {
-    pub(super) fn begins(listener: &Rc<Listener>, control: &Control, parts: &Parts, peer: &Peer) -> Self {
+    pub(super) fn begins(listener: &Rc<Listener>, control: &DaemonBackend, parts: &Parts, peer: &Peer) -> Self {
         Self {
             listener: Rc::clone(listener),
             control: control.clone(),
@@ -126,16 +96,7 @@ impl Drop for RouteAccess {
         let took = self.took.unwrap_or(lasted);
         let status = self.answer.map(|(status, _)| status);
         if let (Some(route), Some(status)) = (&self.route, status) {
-            let mut calls = self.listener.calls.borrow_mut();
-            let calls = calls
-                .0
-                .entry((route.function.clone(), route.entry.path.clone()))
-                .or_default();
-            calls.count += 1;
-            calls.last_status = status;
-            calls
-                .durations
-                .push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            self.listener.calls.borrow_mut().add(route, status, took);
         }
         let caller = self
             .caller

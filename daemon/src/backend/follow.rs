@@ -1,14 +1,38 @@
 //! Kept output, then live lines, without a gap: the lines of `logs` and `logs -f`.
 
-use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
-use crate::driver::inbox::Inbox;
-use crate::driver::tasks::TaskOwner;
+use super::{Failure, Pending};
+use crate::input::Inbox;
+use crate::input::TaskOwner;
 use crate::output::log_store;
 use crate::output::{Follow, Followed, Output};
+use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::InvocationId;
 use std::path::PathBuf;
 use tokio::sync::{mpsc, oneshot};
+
+/// Lines of output, oldest first; the channel closes after the last one.
+pub type LogLines = mpsc::Receiver<LogLine>;
+
+/// Which lines of output to return. An absent field does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Lines of this function.
+    pub function: Option<FunctionName>,
+    /// Lines of this invocation.
+    pub invocation: Option<InvocationId>,
+    /// Lines that arrived at this time or later, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Lines that arrived before this time, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most kept lines, at least 1: the newest that match. Lines that arrive while following do not count.
+    pub limit: u32,
+    /// Whether to continue with new lines.
+    pub follow: bool,
+    /// Lines of functions that the caller may view.
+    pub reach: Permissions,
+}
 
 /// The sources of lines.
 pub(crate) struct LineSources {

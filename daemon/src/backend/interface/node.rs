@@ -1,6 +1,6 @@
 //! Requests of routes about the node: its state, its configuration, its metrics.
 
-use super::{Failure, Pending};
+use crate::backend::{BundlePieces, Database, Failure, Pending};
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use crate::metrics::MetricsFormat;
@@ -10,7 +10,7 @@ use fnd_manifest::runtime::RuntimeSummary;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 pub trait NodeBackend {
     /// Returns the memory budget of bodies and answers.
@@ -69,15 +69,3 @@ pub trait NodeBackend {
     /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
     fn config(&self) -> serde_json::Value;
 }
-
-/// A database that a backup has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Database {
-    /// The history.
-    Ledger,
-    /// The values that functions share.
-    State,
-}
-
-/// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
-pub type BundlePieces = mpsc::Receiver<Vec<u8>>;

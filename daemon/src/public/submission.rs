@@ -3,8 +3,8 @@
 use super::Public;
 use super::access::RouteAccess;
 use super::admission::Admitted;
-use super::request_facts::Asked;
-use crate::control::backend::{FunctionBackend as _, InvocationBackend as _, PageBounds};
+use crate::backend::PageBounds;
+use crate::backend::{FunctionBackend as _, InvocationBackend as _};
 use crate::http::headers::{self, given, joined, upgrade};
 use crate::http::paced::Paced;
 use crate::http::request::IncomingRequest;
@@ -12,6 +12,7 @@ use crate::http::response::{Answered, INVOCATION, Refusal, internal, json, refus
 use crate::invoke::answer::{of_passed, of_run, wait};
 use crate::invoke::payload::put;
 use crate::invoke::refusal::{no_function, rejected};
+use crate::triggers::http::RequestFacts;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
@@ -61,7 +62,7 @@ impl Public {
     /// Every answer of fnd itself.
     pub(super) async fn submit(
         &self,
-        (request, asked): (IncomingRequest, &Asked),
+        (request, asked): (IncomingRequest, &RequestFacts),
         (route, params): (&Rc<Route>, Vec<(String, String)>),
         (admitted, body): (Admitted, Option<Data>),
         access: &mut RouteAccess,
@@ -152,7 +153,7 @@ impl Public {
     fn decide(
         &self,
         request: &IncomingRequest,
-        asked: &Asked,
+        asked: &RequestFacts,
         route: &Route,
         body: &[u8],
     ) -> Result<Option<Answered>, Refusal> {
@@ -185,7 +186,7 @@ impl Public {
     async fn pushed(
         &self,
         request: IncomingRequest,
-        asked: &Asked,
+        asked: &RequestFacts,
         function: &FunctionName,
         (admitted, body): (&Admitted, Option<Data>),
     ) -> Result<Answered, Refusal> {
@@ -224,7 +225,7 @@ impl Public {
 
 /// Returns the idempotency key of a request: a key belongs to the route, and to the credential that admitted the request.
 fn key(
-    (request, asked): (&IncomingRequest, &Asked),
+    (request, asked): (&IncomingRequest, &RequestFacts),
     route: &Route,
     admitted: &Admitted,
     body: &[u8],
@@ -249,7 +250,7 @@ fn reads_body(route: &Route) -> bool {
 /// Returns the request to run a route's function, without its body.
 fn prepared(
     request: &IncomingRequest,
-    asked: &Asked,
+    asked: &RequestFacts,
     (route, params): (&Rc<Route>, Vec<(String, String)>),
     admitted: &Admitted,
 ) -> Result<Submit, Refusal> {

@@ -1,8 +1,8 @@
 //! The message for a line of a function's output, where the journal gets them.
 
-use super::text::escape;
-use crate::output::AttemptOutput;
-use crate::output::log_store::{Line, Stream};
+use super::AttemptOutput;
+use super::log_store::{Line, Stream};
+use crate::telemetry::escape;
 
 /// Logs a line of a function's output.
 pub(crate) fn output_line(meta: &AttemptOutput, line: &Line<'_>) {

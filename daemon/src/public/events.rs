@@ -1,31 +1,18 @@
 //! The route for events (`[http] events`): its path and its credentials come from the configuration.
 
 use super::admission::Admitted;
-use super::listener::Listener;
-use super::request_facts::Asked;
 use super::{Public, not_allowed, unauthorized};
-use crate::control::backend::{EventOrigin, EventSender};
+use crate::backend::{EventOrigin, EventSender};
 use crate::http::headers::joined;
 use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
+use crate::triggers::http::RequestFacts;
 use fnd_core::access::Permissions;
 use fnd_core::trace::Trace;
-use fnd_core::triggers::route::{Admits, Route, path};
-use fnd_manifest::function::HttpRoute;
+use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Method;
 use hyper::StatusCode;
-
-/// Returns the route for events, if a request has its path; `body` is the most bytes that it takes.
-pub(super) fn route(listener: &Listener, asked: &Asked, body: impl FnOnce() -> u64) -> Option<Route> {
-    let events = listener.events.borrow();
-    let events = events.as_ref()?;
-    if path::normal(&events.path).ok()? != asked.path {
-        return None;
-    }
-    let entry = HttpRoute::of_fnd(events.path.clone(), events.auth.clone());
-    Some(Route::of_events(entry, body()))
-}
 
 impl Public {
     /// Answers a request to the route for events.
@@ -35,7 +22,7 @@ impl Public {
     pub(super) async fn events(
         &self,
         request: IncomingRequest,
-        asked: &Asked,
+        asked: &RequestFacts,
         route: &Route,
         admits: &Admits,
     ) -> Result<Answered, Refusal> {

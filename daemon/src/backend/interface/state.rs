@@ -1,6 +1,6 @@
 //! Requests about the state, the values that functions share.
 
-use super::{Failure, Pending};
+use crate::backend::{Failure, Pending};
 use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
 
 pub trait StateBackend {

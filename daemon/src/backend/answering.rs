@@ -1,6 +1,7 @@
 //! The answers of the supervisor, and callers that leave before theirs.
 
-use fnd_core::supervisor::{Answer, ReplyTo};
+use crate::driver::Daemon;
+use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -70,5 +71,19 @@ impl Drop for Answering {
         if let Some(WaitingCaller { hears, id, reply }) = self.caller.take() {
             hears.left(id, reply);
         }
+    }
+}
+
+impl CallerLeft for Daemon {
+    fn left(&self, id: InvocationId, reply: ReplyTo) {
+        {
+            let mut state = self.state.borrow_mut();
+            state.callers.left(reply);
+            // fnd is at its end, or another caller waits for the invocation's end.
+            if state.workers.connection.is_none() || state.callers.wait_for(id) {
+                return;
+            }
+        }
+        self.step(Event::CallerLeft { id, reply });
     }
 }

@@ -2,9 +2,7 @@
 //!
 //! Connections of callers are not here: they end with their server, which waits for them (`http/server.rs`).
 
-use super::Driver;
-use super::inbox::{Inbox, Input};
-use fnd_core::supervisor::Event;
+use super::{Inbox, Input};
 use fnd_wire::ids::WorkerId;
 use futures_util::FutureExt as _;
 use std::any::Any;
@@ -25,7 +23,7 @@ pub(crate) enum TaskOwner {
 
 /// The set of tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks(RefCell<JoinSet<()>>);
+pub(super) struct Tasks(RefCell<JoinSet<()>>);
 
 impl Inbox {
     /// Starts a task. It ends with fnd, or by the handle.
@@ -60,34 +58,14 @@ fn unexpected(ended: &Result<(), Box<dyn Any + Send>>, owner: TaskOwner) -> Opti
     }
 }
 
-impl Driver {
-    /// Handles a task that ended unexpectedly.
-    pub(super) fn task_ended(&mut self, owner: TaskOwner, why: &str) {
-        match owner {
-            // The main loop ends fnd as its own panic would: functions go on, and the next fnd takes them over.
-            TaskOwner::Fnd(name) => {
-                self.turn.failed = Some(format!("the task `{name}` of fnd ended: {why}"));
-                self.changed.notify_one();
-            }
-            TaskOwner::Worker(worker) => {
-                tracing::error!("fnd's task for {worker} ended: {why}");
-                let message = format!("fnd's task for it ended: {why}");
-                self.step(Event::Broken { worker, message });
-            }
-            TaskOwner::Caller => tracing::error!("a task for a caller ended: {why}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::rc::Weak;
     use tokio::sync::mpsc;
     use tokio::task::LocalSet;
 
     fn inbox() -> Inbox {
-        Inbox::new(Weak::new(), mpsc::unbounded_channel().0)
+        Inbox::new(|_| false)
     }
 
     /// Lets every task run that can.

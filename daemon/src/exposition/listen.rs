@@ -4,16 +4,16 @@
 //! Any client that reaches the address may ask, so everything that a client can use up is bounded: connections, the
 //! head, and the time of a whole connection, which serves one request.
 
-use super::encode::MetricsFormat;
 use super::scrape;
 use crate::driver::Daemon;
-use crate::driver::inbox::Input;
 use crate::http::body::Body;
 use crate::http::connections::{ConnectionOwner, Connections, HttpConnection, SocketPlaces};
 use crate::http::limits::HttpLimits;
 use crate::http::listen::socket::AcceptedConnection;
 use crate::http::response::{Answered, Refusal, whole};
 use crate::http::server::{self, HttpService};
+use crate::input::Input;
+use crate::metrics::MetricsFormat;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};

@@ -1,15 +1,13 @@
 //! Requests of routes about invocations: to run something, to wait for it, to read the history.
 
-use super::{Answering, Failure, NotStored, Pending};
+use crate::backend::{Answering, Failure, NotStored, PassedOn, Pending, Repeated};
 use crate::http::paced::Paced;
-use crate::http::streaming_body::Headed;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::outcome::Trigger;
 use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
-use tokio::sync::oneshot;
 
 pub trait InvocationBackend {
     /// Gives a request to run its id and passes it to the supervisor. If the answer is dropped, an invocation that has
@@ -52,29 +50,4 @@ pub trait InvocationBackend {
     /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
     /// history.
     fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<Result<bool, NotStored>, Failure>>;
-}
-
-/// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.
-pub struct PassedOn {
-    /// The head, with the body to come; if the sender is dropped, `answer` says what happened.
-    pub head: oneshot::Receiver<Headed>,
-    /// The end of the run.
-    pub answer: Answering,
-    /// Must be kept until the head comes; dropping it reports that the caller has left.
-    pub caller: Box<dyn std::any::Any>,
-}
-
-/// The result of a request to run an invocation again.
-#[derive(Debug)]
-pub enum Repeated {
-    /// There is no such invocation.
-    Unknown,
-    /// The invocation has not ended.
-    NotEnded(FunctionName, RunState),
-    /// The invocation is no dead letter.
-    NotDead(FunctionName, RunState),
-    /// The payload of the invocation was not kept.
-    NotKept(FunctionName),
-    /// The run was requested.
-    Asked(FunctionName, Answering),
 }

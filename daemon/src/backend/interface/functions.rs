@@ -1,34 +1,18 @@
 //! Requests of routes about functions.
 
-use super::{Answering, Failure, NotStored, Pending};
-use fnd_core::access::Permissions;
-use fnd_core::api::{
-    FunctionChange, FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
-    RouteTestReport, ScheduleList, UsageList,
+use crate::backend::{
+    Answering, Failure, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,
 };
-use fnd_core::release::{HoldKind, NotHeld};
+use fnd_core::api::{
+    FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest, RouteTestReport,
+    ScheduleList, UsageList,
+};
+use fnd_core::release::NotHeld;
 use fnd_core::supervisor::{Calling, Rejection};
 use fnd_core::trace::Trace;
-use fnd_manifest::function::{Manifest, Mode};
+use fnd_manifest::function::Manifest;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
-
-/// A change of which release gets calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReleaseChange {
-    /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
-    /// one that serves.
-    Hold(HoldKind, Option<String>),
-    EndHold,
-    /// Gives the release that waits this share of the calls in percent, or changes the share of the canary.
-    Canary(u32),
-    /// Lets the canary serve.
-    Promote,
-    /// Takes the calls from the canary.
-    StopCanary,
-}
 
 pub trait FunctionBackend {
     /// Returns the functions that a filter takes, sorted by name. Others are served meanwhile, so the list is no picture of
@@ -106,44 +90,4 @@ pub trait FunctionBackend {
     /// Returns the present state of every function that matches the filter, and then each function that changes; ends
     /// with the receiver.
     fn watch(&self, filter: FunctionFilter) -> FunctionChanges;
-}
-
-/// The changes of functions.
-pub type FunctionChanges = mpsc::Receiver<FunctionChange>;
-
-/// Which functions to list or watch. An absent field does not restrict.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FunctionFilter {
-    pub function: Option<FunctionName>,
-    /// Only functions with all of these labels, key and value.
-    pub labels: Vec<(String, String)>,
-    /// Only functions that the caller may view.
-    pub reach: Permissions,
-}
-
-impl FunctionFilter {
-    /// Returns whether a function matches. The labels of a function that is gone are unknown, so only its name counts.
-    #[must_use]
-    pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
-        let named = self.function.as_ref().is_none_or(|function| function == name);
-        let labelled = |now: &FunctionStatus| {
-            self.labels
-                .iter()
-                .all(|(key, value)| now.labels.get(key) == Some(value))
-        };
-        named && self.reach.views(name) && now.is_none_or(labelled)
-    }
-}
-
-/// The limits for requests to a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageBounds {
-    /// `limits.body`: most bytes of a payload.
-    pub body: u64,
-    /// `limits.timeout`: a caller may only shorten it.
-    pub timeout: Option<Duration>,
-    /// The mode of the function.
-    pub mode: Mode,
-    /// Whether bodies can be passed on as a stream: only to a program that serves HTTP, and only without retries.
-    pub passes: bool,
 }

@@ -1,9 +1,9 @@
 //! `[metrics] textfile`: writes the metrics regularly for the node exporter's textfile collector.
 
-use super::encode::MetricsFormat;
 use super::scrape;
 use crate::driver::Daemon;
-use crate::driver::inbox::Input;
+use crate::input::Input;
+use crate::metrics::MetricsFormat;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,11 @@
-//! Requests of routes that change the files of functions.
+//! What a caller uploads, and what becomes of it.
 
-use super::{Failure, Pending};
+use super::Failure;
 use crate::uploads::form::UploadForm;
-use fnd_core::api::{FunctionDetail, RemovedFunction};
+use fnd_core::api::FunctionDetail;
 use fnd_core::data::Data;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
-
-/// The directory of uploaded functions.
-pub trait UploadBackend {
-    /// Stores the files of a function, and waits until they serve or are refused; then the files before stay.
-    fn deploy(&self, upload: Upload) -> Pending<Result<Deployed, NotDone>>;
-
-    /// Deletes the files of a function, and waits until it is gone.
-    fn remove(&self, function: FunctionName, condition: UploadCondition) -> Pending<Result<RemovedFunction, NotDone>>;
-}
 
 /// The files of a function.
 #[derive(Debug)]

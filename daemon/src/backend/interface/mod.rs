@@ -1,0 +1,38 @@
+//! The interface of the daemon for the control server, cut by resource, in plain types of core, so that the server can
+//! be tested with a fake (`tests/control/fake`).
+//!
+//! Files:
+//! - `events`: requests about events
+//! - `functions`: requests about functions
+//! - `invocations`: requests about invocations
+//! - `node`: requests about the node
+//! - `state`: requests about the state
+//! - `streams`: requests for data that is still arriving
+//! - `uploads`: requests that change the files of functions
+
+mod events;
+mod functions;
+mod invocations;
+mod node;
+mod state;
+mod streams;
+mod uploads;
+
+pub use events::EventBackend;
+pub use functions::FunctionBackend;
+pub use invocations::InvocationBackend;
+pub use node::NodeBackend;
+pub use state::StateBackend;
+pub use streams::StreamBackend;
+pub use uploads::UploadBackend;
+
+/// The daemon behind the control socket.
+pub trait Backend:
+    EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend + UploadBackend
+{
+}
+
+impl<T: EventBackend + FunctionBackend + InvocationBackend + StreamBackend + NodeBackend + StateBackend + UploadBackend>
+    Backend for T
+{
+}

@@ -1,0 +1,200 @@
+//! Samples the current values for a scrape.
+//!
+//! The functions and their workers are sampled in pieces, between which the thread serves others (`driver/lists.rs` says
+//! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody sees a part.
+
+use crate::driver::lists::PIECE;
+use crate::driver::{Daemon, Driver};
+use crate::http::connections::ConnectionOwner;
+use crate::metrics::{self, Labels, Metrics, MetricsFormat, micros, millis, number};
+use crate::report::problems;
+use crate::workers::usage;
+use fnd_core::outcome::Reason;
+use fnd_core::supervisor::FunctionView;
+use fnd_wire::ids::{FunctionName, WorkerId};
+use procfs::process::Process;
+use prometheus_client::metrics::counter::Counter;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How far the functions and workers are sampled.
+#[derive(Default)]
+struct SampleWalk {
+    /// The last function of the piece before.
+    after: Option<FunctionName>,
+    functions_done: bool,
+    /// The last worker of the piece before.
+    worker: Option<WorkerId>,
+    /// Functions whose newest content does not serve.
+    errors: usize,
+}
+
+/// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
+/// not written on the thread that serves all callers.
+pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
+    let counted = Rc::clone(&daemon.state.borrow().reporter.metrics);
+    let asking = Arc::clone(&counted.borrow().asking);
+    let _alone = asking.lock().await;
+    // The gauges begin empty, so that a function that is gone has no series any more.
+    counted.borrow().forget_functions();
+    let mut walk = SampleWalk::default();
+    while sample_piece(&mut counted.borrow_mut(), &daemon.state.borrow(), &mut walk) {
+        tokio::task::yield_now().await;
+    }
+    sample_node(&mut counted.borrow_mut(), &daemon.state.borrow(), &walk);
+    let registry = Arc::clone(&counted.borrow().registry);
+    let written = tokio::task::spawn_blocking(move || metrics::write(&registry, form));
+    // A panic there would be a defect of the library: the answer is empty then.
+    written.await.unwrap_or_default()
+}
+
+/// Returns a count of objects in memory as a gauge's value.
+fn count(count: usize) -> f64 {
+    number(count as u64)
+}
+
+/// Samples all values that are not of a function, after the last piece of these.
+fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
+    for (function, waiting) in state.watchers.waiting() {
+        let own = Labels(Some(metrics.label(function)), None);
+        metrics
+            .sampled
+            .files_waiting
+            .get_or_create(&own)
+            .inc_by(number(waiting));
+    }
+    let sampled = &metrics.sampled;
+    sampled.with_errors.set(count(walk.errors));
+    for (word, functions) in state.supervisor.by_state() {
+        let labels = Labels(None, Some(("state", word.as_str())));
+        sampled.functions.get_or_create(&labels).set(count(functions));
+    }
+    let health = state.records.ledger.health();
+    let up = state.workers.connection.is_some() && !state.supervisor.is_spawner_silent();
+    sampled.spawner_up.set(f64::from(u8::from(up)));
+    sampled
+        .history_failing
+        .set(f64::from(u8::from(health.failing.is_some())));
+    sampled
+        .history_lost
+        .inner()
+        .store(health.lost, std::sync::atomic::Ordering::Relaxed);
+    sampled
+        .history_failed
+        .inner()
+        .store(health.failed, std::sync::atomic::Ordering::Relaxed);
+    sampled
+        .history_queue_age
+        .set(state.records.ledger.queue_age().as_secs_f64());
+    let forgotten = [
+        ("kept", state.records.ledger.figures().forgotten),
+        ("room", health.forgetting.for_room),
+    ];
+    for (reason, count) in forgotten {
+        let series = sampled
+            .history_forgotten
+            .get_or_create(&Labels(None, Some(("reason", reason))));
+        series.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+    }
+    let labels = |code| Labels(None, Some(("code", code)));
+    // Every code has a series, so that an alert sees a problem begin and end.
+    for &code in problems::CODES {
+        sampled.problems.get_or_create(&labels(code)).set(0.0);
+    }
+    for problem in state.problems() {
+        sampled.problems.get_or_create(&labels(problem.code)).inc();
+    }
+    let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+    // A user that has no connection any more would keep its last number.
+    sampled.connections.clear();
+    for (owner, open) in state.callers.connections.by_owner() {
+        let ConnectionOwner::User(uid) = owner else { continue };
+        let user = [("uid", uid.to_string())];
+        sampled.connections.get_or_create(&user).set(count(open));
+    }
+    store(&sampled.refused, state.callers.connections.refused());
+    store(&sampled.silent, state.callers.connections.silent());
+    let (memory, disk) = state.callers.buffers.held();
+    for (place, bytes) in [("memory", memory), ("disk", disk)] {
+        let labels = Labels(None, Some(("place", place)));
+        sampled.buffers.get_or_create(&labels).set(number(bytes));
+    }
+    store(&sampled.buffers_refused, state.callers.buffers.refused());
+    sampled.process_started.set(millis(state.node.started_ms));
+    // Values that cannot be read stay as they were.
+    let Ok(process) = Process::myself() else { return };
+    if let Ok(stat) = process.stat() {
+        let ticks = procfs::ticks_per_second().max(1);
+        let cpu_us = (stat.utime + stat.stime).saturating_mul(1_000_000 / ticks);
+        // A counter of this library can only be increased, so the difference is added.
+        let before = sampled.process_cpu.get();
+        sampled.process_cpu.inc_by((micros(cpu_us) - before).max(0.0));
+        sampled
+            .process_resident
+            .set(number(stat.rss.saturating_mul(procfs::page_size())));
+        sampled.process_virtual.set(number(stat.vsize));
+        sampled
+            .process_threads
+            .set(number(u64::try_from(stat.num_threads).unwrap_or(0)));
+    }
+    if let Ok(open) = process.fd_count() {
+        sampled.process_fds.set(count(open));
+    }
+    if let Ok(limits) = process.limits()
+        && let procfs::process::LimitValue::Value(most) = limits.max_open_files.soft_limit
+    {
+        sampled.process_fds_max.set(number(most));
+    }
+}
+
+/// Samples the values of some functions, or of some workers after the last function. Returns whether more follow.
+fn sample_piece(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) -> bool {
+    if walk.functions_done {
+        return sample_workers(metrics, state, walk);
+    }
+    let next = state.piece(walk.after.as_ref(), |state, view| {
+        walk.errors += sample_function(metrics, state, view);
+    });
+    walk.functions_done = next.is_none();
+    walk.after = next;
+    true
+}
+
+/// Samples the values of a function. Returns 1 if its newest content does not serve.
+fn sample_function(metrics: &mut Metrics, state: &Driver, view: &FunctionView<'_>) -> usize {
+    let own = Labels(Some(metrics.label(view.name)), None);
+    // Added, not set: many functions may share the label of the others.
+    let sampled = &metrics.sampled;
+    sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
+    sampled.running.get_or_create(&own).inc_by(count(view.running));
+    let dead = number(state.records.ledger.dead_letters_of(view.name));
+    sampled.dead_letters.get_or_create(&own).inc_by(dead);
+    if let Some(last) = view.last {
+        // Between two polls nothing has failed.
+        let polls = last.attempt.reason == Reason::ExecuteAgain && last.attempt.next_attempt_ms.is_some();
+        let ended_badly = last.attempt.reason.final_state().is_failure() && !polls;
+        let has_failed = view.up_since_ms.is_none() && ended_badly;
+        let failed = f64::from(u8::from(has_failed));
+        sampled.last_run_failed.get_or_create(&own).inc_by(failed);
+    }
+    if view.workers > 0
+        && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())
+    {
+        sampled.memory.get_or_create(&own).inc_by(number(bytes));
+    }
+    let known = state.functions.registry.get(view.name);
+    let refused = known.is_some_and(|function| function.findings.error.is_some());
+    usize::from(refused || view.error.is_some())
+}
+
+fn sample_workers(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) -> bool {
+    let mut workers = state.supervisor.workers_after(walk.worker);
+    let mut last = None;
+    for (worker, function, phase) in workers.by_ref().take(PIECE) {
+        let labels = Labels(Some(metrics.label(function)), Some(("state", phase)));
+        metrics.sampled.workers.get_or_create(&labels).inc();
+        last = Some(worker);
+    }
+    walk.worker = last;
+    workers.next().is_some()
+}

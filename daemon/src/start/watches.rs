@@ -1,0 +1,74 @@
+//! Tasks that watch something for as long as fnd runs.
+
+use crate::driver::Daemon;
+use crate::functions::interpreters::{CHECK_INTERVAL, SETTLE};
+use crate::input::Input;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use tokio::io::unix::AsyncFd;
+
+/// Checks whether the spawner answers, from each request to its answer.
+pub(super) async fn spawner(daemon: Rc<Daemon>) {
+    let begun = Rc::clone(&daemon.state.borrow().workers.silence.begun);
+    loop {
+        begun.notified().await;
+        let mut next = daemon.state.borrow().workers.silence.wakes_at;
+        while let Some(at) = next {
+            let at = daemon.state.borrow().clock.instant(at);
+            tokio::time::sleep_until(at.into()).await;
+            let event;
+            (next, event) = daemon.state.borrow_mut().workers.check_silence();
+            if let Some(event) = event {
+                daemon.step(event);
+            }
+            daemon.wake_if_due();
+        }
+    }
+}
+
+/// Prepares functions again whose interpreter has changed.
+pub(super) async fn interpreters(daemon: Rc<Daemon>) {
+    let watch = daemon.state.borrow().functions.interpreters.watch.clone();
+    loop {
+        let changed = async {
+            match &watch {
+                Some(watch) => interpreter_changed(&daemon, watch).await,
+                None => std::future::pending().await,
+            }
+        };
+        if tokio::time::timeout(CHECK_INTERVAL, changed).await.is_ok() {
+            // A package manager does not report when it has replaced its last file.
+            tokio::time::sleep(SETTLE).await;
+        }
+        daemon.input(Input::Interpreters);
+        daemon.changed.notify_one();
+    }
+}
+
+async fn interpreter_changed(daemon: &Daemon, watch: &AsyncFd<OwnedFd>) {
+    loop {
+        let concerned = match watch.readable().await {
+            Ok(mut ready) => {
+                let concerned = daemon
+                    .state
+                    .borrow()
+                    .functions
+                    .interpreters
+                    .concerns_an_interpreter(watch);
+                ready.clear_ready();
+                concerned
+            }
+            Err(error) => Err(error),
+        };
+        match concerned {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!("failed to read changes of interpreters: {error}; `fndctl reload` checks them");
+                // A broken descriptor would be ready again at once. The check from time to time goes on, by its
+                // timeout.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
