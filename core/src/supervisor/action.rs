@@ -75,6 +75,25 @@ pub enum Action {
     CanaryFailed(FunctionName),
     /// Answer a caller.
     Reply(ReplyTo, Box<Answer>),
+    /// A function is there that nobody knew. Comes before its [`Status`](Self::Status), like the next five.
+    Known(FunctionName),
+    /// A function is no longer there.
+    Gone(FunctionName),
+    /// Another version serves now.
+    Serves(FunctionName, Version),
+    /// The newest content does not serve; and why.
+    Refused(FunctionName, Box<str>),
+    /// This version gets a share of the calls. May come again while it does.
+    CanaryServes(FunctionName, Version),
+    /// A version on trial could not be loaded.
+    TrialFailed {
+        /// The function.
+        function: FunctionName,
+        /// The version.
+        version: Version,
+        /// Why, for people.
+        error: Box<str>,
+    },
     /// Write the function's status file, because its content changed. The start of an attempt does not count as a
     /// change, since the attempt's end writes the file anyway. If the supervisor no longer knows the function, delete
     /// the file.

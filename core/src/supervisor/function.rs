@@ -12,6 +12,7 @@
 use super::FunctionState;
 use super::admission::NodeShare;
 use super::canary::Canary;
+use super::changes::LastSaid;
 use super::counts::{CountedFunction, Counts};
 use super::event::{InstalledVersion, LastAttempt};
 use super::pool::SpareCandidate;
@@ -91,6 +92,8 @@ pub(super) struct SupervisedFunction {
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
     pub(super) announced: FunctionState,
+    /// What was said of it last; absent while nobody knows it.
+    pub(super) said: Option<LastSaid>,
     /// Its part in the counts.
     counted: CountedFunction,
     /// Whether it may have changed since then.
@@ -202,6 +205,7 @@ impl SupervisedFunction {
             canary: None,
             start_failures: None,
             announced: FunctionState::Building,
+            said: None,
             counted: CountedFunction::default(),
             changed: false,
         }

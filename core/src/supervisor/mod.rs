@@ -22,6 +22,7 @@
 //! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
+//! - `changes`: says what has changed of a function whose status changes
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
 //! - `counts`: numbers of functions and attempts, kept as they change
@@ -56,6 +57,7 @@ mod calls;
 mod calls_ended;
 mod canary;
 mod chain;
+mod changes;
 mod claims;
 mod conclude;
 mod counts;
@@ -196,6 +198,7 @@ impl Supervisor {
     /// The event is handled before the timers that are due at the same instant: a worker that ended in time counts as
     /// in time, even if the driver reports it late.
     pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
+        let first = out.len();
         match event {
             Event::Restored(restored) => self.restored(now, restored, out),
             Event::Installed(installed) => self.installed(now, *installed, out),
@@ -261,6 +264,7 @@ impl Supervisor {
             }
         }
         self.notice_drained(out);
+        self.say_changes(first, out);
         // Each changed function is counted once, when all changes of this event are made.
         self.functions.count();
         debug_assert!(

@@ -90,24 +90,22 @@ impl Driver {
         }
     }
 
-    /// Notes that the canary of a function gets calls, if it has just begun.
-    pub(super) fn canary_begins(&mut self, function: &FunctionName) {
-        let Some(has) = self.supervisor.canary_of(function) else {
-            return;
-        };
+    /// Follows that a version of a function gets a share of the calls.
+    pub(super) fn canary_serves(&mut self, function: &FunctionName, version: Version) {
+        self.wake_savers();
         let releases = &mut self.functions.releases;
         let known = releases.get(function).and_then(Releases::canary);
         // A caller that waits for a promotion is answered when the release serves.
-        if known.is_none_or(|known| known.version != has.version || known.promoted) {
+        if known.is_none_or(|known| known.version != version || known.promoted) {
             return;
         }
         if known.is_some_and(|known| known.since_ms.is_none()) {
             let now_ms = self.clock.now().unix_ms;
-            releases.change(function, |releases| releases.canary_begins(has.version, now_ms));
-            tracing::info!("{function}: release {} gets a share of the calls", short(has.version));
+            releases.change(function, |releases| releases.canary_begins(version, now_ms));
+            tracing::info!("{function}: release {} gets a share of the calls", short(version));
             self.store_releases();
         }
-        self.functions.releases.answer(function, &Ok(has.version));
+        self.functions.releases.answer(function, &Ok(version));
     }
 
     /// Handles a failed attempt of a canary: with too many it is rolled back.

@@ -52,7 +52,7 @@ impl Driver {
             CatalogChange::Installed(mut installed, percent) => {
                 installed.load_id = self.ids.next(self.clock.now().unix_ms);
                 let (function, version) = (installed.function.clone(), installed.version);
-                // Before a run begins; a version that serves later is told by `report_function`.
+                // Before a run begins; a version that serves later follows `Action::Serves`.
                 self.listen_for(&function);
                 self.step(match percent {
                     None => Event::Installed(installed),
@@ -95,7 +95,7 @@ impl Driver {
             }
             CatalogChange::Waits { function, version } => {
                 self.switched(&function, version);
-                self.report_function(&function);
+                self.status_changed(&function);
                 self.follow_canary(&function);
             }
             CatalogChange::Removed(function) => self.removed(&function),

@@ -120,47 +120,13 @@ impl Driver {
         }
     }
 
-    /// Reports a function whose status has changed, and whether another version serves or its content is refused. This
-    /// is found by comparison, so that no code path to a new version can be forgotten.
-    pub(crate) fn report_function(&mut self, function: &FunctionName) {
-        let now = self.supervisor.version_and_error(function);
-        let changes = self.reporter.books.update(function, now);
-        if changes.is_gone {
-            self.reporter.report(ReportEvent::FunctionRemoved(function));
-        }
-        if changes.is_new {
-            self.reporter.report(ReportEvent::FunctionKnown(function));
-        }
-        let is_loaded = changes.loaded.is_some();
-        if let Some(version) = changes.loaded {
-            self.functions.serves_another(function);
-            self.functions.calls_of_serving(function, version);
-            self.reporter.report(ReportEvent::VersionLoaded(function, version));
-        }
-        if let Some((_, Some(message))) = now.filter(|_| changes.refused) {
-            let known = self.functions.registry.get(function);
-            self.reporter.report(ReportEvent::VersionRefused {
-                function,
-                message,
-                diagnostics: known.map_or(&[], |known| &known.findings.diagnostics),
-            });
-        }
-        if let Some(version) = changes.loaded {
-            self.release_serves(function, version);
-        }
-        self.wake_savers(); // a trial may be over
-        self.canary_begins(function);
-        self.release_failed(function);
-        if is_loaded {
-            self.ask_for_installs();
-        }
-        self.check_facts(function);
-        if changes.is_gone || is_loaded {
-            self.reschedule(function);
-            self.rewatch(function);
-            self.requota(function);
-            self.listen_for(function);
-        }
-        self.report(ReportEvent::StatusChanged(function));
+    /// Reports that the newest content of a function does not serve, and why.
+    pub(crate) fn report_refused(&self, function: &FunctionName, message: &str) {
+        let known = self.functions.registry.get(function);
+        self.reporter.report(ReportEvent::VersionRefused {
+            function,
+            message,
+            diagnostics: known.map_or(&[], |known| &known.findings.diagnostics),
+        });
     }
 }

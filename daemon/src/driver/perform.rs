@@ -36,7 +36,19 @@ impl Driver {
 
     /// The same for the end of a script, of which the caller may look at the status file next.
     pub(crate) fn show_and_answer_first(&mut self, event: Event) {
-        self.at_once(event, |action| matches!(action, Action::Status(_) | Action::Reply(..)));
+        self.at_once(event, |action| {
+            matches!(
+                action,
+                Action::Known(_)
+                    | Action::Gone(_)
+                    | Action::Serves(..)
+                    | Action::Refused(..)
+                    | Action::CanaryServes(..)
+                    | Action::TrialFailed { .. }
+                    | Action::Status(_)
+                    | Action::Reply(..)
+            )
+        });
     }
 
     fn at_once(&mut self, event: Event, is_waited_for: impl Fn(&Action) -> bool) {
@@ -209,7 +221,17 @@ impl Driver {
                 self.callers.answer(to, *answer);
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
-            Action::Status(function) => self.report_function(&function),
+            Action::Known(function) => self.reporter.report(ReportEvent::FunctionKnown(&function)),
+            Action::Gone(function) => self.function_gone(&function),
+            Action::Serves(function, version) => self.version_serves(&function, version),
+            Action::Refused(function, error) => self.report_refused(&function, &error),
+            Action::CanaryServes(function, version) => self.canary_serves(&function, version),
+            Action::TrialFailed {
+                function,
+                version,
+                error,
+            } => self.trial_failed(&function, version, &error),
+            Action::Status(function) => self.status_changed(&function),
             // A pause of starts is a problem of the node. The comparison of problems reports its begin and its end.
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => {

@@ -7,6 +7,7 @@ use crate::functions::releases::Outcome;
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
+use fnd_core::report::ReportEvent;
 use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
@@ -116,7 +117,7 @@ impl Driver {
             self.functions.want_file(function);
             self.settle();
         }
-        self.report_function(function);
+        self.status_changed(function);
         Ok(())
     }
 
@@ -175,8 +176,11 @@ impl Driver {
         self.release_read(request, Err(why.unwrap_or_default()))
     }
 
-    /// Notes that a version serves.
-    pub(super) fn release_serves(&mut self, function: &FunctionName, version: Version) {
+    /// Follows that another version serves.
+    pub(super) fn version_serves(&mut self, function: &FunctionName, version: Version) {
+        self.functions.serves_another(function);
+        self.functions.calls_of_serving(function, version);
+        self.reporter.report(ReportEvent::VersionLoaded(function, version));
         let releases = &mut self.functions.releases;
         let canary = releases.get(function).and_then(Releases::canary);
         let is_promoted = canary.is_some_and(|canary| canary.version == version);
@@ -186,30 +190,40 @@ impl Driver {
             releases.answer(function, &Ok(version));
         }
         self.store_releases();
+        self.wake_savers(); // its trial is over
+        self.ask_for_installs();
+        self.follow_serving(function);
     }
 
-    /// Notes that a version on trial could not be loaded, if that is so.
-    pub(super) fn release_failed(&mut self, function: &FunctionName) {
-        let view = self.supervisor.function(function);
-        let Some((trial, why)) = view.and_then(|view| Some((view.trial?, view.error.as_deref()?.to_owned()))) else {
-            return;
-        };
-        let version = trial.version;
-        let known = self
-            .functions
-            .releases
-            .get(function)
-            .and_then(|releases| releases.get(version));
-        if trial.failures == 0 || known.is_none_or(|known| known.error.as_deref() == Some(&why)) {
+    /// Follows that a function is no longer there.
+    pub(super) fn function_gone(&mut self, function: &FunctionName) {
+        self.reporter.report(ReportEvent::FunctionRemoved(function));
+        self.wake_savers();
+        self.follow_serving(function);
+    }
+
+    /// Has schedules, watchers, quotas and the socket of a function follow the version that serves.
+    fn follow_serving(&mut self, function: &FunctionName) {
+        self.reschedule(function);
+        self.rewatch(function);
+        self.requota(function);
+        self.listen_for(function);
+    }
+
+    /// Follows that a version on trial could not be loaded.
+    pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
+        self.wake_savers();
+        let releases = &mut self.functions.releases;
+        let known = releases.get(function).and_then(|releases| releases.get(version));
+        if known.is_none_or(|known| known.error.as_deref() == Some(why)) {
             return;
         }
-        let releases = &mut self.functions.releases;
-        let asked = releases.get(function).and_then(Releases::hold);
-        let asked = asked.is_some_and(|hold| hold.version == version && !hold.established);
-        let copy = releases.change(function, |releases| releases.failed(version, &why));
+        let held = releases.get(function).and_then(Releases::hold);
+        let is_asked = held.is_some_and(|hold| hold.version == version && !hold.established);
+        let copy = releases.change(function, |releases| releases.failed(version, why));
         let canary = releases.get(function).and_then(Releases::canary);
-        if asked || canary.is_some_and(|canary| canary.version == version) {
-            releases.answer(function, &Err(why));
+        if is_asked || canary.is_some_and(|canary| canary.version == version) {
+            releases.answer(function, &Err(why.to_owned()));
         }
         // Its installation ends the trial.
         if let Some(copy) = copy {

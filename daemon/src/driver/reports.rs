@@ -10,8 +10,14 @@ impl Driver {
     pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
         self.reporter.report(event);
         if let Some(function) = changed_by(event) {
-            self.status_changed(function);
+            self.write_status_soon(function);
         }
+    }
+
+    /// Reports that the status of a function has changed, and checks its alerts, whose conditions are facts of the status.
+    pub(super) fn status_changed(&mut self, function: &FunctionName) {
+        self.check_facts(function);
+        self.report(ReportEvent::StatusChanged(function));
     }
 
     /// Removes the status files of functions that went away while fnd was not running.
@@ -23,7 +29,7 @@ impl Driver {
     }
 
     /// Writes a function's status file now, or with its next changes if it was just written.
-    fn status_changed(&mut self, function: &FunctionName) {
+    fn write_status_soon(&mut self, function: &FunctionName) {
         if self.reporter.status_files.changed(function, self.clock.now().mono) {
             self.write_status(function);
         }

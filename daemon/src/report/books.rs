@@ -1,53 +1,20 @@
-//! Facts that reports need besides the event at hand: the processes, the running attempts, and the state of each
-//! function that was reported last.
+//! Facts that reports need besides the event at hand: the processes and the running attempts.
 
 use crate::metrics;
-use fnd_core::interned::digest;
 use fnd_core::record::AttemptRecord;
 use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
-use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReportBooks {
-    /// The last report of each function.
-    functions: HashMap<FunctionName, Reported>,
     /// The function of each process, and whether the process belongs to a pool.
     workers: HashMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
     pools: HashMap<FunctionName, u32>,
     /// Running attempts: the caller's trace and the method of the request.
     attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
-}
-
-/// Digests of the version and of the error of a function as reported last. Only whether they change matters, and ten
-/// thousand functions have them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Reported {
-    version: u64,
-    error: u64,
-}
-
-impl Reported {
-    /// Returns the digests; those of nothing are 0.
-    fn of(version: Option<Version>, error: Option<&str>) -> Self {
-        Self {
-            version: version.map_or(0, digest),
-            error: error.map_or(0, digest),
-        }
-    }
-}
-
-/// Changes of a function since it was reported last.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReportChanges {
-    pub(crate) is_new: bool,
-    pub(crate) is_gone: bool,
-    /// The version that serves now.
-    pub(crate) loaded: Option<Version>,
-    /// Whether there is an error, and another one than before.
-    pub(crate) refused: bool,
 }
 
 impl ReportBooks {
@@ -133,34 +100,6 @@ impl ReportBooks {
         let (trace, method) = request.unwrap_or((None, metrics::method(None)));
         (Span::of(trace.as_ref(), attempt.invocation, attempt.attempt), method)
     }
-
-    /// Compares a function with what was reported of it last. `now` is its version and error; nothing for a function
-    /// that is gone.
-    pub(crate) fn update(
-        &mut self,
-        function: &FunctionName,
-        now: Option<(Option<Version>, Option<&str>)>,
-    ) -> ReportChanges {
-        let Some((version, error)) = now else {
-            return ReportChanges {
-                is_gone: self.functions.remove(function).is_some(),
-                ..ReportChanges::default()
-            };
-        };
-        let now = Reported::of(version, error);
-        let before = self.functions.get(function).copied();
-        let reported = before.unwrap_or_default();
-        let changes = ReportChanges {
-            is_new: before.is_none(),
-            is_gone: false,
-            loaded: version.filter(|_| now.version != reported.version),
-            refused: error.is_some() && now.error != reported.error,
-        };
-        if before != Some(now) {
-            self.functions.insert(function.clone(), now);
-        }
-        changes
-    }
 }
 
 #[cfg(test)]
@@ -173,41 +112,6 @@ mod tests {
 
     fn name() -> FunctionName {
         FunctionName::new("hello").unwrap()
-    }
-
-    #[test]
-    fn a_change_is_reported_once() {
-        let mut books = ReportBooks::default();
-        let (first, second) = (Version([1; 32]), Version([2; 32]));
-        let changes = |loaded, refused| ReportChanges {
-            loaded,
-            refused,
-            ..ReportChanges::default()
-        };
-        let new = |loaded, refused| ReportChanges {
-            is_new: true,
-            ..changes(loaded, refused)
-        };
-        let gone = ReportChanges {
-            is_gone: true,
-            ..ReportChanges::default()
-        };
-        for (now, expected) in [
-            (None, changes(None, false)),
-            (Some((None, None)), new(None, false)),
-            (Some((Some(first), None)), changes(Some(first), false)),
-            (Some((Some(first), None)), changes(None, false)),
-            (Some((Some(first), Some("bad"))), changes(None, true)),
-            (Some((Some(first), Some("bad"))), changes(None, false)),
-            (Some((Some(first), Some("worse"))), changes(None, true)),
-            (Some((Some(second), None)), changes(Some(second), false)),
-            (Some((Some(first), None)), changes(Some(first), false)),
-            (None, gone),
-            (None, changes(None, false)),
-            (Some((None, Some("bad"))), new(None, true)),
-        ] {
-            assert_eq!(books.update(&name(), now), expected, "{now:?}");
-        }
     }
 
     #[test]

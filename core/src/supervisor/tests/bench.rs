@@ -313,7 +313,15 @@ fn word(action: &Action) -> Option<String> {
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::PutBack(attempt, stands) => format!("put back a{} {}", attempt.0, record(stands)),
         Action::Follow(id, _) => format!("follow {}", id.0),
-        Action::Update(_) | Action::Status(_) | Action::Release { .. } => return None,
+        Action::Update(_)
+        | Action::Status(_)
+        | Action::Known(_)
+        | Action::Gone(_)
+        | Action::Serves(..)
+        | Action::Refused(..)
+        | Action::CanaryServes(..)
+        | Action::TrialFailed { .. }
+        | Action::Release { .. } => return None,
         Action::Notice(Notice::AttemptStarted { .. } | Notice::Rejected { .. } | Notice::StartsChanged) => return None,
         Action::Notice(Notice::StateChanged { from, to, .. }) => format!("{from:?} to {to:?}"),
         Action::Notice(Notice::Unkillable { worker, .. }) => format!("unkillable {worker}"),

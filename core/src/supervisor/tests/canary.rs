@@ -8,7 +8,7 @@ use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::{FunctionId, Version};
 
 /// A version of `f` that gets a share of the calls.
-fn canary(version: u8, percent: u32, rules: Rules) -> Event {
+pub(super) fn canary(version: u8, percent: u32, rules: Rules) -> Event {
     let installed = Box::new(InstalledVersion {
         function: name("f"),
         id: FunctionId(7),

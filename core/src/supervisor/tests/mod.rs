@@ -6,6 +6,7 @@
 //! - `calls_ended`: one of several calls of a worker ends
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
+//! - `changes`: what has changed of a function is said once
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel
@@ -29,6 +30,7 @@ mod books;
 mod calls_ended;
 mod canary;
 mod chain;
+mod changes;
 mod claims;
 mod clock_steps;
 mod ends;

@@ -117,6 +117,12 @@ impl World {
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
             Action::Notice(_)
             | Action::Status(_)
+            | Action::Known(_)
+            | Action::Gone(_)
+            | Action::Serves(..)
+            | Action::Refused(..)
+            | Action::CanaryServes(..)
+            | Action::TrialFailed { .. }
             | Action::Follow(..)
             | Action::CanaryFailed(_)
             | Action::EnabledChanged(_)

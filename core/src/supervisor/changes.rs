@@ -1,0 +1,87 @@
+//! Says what has changed of a function whose status changes: whether it is there, which version serves, why newer content does
+//! not. It is found by comparison with what was said last, so that no way to another version can be forgotten.
+
+use super::Supervisor;
+use super::action::Action;
+use super::function::SupervisedFunction;
+use crate::interned::digest;
+
+/// What was said of a function last, as digests: only whether it changes matters, and ten thousand functions have it. The digest
+/// of nothing is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LastSaid {
+    serving: u64,
+    error: u64,
+    /// The version on trial, and why it could not be loaded.
+    trial: u64,
+}
+
+impl LastSaid {
+    const NOTHING: Self = Self {
+        serving: 0,
+        error: 0,
+        trial: 0,
+    };
+}
+
+impl SupervisedFunction {
+    /// Appends what has changed since it was said last.
+    fn say_changes(&mut self, out: &mut Vec<Action>) {
+        let name = &self.name;
+        if !self.is_shown() {
+            if self.said.take().is_some() {
+                out.push(Action::Gone(name.clone()));
+            }
+            return;
+        }
+        let serving = self.serving().map(|serving| serving.version);
+        let failed = self.candidate.as_ref().filter(|candidate| candidate.failures > 0);
+        let failed = failed.and_then(|candidate| Some((candidate.serving.version, candidate.error.as_deref()?)));
+        let now = LastSaid {
+            serving: serving.map_or(0, digest),
+            error: self.error.as_deref().map_or(0, digest),
+            trial: failed.map_or(0, digest),
+        };
+        if self.said.is_none() {
+            out.push(Action::Known(name.clone()));
+        }
+        let said = self.said.unwrap_or(LastSaid::NOTHING);
+        if let Some(version) = serving.filter(|_| now.serving != said.serving) {
+            out.push(Action::Serves(name.clone(), version));
+        }
+        if let Some(error) = self.error.as_deref().filter(|_| now.error != said.error) {
+            out.push(Action::Refused(name.clone(), error.into()));
+        }
+        // Each time, since a person may ask once more for the canary that is there, and waits for this answer.
+        if let Some(canary) = &self.canary {
+            out.push(Action::CanaryServes(name.clone(), canary.serving.version));
+        }
+        if let Some((version, error)) = failed.filter(|_| now.trial != said.trial) {
+            out.push(Action::TrialFailed {
+                function: name.clone(),
+                version,
+                error: error.into(),
+            });
+        }
+        self.said = Some(now);
+    }
+}
+
+impl Supervisor {
+    /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
+    pub(super) fn say_changes(&mut self, from: usize, out: &mut Vec<Action>) {
+        let mut at = from;
+        while let Some(action) = out.get(at) {
+            if let Action::Status(name) = action
+                && let Some(key) = self.functions.find(name)
+            {
+                let mut changes = Vec::new();
+                self.functions[key].say_changes(&mut changes);
+                let count = changes.len();
+                out.splice(at..at, changes);
+                at += count;
+            }
+            at += 1;
+        }
+    }
+}
