@@ -16,7 +16,7 @@ pub struct SlotSpan {
     pub first_ms: u64,
     /// The last slot, Unix milliseconds.
     pub last_ms: u64,
-    /// Number of slots. 10,000 means 10,000 or more.
+    /// Number of slots; 1,000 means 1,000 or more.
     pub count: u64,
 }
 

@@ -18,12 +18,11 @@ pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
         FunctionName::new(text).ok()
     })?;
     let since = query.get("since", SINCE, since)?;
-    let from = match (
-        since,
-        call.request.header("last-event-id")?.filter(|text| !text.is_empty()),
-    ) {
-        (Some(from), _) => from,
-        (None, Some(last)) => since_last(last)?,
+    let last = call.request.header("last-event-id")?.filter(|text| !text.is_empty());
+    // A browser that reconnects sends the same query again, so `since` is where it began and the header where it has come to.
+    let from = match (last, since) {
+        (Some(last), _) => since_last(last)?,
+        (None, Some(from)) => from,
         (None, None) => Since::Kept,
     };
     let mut kinds = Vec::new();
