@@ -1,9 +1,9 @@
 //! Dependencies: finds the tree of a function, and installs the version of fnd's own function that builds it.
 
 use super::*;
-use crate::build_homes::BuildStart;
+use crate::install::build_homes::BuildStart;
+use crate::install::trees;
 use crate::install::{Purpose, read_report, write_report};
-use crate::trees;
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_TRUSTS};
 use fnd_wire::ids::FunctionId;
 use fnd_wire::plan::{CHECK, FunctionAndSandbox, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};

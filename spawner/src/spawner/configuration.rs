@@ -13,7 +13,7 @@ impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
     pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
-        let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
+        let (settings, problems) = crate::install::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
             return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
         }

@@ -1,8 +1,8 @@
 //! Has a helper read the secrets and service bindings that a function gets, before the function is installed.
 
 use super::*;
-use crate::credentials::{self, Gathered, Gatherer};
-use crate::decrypter::Decrypter;
+use crate::secrets::credentials::{self, Gathered, Gatherer};
+use crate::secrets::decrypter::Decrypter;
 use fnd_wire::plan::{Credentials, FunctionAndSandbox};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;

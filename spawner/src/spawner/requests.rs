@@ -1,9 +1,9 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
-use crate::closing::Closing;
 use crate::install::Purpose;
-use crate::trees;
+use crate::install::trees;
+use crate::process::closing::Closing;
 use fnd_wire::frame::SealIn;
 use fnd_wire::plan::is_builder;
 

@@ -1,10 +1,10 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use crate::credentials::Gathered;
 use crate::grants::{Claimed, Rights};
-use crate::homes;
+use crate::install::homes;
 use crate::install::{InstallWork, Planned, Purpose};
+use crate::secrets::credentials::Gathered;
 use crate::uids::Assigned;
 use fnd_wire::frame::InstalledWithTree;
 use fnd_wire::plan::{
