@@ -10,9 +10,10 @@ use fnd_wire::frame::{
 };
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan::{
-    CodeLayout, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Limits, Plan,
-    PlanText, Policy, RunMode, SettingsVerdict, User,
+    CodeLayout, Credentials, FunctionJudgment, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings,
+    JudgedFile, Limits, Plan, PlanText, PlannedBuild, Policy, RunMode, SettingsJudgment, SettingsVerdict, User,
 };
+use fnd_wire::sandbox::{Network, Profile, Sandbox};
 
 /// The number of the request in each frame.
 const NUMBER: u32 = 7;
@@ -325,6 +326,58 @@ fn questions_to_the_judge_have_the_released_form() {
 #[test]
 fn verdicts_of_the_judge_have_the_released_form() {
     compare(verdicts(), include_str!("released/verdicts.txt"));
+}
+
+/// After an upgrade the released spawner may start the judge of this fnd.
+#[test]
+fn the_released_spawner_gets_no_more_than_the_verdict() {
+    let all: [JudgeReply; 2] = verdicts().try_into().unwrap();
+    let [JudgeReply::OldSettings(settings), JudgeReply::OldFunction(function)] = all else {
+        panic!("other verdicts");
+    };
+    let judgment = SettingsJudgment {
+        verdict: settings,
+        tls: Some(("/c.pem".to_owned(), "/k.pem".to_owned())),
+        secrets: texts(&["token"]),
+        profile: Profile::Strict,
+        age_key: Some("/age.key".to_owned()),
+    };
+    let judged = |build| FunctionJudgment {
+        verdict: (*function).clone(),
+        secrets: texts(&["token"]),
+        sandbox: None,
+        credentials: Credentials::default(),
+        build,
+    };
+    let replies = vec![
+        JudgeReply::Settings(judgment).for_0_1(),
+        JudgeReply::Function(Box::new(judged(None))).for_0_1(),
+    ];
+    compare(replies, include_str!("released/verdicts.txt"));
+    let sandbox = Sandbox {
+        profile: Profile::Strict,
+        network: Network::Host,
+        syscalls: Profile::Off,
+        proc_full: false,
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hide: Vec::new(),
+        devices: Vec::new(),
+        tmp: 1 << 20,
+        asked: Vec::new(),
+    };
+    let build = PlannedBuild {
+        plan: plan(),
+        sandbox,
+        document: bytes("{}"),
+        inputs: Vec::new(),
+        made: (String::new(), Bytes::default()),
+        credentials: Credentials::default(),
+        fresh_for: None,
+    };
+    // It would start the function without its dependencies.
+    let reply = JudgeReply::Function(Box::new(judged(Some(build)))).for_0_1();
+    assert!(matches!(reply, JudgeReply::OldFunction(verdict) if verdict.plan.is_none()));
 }
 
 #[test]

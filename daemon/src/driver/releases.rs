@@ -8,7 +8,7 @@ use crate::functions::releases::Outcome;
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
-use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
+use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
 
@@ -36,7 +36,7 @@ impl Driver {
         let version = held_version(releases, kind, name)?;
         let is_live = releases.is_live(version);
         let has_canary = releases.canary().is_some();
-        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let is_tried = self
@@ -72,7 +72,7 @@ impl Driver {
             change,
             ReleaseChange::EndHold | ReleaseChange::Promote | ReleaseChange::StopCanary
         );
-        if begins && self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if begins && self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let now_ms = self.clock.now().unix_ms;
@@ -126,7 +126,7 @@ impl Driver {
             .named(name)
             .map_err(NotHeld::NoRelease)?
             .version;
-        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let (sender, receiver) = oneshot::channel();

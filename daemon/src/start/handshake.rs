@@ -5,8 +5,7 @@ use crate::settings::CurrentSettings;
 use crate::workers::link::{ConnectionError, Incoming, SpawnerConnection};
 use fnd_manifest::diagnostic::{Colour, Severity};
 use fnd_wire::frame::{
-    Exited, Hello, Masked, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead,
-    Welcome,
+    Exited, Hello, Masked, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead, Welcome,
 };
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -61,16 +60,7 @@ pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<
             descriptors,
         } = connection.next().await?;
         match reply {
-            Reply::Welcome(welcomed) => {
-                if welcomed.protocol < PROTOCOL_HANDLERS {
-                    let version = &welcomed.version;
-                    tracing::warn!(
-                        "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
-                         until it is started again (`systemctl stop fnd && systemctl start fnd`)"
-                    );
-                }
-                welcome = Some(welcomed);
-            }
+            Reply::Welcome(welcomed) => welcome = Some(welcomed),
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
                 // The spawner sends the settings last, so its workers and its versions have been received before.

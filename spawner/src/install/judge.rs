@@ -152,8 +152,7 @@ impl Judge {
         };
         let message = self.asked.pop_front()?;
         self.deadline = now() + PATIENCE;
-        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.settings.verdict.policy.is_some())
-        {
+        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.verdict.policy.is_some()) {
             self.settings = Some(message);
         }
         if answer.is_none() {

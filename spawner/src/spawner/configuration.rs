@@ -25,9 +25,8 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        SettingsAndKey { settings, age_key }: SettingsAndKey,
+        SettingsJudgment { verdict, tls, secrets, profile, age_key }: SettingsJudgment,
     ) {
-        let SettingsAndSandbox { settings: SettingsAndTls { verdict, tls, secrets }, profile } = settings;
         let document = verdict.document;
         let mut problems = Vec::new();
         let range = verdict.policy.as_ref().map(|policy| policy.uid_range);

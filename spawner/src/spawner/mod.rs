@@ -47,15 +47,13 @@ use crate::workers::sockets;
 use crate::workers::{Host, NoStart, Outbox, Program, TMP, WorkerTable};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
-    Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
-    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
-    Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
+    Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_0_1, PROTOCOL_MAX, PROTOCOL_MIN,
+    Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause,
+    Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
-use fnd_wire::plan::{
-    JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
-};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsJudgment};
 use fnd_wire::sandbox::Profile;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
