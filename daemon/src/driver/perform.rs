@@ -283,7 +283,7 @@ impl Driver {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
-        let endpoint = match http::endpoint(&order.rules, self.workers.sockets.as_deref(), (worker, user)) {
+        let endpoint = match http::endpoint(&order.rules, &self.workers.sockets, (worker, user)) {
             Ok(endpoint) => endpoint,
             Err(error) => return failed("find a place for it to listen", error),
         };

@@ -33,7 +33,7 @@ fn workers() -> (Workers, OwnedFd) {
     let connection = SpawnerConnection::new(ours).unwrap();
     let workers = Workers::new(
         connection,
-        (welcome, None),
+        (welcome, std::path::PathBuf::new()),
         None,
         (
             Clock::start(),

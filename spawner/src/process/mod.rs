@@ -1,6 +1,6 @@
 //! Makes processes, waits for them, and takes their rights away before they become a function.
 //!
-//! What a child does between clone and exec is prepared before the clone. The child shares the launcher's memory there, so
+//! The steps of a child between clone and exec are prepared before the clone. The child shares the launcher's memory there, so
 //! nothing may allocate, lock or touch glibc's view of the process. rustix makes the bare system calls; glibc's `setuid` and
 //! the like would take locks.
 //!
