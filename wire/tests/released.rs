@@ -2,6 +2,8 @@
 //!
 //! The bytes are those that the released crate made of the same values. They never change.
 
+#![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
+
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{
     AdoptionRecord, Containment, ExitStatus, Exited, Hello, Install, Installed, MemoryGroups, Problem, Prune, Refused,

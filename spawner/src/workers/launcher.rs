@@ -23,6 +23,9 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
+/// Variables of the environment with their values.
+type Variables = Vec<(String, Bytes)>;
+
 /// The values that a launcher needs of its function.
 pub struct Spec {
     /// The process, without program, command line and environment.
@@ -46,8 +49,8 @@ impl Spec {
     ///
     /// # Errors
     /// Why they can't be read.
-    fn secrets(&mut self) -> Result<(Option<SecretFiles>, Vec<(String, Bytes)>), String> {
-        let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok((None, Vec::new())) };
+    fn secrets(&mut self) -> Result<(Option<SecretFiles>, Variables), String> {
+        let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok((None, Variables::new())) };
         let values = credentials::values(&memory)?;
         let places = [(secrets, values.secrets), (bindings, values.bindings)];
         Ok((Some(SecretFiles { places, owner: self.exec.identity.clone() }), values.variables))
@@ -75,10 +78,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     // An error does not end the launcher: each order is answered with it, so that fnd learns the reason.
     let mut entered = entered.failed("enter the function's cgroups");
-    let (secrets, variables) = secrets.unwrap_or_else(|why| {
-        entered = Err(why);
-        (None, Vec::new())
-    });
+    let (secrets, variables) = secrets.map_err(|why| entered = Err(why)).unwrap_or_default();
     // By path it could not be found any more.
     let kill = spec.group.as_ref().map(|group| OpenOptions::new().write(true).open(group.join("cgroup.kill")));
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
