@@ -75,6 +75,21 @@ const RULES: &[Rule] = &[
     ),
     rule("spawner/src", "waitid waitpid wait4", "one place reaps").except(&["reap.rs"]),
     rule(
+        "spawner/src/process",
+        "crate::cgroup crate::install crate::places crate::policy crate::sandbox crate::secrets crate::workers",
+        "it makes processes, and knows nothing of functions",
+    ),
+    rule(
+        "spawner/src/sandbox",
+        "crate::cgroup crate::install crate::places crate::policy crate::secrets crate::workers",
+        "it builds what it is told, and knows neither files of people nor secrets",
+    ),
+    rule(
+        "spawner/src/secrets",
+        "crate::install crate::sandbox crate::workers",
+        "it reads secrets, and puts none in its place",
+    ),
+    rule(
         "spawner/src",
         "execve",
         "one place replaces a process, right after `clone3`",

@@ -30,7 +30,7 @@ impl Judge {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let child = command
-            .args(["--judge", "--protocol=6"])
+            .args(["--judge", "--protocol=4"])
             .stdin(Stdio::from(theirs))
             .spawn()
             .unwrap();
@@ -59,7 +59,7 @@ impl Judge {
                 break JudgeReply::from_wire(&whole).unwrap();
             }
         };
-        assert!(matches!(reply, JudgeReply::SettingsBefore8(settings) if settings.settings.verdict.policy.is_some()));
+        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.verdict.policy.is_some()));
     }
 
     fn proc(&self, name: &str) -> String {

@@ -5,9 +5,8 @@ use fnd_spawner::protocol::Channel;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    ALWAYS, BUILD, CodeLayout, Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox,
-    FunctionAndSecrets, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgedFile, Limits, Mapped, Plan,
-    PlanText, PlannedBuild, Policy, RunMode, SettingsAndKey, SettingsAndSandbox, SettingsAndTls, SettingsVerdict, User,
+    ALWAYS, BUILD, CodeLayout, Credentials, FunctionJudgment, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest,
+    JudgedFile, Limits, Mapped, Plan, PlanText, PlannedBuild, Policy, RunMode, SettingsJudgment, SettingsVerdict, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use fnd_wire::unpack::{UnpackRecord, Unpacked};
@@ -43,20 +42,17 @@ fn main() {
                 let verdict = SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) };
                 let tls = value("tls=").and_then(|paths| paths.split_once(' '));
                 let tls = tls.map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
-                let settings = SettingsAndTls { verdict, tls, secrets: Vec::new() };
-                let settings = SettingsAndSandbox { settings, profile: Profile::Off };
-                JudgeReply::Settings(SettingsAndKey { settings, age_key: None })
+                let (secrets, profile) = (Vec::new(), Profile::Off);
+                JudgeReply::Settings(SettingsJudgment { verdict, tls, secrets, profile, age_key: None })
             }
             JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
-                let sandbox =
+                let manifest =
                     function.manifest.as_ref().map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
-                let function = judge(&function, configured);
-                let manifest = sandbox.unwrap_or_default();
-                let sandbox = function.verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
-                let function = FunctionAndSandbox { function, sandbox };
-                let function = FunctionAndCredentials { function, credentials: credentials_of(&manifest) };
-                let build = build_of(&manifest, configured);
-                JudgeReply::Function(Box::new(FunctionAndBuild { function, build }))
+                let manifest = manifest.unwrap_or_default();
+                let (verdict, secrets) = judge(&function, configured);
+                let sandbox = verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
+                let (credentials, build) = (credentials_of(&manifest), build_of(&manifest, configured));
+                JudgeReply::Function(Box::new(FunctionJudgment { verdict, secrets, sandbox, credentials, build }))
             }
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
@@ -142,7 +138,7 @@ fn build_of(manifest: &str, configured: usize) -> Option<PlannedBuild> {
     let function =
         JudgeFunction { name: name_of_build, files: vec![file], manifest: None, form: CodeLayout::Directory };
     Some(PlannedBuild {
-        plan: judge(&function, configured).verdict.plan?,
+        plan: judge(&function, configured).0.plan?,
         sandbox: sandbox_of(""),
         document: Bytes(b"{}".to_vec()),
         inputs: Vec::new(),
@@ -152,7 +148,8 @@ fn build_of(manifest: &str, configured: usize) -> Option<PlannedBuild> {
     })
 }
 
-fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
+/// Returns the verdict, and the secrets that routes name.
+fn judge(function: &JudgeFunction, configured: usize) -> (FunctionVerdict, Vec<String>) {
     let manifest =
         function.manifest.as_ref().map(|file| String::from_utf8(file.bytes.0.clone()).unwrap()).unwrap_or_default();
     let value = |key: &str| manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -160,7 +157,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
     assert!(value("crash").is_none(), "told to");
     if value("refuse").is_some() {
         let verdict = FunctionVerdict { plan: None, document: Bytes(b"{\"refused\":true}".to_vec()) };
-        return FunctionAndSecrets { verdict, secrets: Vec::new() };
+        return (verdict, Vec::new());
     }
     let entry =
         value("entry").map_or_else(|| function.files[0].path.rsplit('/').next().unwrap().to_owned(), str::to_owned);
@@ -222,5 +219,5 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionAndSecrets {
         },
     };
     let document = Bytes(vec![b'x'; usize::try_from(number("document").unwrap_or(2)).unwrap()]);
-    FunctionAndSecrets { verdict: FunctionVerdict { plan: Some(plan), document }, secrets: list("secrets") }
+    (FunctionVerdict { plan: Some(plan), document }, list("secrets"))
 }

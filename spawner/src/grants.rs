@@ -4,7 +4,7 @@
 //! ask for no less than that version.
 
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{Credentials, FunctionAndSandbox, Plan, PlannedBuild, User};
+use fnd_wire::plan::{FunctionJudgment, Plan, PlannedBuild, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -58,15 +58,15 @@ pub struct Rights {
 
 impl Rights {
     /// Returns the rights that a judged function asks for, with the secrets that its routes name; absent if the judge has refused it.
-    pub fn of(judged: &FunctionAndSandbox, credentials: &Credentials, build: Option<&PlannedBuild>) -> Option<Self> {
-        let (plan, sandbox) = judged.function.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
+    pub fn of(judged: &FunctionJudgment, build: Option<&PlannedBuild>) -> Option<Self> {
+        let (plan, sandbox) = judged.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
         let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
-        let mapped = credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
+        let mapped = judged.credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
         Some(Self {
             sandbox: sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone())),
             calls: plan.calls(),
-            secrets: mapped.chain(&judged.function.secrets).cloned().collect(),
-            bindings: credentials.bindings.iter().cloned().collect(),
+            secrets: mapped.chain(&judged.secrets).cloned().collect(),
+            bindings: judged.credentials.bindings.iter().cloned().collect(),
         })
     }
 

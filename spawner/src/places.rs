@@ -4,8 +4,8 @@
 //! only with that function's file rights ([`removal`](crate::removal)).
 
 use crate::policy::insecure_above;
+use crate::process::identity::Identity;
 use crate::protocol::copy_file;
-use crate::sandbox::identity::Identity;
 use crate::sandbox::mounts;
 use fnd_wire::frame::SWEPT_MAX;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};

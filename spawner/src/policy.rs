@@ -1,7 +1,7 @@
 //! Decides what a plan may be granted, by facts that root owns: users, interpreters, limits. Nothing here relies on the
 //! judge.
 
-use crate::sandbox::identity::Identity;
+use crate::process::identity::Identity;
 use crate::sandbox::mounts;
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;

@@ -4,7 +4,7 @@
 //! Directories are moved up before they are emptied: however deep a function nests them, only two are open at a time
 //! and no path grows. A function may have changed the modes of its directories, so they are changed back on the way.
 
-use crate::sandbox::identity;
+use crate::process::identity;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};

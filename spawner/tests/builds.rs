@@ -5,7 +5,7 @@
 mod common;
 
 use common::Harness;
-use fnd_wire::frame::{Install, Installed, Reply, Request, STORED, SealIn, Spawn};
+use fnd_wire::frame::{Install, Installed, Reply, Request, STORED, SealTree, Spawn};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ fn needs_build(harness: &mut Harness, name: &str, owners: [u32; 2], manifest: &s
 
 fn seal(harness: &mut Harness, builder: &FunctionName, tree: Option<Version>) -> Result<(), String> {
     let function = builder.clone();
-    let number = harness.send(&Request::SealIn(SealIn { function, tree }), Vec::new());
+    let number = harness.send(&Request::Seal(SealTree { function, tree }), Vec::new());
     match harness.answer(number).0 {
         Reply::Sealed(why) => why.map_or(Ok(()), Err),
         other => panic!("{other:?}"),

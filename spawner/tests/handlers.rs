@@ -5,7 +5,7 @@ mod common;
 
 use common::{Harness, Options, Outcome, privileged, root, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Hello, Reply, Request, RetainedWorker};
+use fnd_wire::frame::{AdoptionRecord, Containment, ExitStatus, Hello, PROTOCOL_MIN, Reply, Request, RetainedWorker};
 use fnd_wire::ids::WorkerId;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
@@ -33,7 +33,7 @@ fn talk(channel: &OwnedFd, line: &str) -> String {
 
 /// Says hello as the next fnd, and returns the report about a worker that has a channel.
 fn next_fnd(harness: &mut Harness, worker: u64) -> (RetainedWorker, VecDeque<OwnedFd>) {
-    harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
+    harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MIN }), Vec::new());
     let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if held.spawned.worker.0 == worker);
     let (Reply::HeldWithChannel(held), ends) = harness.wait(with) else { unreachable!() };
     (held, ends)
@@ -55,10 +55,6 @@ fn exchanges_over_descriptor_3(harness: &mut Harness) {
     assert_eq!((held.spawned.pid, held.spawned.kill, ends.len()), (spawned.pid, cgroup, 4 + usize::from(cgroup)));
     let channel = ends.pop_back().unwrap();
     assert_eq!(talk(&channel, "two\n"), "got two\n");
-    // An older fnd gets the reply that it knows.
-    harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
-    harness.wait(|_, reply| matches!(reply, Reply::Held(held) if held.spawned.worker.0 == worker));
-    next_fnd(harness, worker);
     // All copies of the other end are closed, so the worker sees the end of the channel.
     rustix::net::shutdown(&channel, rustix::net::Shutdown::Write).unwrap();
     assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Harness, Options, Outcome, is_root, privileged, root, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Install, Installed, Reply, Request, Spawn, Sweep};
+use fnd_wire::frame::{AdoptionRecord, Hello, Install, Installed, PROTOCOL_MIN, Reply, Request, Spawn, Sweep};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::fs::{self, File, Permissions};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -471,7 +471,7 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     go_on();
     let ours = common::connect(&harness.path("spawner.sock"));
     harness.socket = Some(fnd_spawner::protocol::Channel::new(ours));
-    let number = harness.send(&Request::Hello(fnd_wire::frame::Hello { min: 1, max: 2 }), Vec::new());
+    let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MIN }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
     drop(peers);
     harness.socket = None;

@@ -209,7 +209,7 @@ fn a_second_hello_gets_what_runs_and_the_exits_nobody_acknowledged() {
     harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
     let fits = |_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker);
     harness.wait(fits);
-    let number = harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
+    let number = harness.send(&Request::Hello(Hello { min: 1, max: 3 }), Vec::new());
     let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!() };
     assert_eq!(welcome.next_worker, WorkerId(worker + 1));
     let (Reply::Held(ended), _) = harness.wait(held) else { panic!() };

@@ -5,7 +5,7 @@ mod common;
 use common::{Harness, Options, privileged, text, until};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{
-    AdoptionRecord, ExitStatus, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn,
+    AdoptionRecord, ExitStatus, Hello, PROTOCOL_0_1, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn,
 };
 use fnd_wire::ids::{InvocationId, WorkerId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -141,16 +141,18 @@ fn a_function_at_its_own_limit_of_processes_is_no_shortage() {
 }
 
 #[test]
-fn an_older_fnd_hears_of_a_shortage_as_of_any_failure() {
+fn an_fnd_of_0_1_is_welcomed_and_starts_functions() {
     if !privileged() {
         return;
     }
     let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
-    let installed = harness.install("hello.sh", WAITS, "");
-    reconnect(&mut harness, PROTOCOL_HANDLERS);
-    allow(&harness, descriptors(&harness));
-    let (_, number) = harness.order(&installed, None, &[]);
-    assert!(matches!(harness.answer(number).0, Reply::SpawnFailed(_)));
+    let installed = harness.install("hello.sh", "exit 3\n", "");
+    harness.reconnect();
+    let number = harness.send(&Request::Hello(Hello { min: 1, max: PROTOCOL_0_1 }), Vec::new());
+    let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!("no welcome") };
+    assert!(welcome.is_of_0_1());
+    assert!(matches!(harness.answer(number).0, Reply::Sockets(_)));
+    assert_eq!(harness.run(&installed, None, &[]).exited.status, ExitStatus::Code(3));
     end(&mut harness);
 }
 

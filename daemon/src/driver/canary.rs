@@ -4,7 +4,6 @@ use super::Driver;
 use super::releases::HoldResult;
 use fnd_core::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::PROTOCOL_RELEASES;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ impl Driver {
     /// Gives the release that waits behind a pin `percent` of the calls, or changes the share of the canary.
     pub(crate) fn try_canary(&mut self, function: &FunctionName, percent: u32) -> Result<HoldResult, NotHeld> {
         self.releases_of(function)?;
-        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let releases = &mut self.functions.releases;

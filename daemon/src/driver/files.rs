@@ -18,7 +18,7 @@ use fnd_core::triggers::file::message::{
 };
 use fnd_core::triggers::file::payload;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{ExitStatus, Exited, PROTOCOL_RETIRE, PROTOCOL_WATCHERS, Request, Spawn, Spawned};
+use fnd_wire::frame::{ExitStatus, Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
@@ -102,7 +102,7 @@ impl Driver {
         };
         // Before the start, so that a failure is one of this process.
         self.watchers.starting(function, process);
-        if self.workers.welcome.protocol < PROTOCOL_WATCHERS {
+        if self.workers.welcome.is_of_0_1() {
             return Err(OLD_SPAWNER.to_owned());
         }
         // A directory that is known keeps its time. So a restart of the watcher does not make waiting files old ones.
@@ -120,7 +120,7 @@ impl Driver {
             // A watcher runs until fnd kills it.
             lasts_ms: 0,
             // The record of a worker whose state is unknown: the next fnd kills it, and starts its own.
-            record: Bytes(adoption_record(Some(tmp), None, self.workers.welcome.protocol)),
+            record: Bytes(adoption_record(Some(tmp), None)),
         });
         if let Some(number) = self.workers.send(&request, vec![read]) {
             let asked = PendingRequest::Watch(Box::new((function.clone(), worker, write)));
@@ -261,7 +261,7 @@ impl Driver {
     fn show(&mut self, function: &FunctionName, id: FunctionId, places: u64) {
         if self.watchers.leads_elsewhere(function, places) {
             // An older spawner ends a launcher only when it was idle for a while.
-            if self.workers.welcome.protocol >= PROTOCOL_RETIRE {
+            if !self.workers.welcome.is_of_0_1() {
                 self.workers.request(&Request::Retire(id), Vec::new());
             }
             self.step(Event::ViewChanged(function.clone()));

@@ -11,7 +11,7 @@ use crate::workers::http::Server;
 use crate::workers::link::Incoming;
 use crate::workers::{Attached, PendingRequest, Starting};
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::{Exited, InstalledWithTree, PROTOCOL_BUILDS, Reply, Spawned};
+use fnd_wire::frame::{Exited, InstalledWithTree, Reply, Spawned};
 use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;
 
@@ -34,7 +34,7 @@ impl Driver {
             // The spawner refuses reads of releases and copies for lanes with the same frame as files.
             Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
             Reply::Refused(mut refused) => {
-                if self.workers.welcome.protocol < PROTOCOL_BUILDS {
+                if self.workers.welcome.is_of_0_1() {
                     dependencies::explain(&mut refused);
                 }
                 self.judged(request, Judged::Refused(Box::new(refused)));

@@ -12,7 +12,7 @@ use crate::workers::PendingRequest;
 use fnd_core::builds::Waiter;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::{PROTOCOL_CHECKS, Request};
+use fnd_wire::frame::Request;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
@@ -153,7 +153,7 @@ impl Driver {
                             host: &self.node.settings.host,
                             now_ms: self.clock.now().unix_ms,
                             dirs: &self.workers.welcome.functions_dirs,
-                            can_check: self.workers.welcome.protocol >= PROTOCOL_CHECKS,
+                            can_check: !self.workers.welcome.is_of_0_1(),
                         };
                         let change = self.functions.installed(request, *installed, serves, node);
                         if let Some(CatalogChange::Installed(installed, _)) = &change {
@@ -224,6 +224,11 @@ impl Driver {
     /// Asks for installations while there is room.
     pub(super) fn ask_for_installs(&mut self) {
         while let Some((request, candidate)) = self.functions.next_install() {
+            let request = match request {
+                // The spawner of fnd 0.1 fetches nothing, and ends the connection at a request that it does not know.
+                Request::Fetch(install) if self.workers.welcome.is_of_0_1() => Request::Install(install),
+                request => request,
+            };
             match self.workers.send(&request, Vec::new()) {
                 Some(number) => {
                     // A check is answered by the same frames as an installation, so its number is remembered.

@@ -7,7 +7,7 @@ use super::checks::checker;
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
 use fnd_core::release::Releases;
-use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
+use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
@@ -74,7 +74,7 @@ impl Driver {
     /// files.
     pub(crate) fn sweep(&mut self) {
         // Before the first scan is over, fnd does not know all functions.
-        if self.workers.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
+        if !self.supervisor.is_scanned() {
             return;
         }
         let functions = self.functions.registry.iter().map(|(name, _)| name.clone());

@@ -17,7 +17,7 @@ use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, PROTOCOL_HANDLERS, Release, Request, Spawn, is_shortage};
+use fnd_wire::frame::{AdoptionRecord, Release, Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 
@@ -305,7 +305,7 @@ impl Driver {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
-        let endpoint = match http::endpoint(&order.rules, self.workers.sockets.as_deref(), (worker, user)) {
+        let endpoint = match http::endpoint(&order.rules, &self.workers.sockets, (worker, user)) {
             Ok(endpoint) => endpoint,
             Err(error) => return failed("find a place for it to listen", error),
         };
@@ -344,7 +344,6 @@ impl Driver {
             record: Bytes(adoption::adoption_record(
                 tmp,
                 self.supervisor.script_record(order.worker),
-                self.workers.welcome.protocol,
             )),
         });
         // Without a connection nothing was asked, and fnd ends.
@@ -365,11 +364,10 @@ impl Driver {
     /// Sends a worker SIGTERM. The spawner first gets the reason, which it keeps for the next fnd.
     fn terminate(&mut self, worker: WorkerId) {
         self.workers.is_ending(worker);
-        let protocol = self.workers.welcome.protocol;
         if let Some(script) = self.supervisor.record_of_ending(worker) {
-            let record = Bytes(adoption::adoption_record(None, Some(script), protocol));
+            let record = Bytes(adoption::adoption_record(None, Some(script)));
             // A record that is too large stays as it was.
-            if protocol >= PROTOCOL_HANDLERS && !record.0.is_empty() {
+            if !record.0.is_empty() {
                 let replaced = Request::AdoptionRecord(AdoptionRecord { worker, record });
                 self.workers.request(&replaced, Vec::new());
             }

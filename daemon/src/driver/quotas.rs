@@ -12,7 +12,7 @@ use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Paths, Quotas};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, PROTOCOL_QUOTAS, Request, Spawn, Spawned};
+use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::os::fd::OwnedFd;
 
@@ -29,7 +29,7 @@ impl Driver {
             cache: limits.cache,
         });
         // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
-        let wanted = wanted.filter(|_| self.workers.welcome.protocol >= PROTOCOL_QUOTAS);
+        let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
         self.quotas.books.want(function, wanted);
         self.quota_changed(function);
     }
@@ -80,7 +80,7 @@ impl Driver {
             previous: false,
             lasts_ms: u64::try_from(LASTS.as_millis()).unwrap_or(u64::MAX),
             // The record of a worker whose state is unknown: the next fnd kills it, and measures by itself.
-            record: Bytes(adoption_record(Some(tmp), None, self.workers.welcome.protocol)),
+            record: Bytes(adoption_record(Some(tmp), None)),
         });
         // Without a connection fnd ends.
         if let Some(number) = self.workers.send(&request, Vec::new()) {
@@ -201,7 +201,7 @@ impl Driver {
 
     /// Returns the limits that an old spawner keeps fnd from enforcing, each with the reason.
     pub(super) fn unmeasured(&self) -> impl Iterator<Item = (String, String)> {
-        let is_old = self.workers.welcome.protocol < PROTOCOL_QUOTAS;
+        let is_old = self.workers.welcome.is_of_0_1();
         let keys: &[&str] = if is_old { &["home", "cache"] } else { &[] };
         keys.iter().map(|key| ((*key).to_owned(), OLD_SPAWNER.to_owned()))
     }

@@ -8,7 +8,7 @@ use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
 use fnd_core::report::ReportEvent;
-use fnd_wire::frame::{Install, PROTOCOL_RELEASES, Refused, Request, STORED, StoredFile};
+use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use tokio::sync::oneshot;
 
@@ -51,7 +51,7 @@ impl Driver {
         let version = held_version(releases, kind, name)?;
         let is_live = releases.is_live(version);
         let has_canary = releases.canary().is_some();
-        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let is_tried = self
@@ -87,7 +87,7 @@ impl Driver {
             change,
             ReleaseChange::EndHold | ReleaseChange::Promote | ReleaseChange::StopCanary
         );
-        if begins && self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if begins && self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let now_ms = self.clock.now().unix_ms;
@@ -141,7 +141,7 @@ impl Driver {
             .named(name)
             .map_err(NotHeld::NoRelease)?
             .version;
-        if self.workers.welcome.protocol < PROTOCOL_RELEASES {
+        if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
         let (sender, receiver) = oneshot::channel();

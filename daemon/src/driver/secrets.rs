@@ -4,7 +4,7 @@ use super::Driver;
 use crate::functions::registry::Function;
 use crate::triggers::secrets::SecretsAnswer;
 use fnd_manifest::function::route::Credential;
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, PROTOCOL_REQUESTS, SecretAsked};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, SecretAsked};
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     fn ask_for_secret(&mut self, asked: SecretAsked) {
-        if self.workers.welcome.protocol < PROTOCOL_REQUESTS {
+        if self.workers.welcome.is_of_0_1() {
             self.secrets.cannot(&asked, OLD_SPAWNER);
             return self.problems_changed();
         }

@@ -21,7 +21,7 @@ const MODE: u32 = 0o666;
 /// The sockets of functions.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionSockets {
-    /// The directory of their directories; absent where the spawner makes none.
+    /// The directory of their directories.
     dir: Option<PathBuf>,
     open: RefCell<BTreeMap<FunctionName, PathBuf>>,
     /// Sockets that are not served yet, and functions whose socket is closed.
@@ -32,9 +32,9 @@ pub(crate) struct FunctionSockets {
 
 impl FunctionSockets {
     /// Returns no sockets yet. `http` is the spawner's directory for the sockets of programs that serve HTTP.
-    pub(crate) fn new(http: Option<&std::path::Path>) -> Self {
+    pub(crate) fn new(http: &std::path::Path) -> Self {
         Self {
-            dir: http.and_then(|http| Some(http.parent()?.join("api"))),
+            dir: http.parent().map(|run| run.join("api")),
             ..Self::default()
         }
     }
@@ -87,7 +87,7 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let dir = run.path().join("api/7");
         std::fs::create_dir_all(&dir).unwrap();
-        let sockets = FunctionSockets::new(Some(&run.path().join("http")));
+        let sockets = FunctionSockets::new(&run.path().join("http"));
         let is_there = || std::fs::symlink_metadata(dir.join(NAME)).is_ok_and(|meta| meta.file_type().is_socket());
         sockets.set(&name("a"), Some(FunctionId(7)));
         assert!(is_there());
@@ -106,7 +106,7 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let dir = run.path().join("api/7");
         std::fs::create_dir_all(&dir).unwrap();
-        let make = || FunctionSockets::new(Some(&run.path().join("http")));
+        let make = || FunctionSockets::new(&run.path().join("http"));
         let earlier = make();
         earlier.set(&name("a"), Some(FunctionId(7)));
         drop(earlier);

@@ -64,7 +64,7 @@ fn document_of(name: &FunctionName, code: &str) -> Bytes {
     let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("it judges a function");
     };
-    verdict.function.function.function.verdict.document
+    verdict.verdict.document
 }
 
 fn node() -> NodeFacts<'static> {

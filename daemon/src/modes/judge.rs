@@ -7,7 +7,7 @@
 
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
-use fnd_wire::frame::{PACKET_MAX, Partial, packets};
+use fnd_wire::frame::{PACKET_MAX, PROTOCOL_0_1, Partial, packets};
 use fnd_wire::plan::{ANSWER_MAX, JudgeRequest};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -82,7 +82,13 @@ pub fn serve(
             continue;
         };
         let request = JudgeRequest::from_wire(&message).map_err(JudgeError::Message)?;
-        let answer = judge.answer(&request).in_protocol(protocol).to_wire();
+        let answer = judge.answer(&request);
+        let answer = if protocol > PROTOCOL_0_1 {
+            answer
+        } else {
+            answer.for_0_1()
+        }
+        .to_wire();
         if answer.len() > ANSWER_MAX {
             return Err(JudgeError::TooLarge(answer.len()));
         }
@@ -146,14 +152,12 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
-        let replies = answers(11);
+        let replies = answers(PROTOCOL_0_1 + 1);
         let [JudgeReply::Settings(settings), JudgeReply::Function(function)] = replies.as_slice() else {
             panic!("it answers in order: {replies:?}");
         };
-        let judged = &function.function.function;
-        assert!(judged.sandbox.is_some() && function.function.credentials.is_empty() && function.build.is_none());
+        assert!(function.sandbox.is_some() && function.credentials.is_empty() && function.build.is_none());
         assert_eq!(settings.age_key.as_deref(), Some("/k.key"));
-        let (settings, function) = (&settings.settings.settings, &judged.function);
         assert!(settings.verdict.policy.is_some());
         assert_eq!(settings.tls, Some(("/c.pem".to_owned(), "/k.pem".to_owned())));
         assert_eq!(settings.secrets, ["events-token"]);
@@ -164,21 +168,13 @@ mod tests {
     /// After an upgrade the old spawner starts the judge of the new fnd, and refuses what it cannot read.
     #[test]
     fn an_older_spawner_gets_answers_that_it_can_read() {
-        let replies = answers(1);
+        let replies = answers(PROTOCOL_0_1);
         let [JudgeReply::OldSettings(settings), JudgeReply::OldFunction(function)] = replies.as_slice() else {
             panic!("it answers in the old form: {replies:?}");
         };
         assert!(settings.policy.is_some() && function.plan.is_some());
         assert_eq!(replies[0].to_wire().first(), Some(&1));
         assert_eq!(replies[1].to_wire().first(), Some(&2));
-        let tags: Vec<_> = answers(5).iter().map(|reply| reply.to_wire()[0]).collect();
-        assert_eq!(tags, [3, 4]);
-        let tags: Vec<_> = answers(6).iter().map(|reply| reply.to_wire()[0]).collect();
-        assert_eq!(tags, [5, 6]);
-        let tags: Vec<_> = answers(7).iter().map(|reply| reply.to_wire()[0]).collect();
-        assert_eq!(tags, [5, 7]);
-        let tags: Vec<_> = answers(10).iter().map(|reply| reply.to_wire()[0]).collect();
-        assert_eq!(tags, [8, 7]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Connected {
     pub(super) child: Option<Child>,
     pub(super) connection: SpawnerConnection,
     pub(super) welcome: Welcome,
-    pub(super) sockets: Option<PathBuf>,
+    pub(super) sockets: PathBuf,
     pub(super) current: CurrentSettings,
     /// Workers of an earlier fnd.
     pub(super) held: Vec<adoption::AdoptedWorker>,

@@ -5,8 +5,7 @@ use crate::settings::CurrentSettings;
 use crate::workers::link::{ConnectionError, Incoming, SpawnerConnection};
 use fnd_manifest::diagnostic::{Colour, Severity};
 use fnd_wire::frame::{
-    Exited, Hello, Masked, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead,
-    Welcome,
+    Exited, Hello, Masked, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead, Welcome,
 };
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -27,9 +26,8 @@ pub enum HandshakeError {
 pub struct Handshake {
     /// The spawner's description of itself.
     pub welcome: Welcome,
-    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
-    /// spawner is older than that.
-    pub sockets: Option<PathBuf>,
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP.
+    pub sockets: PathBuf,
     /// The configuration in force.
     pub current: CurrentSettings,
     /// Workers of an earlier fnd, with their descriptors.
@@ -61,22 +59,14 @@ pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<
             descriptors,
         } = connection.next().await?;
         match reply {
-            Reply::Welcome(welcomed) => {
-                if welcomed.protocol < PROTOCOL_HANDLERS {
-                    let version = &welcomed.version;
-                    tracing::warn!(
-                        "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
-                         until it is started again (`systemctl stop fnd && systemctl start fnd`)"
-                    );
-                }
-                welcome = Some(welcomed);
-            }
+            Reply::Welcome(welcomed) => welcome = Some(welcomed),
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
                 // The spawner sends the settings last, so its workers and its versions have been received before.
                 let current = settings(read, connection.peer_uid(), colour)?;
-                let welcome =
-                    welcome.ok_or_else(|| HandshakeError::Refused("it sent no answer to the handshake".into()))?;
+                let (Some(welcome), Some(sockets)) = (welcome, sockets) else {
+                    return Err(HandshakeError::Refused("it sent no answer to the handshake".into()));
+                };
                 return Ok(Handshake {
                     welcome,
                     sockets,
@@ -125,4 +115,75 @@ fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Res
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
     let current = CurrentSettings::new(document, spawner_uid).filter(|_| applied);
     current.ok_or(HandshakeError::Configuration(errors.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_manifest::judge::Judge;
+    use fnd_wire::frame::{Containment, MemoryGroups, PROTOCOL_0_1, decode, encode, packets};
+    use fnd_wire::ids::WorkerId;
+    use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings};
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+
+    /// Performs the handshake with a spawner that answers with these replies; returns the request, too.
+    fn shaken(replies: &[Reply]) -> (Hello, Result<Handshake, HandshakeError>) {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        for packet in replies.iter().flat_map(|reply| packets(&encode(1, reply))) {
+            send(&theirs, &packet, SendFlags::empty()).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let result = runtime.block_on(async {
+            let mut connection = SpawnerConnection::new(ours).unwrap();
+            with(&mut connection, Colour::Plain).await
+        });
+        let mut frame = [0; 64];
+        let (_, length) = recv(&theirs, &mut frame[..], RecvFlags::empty()).unwrap();
+        let (_, Request::Hello(hello)) = decode(&frame[1..length]).unwrap() else {
+            panic!("another request");
+        };
+        (hello, result)
+    }
+
+    #[test]
+    fn the_spawner_of_fnd_0_1_is_understood() {
+        let welcome = Welcome {
+            protocol: PROTOCOL_0_1,
+            version: "0.1.0".to_owned(),
+            containment: Containment::Cgroup,
+            layout: "v2".to_owned(),
+            missing: Vec::new(),
+            next_worker: WorkerId(1),
+            functions_dirs: Vec::new(),
+            memory: MemoryGroups::None,
+        };
+        let settings = JudgeRequest::Settings(JudgeSettings {
+            files: Vec::new(),
+            runtimes: Vec::new(),
+        });
+        let JudgeReply::OldSettings(verdict) = Judge::new().answer(&settings).for_0_1() else {
+            panic!("another answer");
+        };
+        let read = SettingsRead {
+            document: verdict.document,
+            problems: Vec::new(),
+            applied: true,
+        };
+        let sockets = Reply::Sockets("/run/fnd-spawner/http".to_owned());
+        let (hello, result) = shaken(&[Reply::Welcome(welcome.clone()), sockets, Reply::Settings(read.clone())]);
+        // That spawner supports the protocols 1 to 3.
+        assert!(hello.min <= PROTOCOL_0_1 && hello.max >= 1, "{hello:?}");
+        let handshake = result.unwrap_or_else(|error| panic!("{error}"));
+        assert!(handshake.welcome.is_of_0_1());
+        assert_eq!(handshake.sockets, PathBuf::from("/run/fnd-spawner/http"));
+        let (_, result) = shaken(&[Reply::Welcome(welcome), Reply::Settings(read)]);
+        assert!(
+            matches!(result, Err(HandshakeError::Refused(_))),
+            "no released spawner leaves it out"
+        );
+    }
 }

@@ -102,7 +102,7 @@ impl ServingDaemon {
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             builds: WaitingBuilds::default(),
             checks: WaitingChecks::default(),
-            function_sockets: Rc::new(FunctionSockets::new(sockets.as_deref())),
+            function_sockets: Rc::new(FunctionSockets::new(&sockets)),
             workers: Workers::new(
                 connection,
                 (welcome, sockets),

@@ -9,7 +9,7 @@ use crate::workers::http::endpoint::Endpoint;
 use crate::workers::{Attached, Workers};
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{self, Masked, Request, RetainedWorker, Spawned, adoption_record_max};
+use fnd_wire::frame::{self, Masked, RECORD_MAX, Request, RetainedWorker, Spawned};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -44,11 +44,7 @@ enum AdoptionRecord<'a> {
 
 /// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
 /// be killed.
-pub(crate) fn adoption_record(
-    tmp: Option<(FunctionId, InvocationId)>,
-    script: Option<ScriptRecord<'_>>,
-    protocol: u16,
-) -> Vec<u8> {
+pub(crate) fn adoption_record(tmp: Option<(FunctionId, InvocationId)>, script: Option<ScriptRecord<'_>>) -> Vec<u8> {
     let record = match tmp {
         Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
             function,
@@ -65,16 +61,15 @@ pub(crate) fn adoption_record(
             }
         }),
     };
-    record.and_then(|record| bytes(&record, protocol)).unwrap_or_default()
+    record.and_then(|record| bytes(&record)).unwrap_or_default()
 }
 
-fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
+fn bytes(record: &AdoptionRecord<'_>) -> Option<Vec<u8>> {
     let bytes = serde_json::to_vec(record).ok()?;
-    if bytes.len() > adoption_record_max(protocol) {
-        // Only an fnd-spawner of an earlier version has so low a limit.
-        let (length, most) = (bytes.len(), adoption_record_max(protocol));
+    if bytes.len() > RECORD_MAX {
+        let length = bytes.len();
         tracing::error!(
-            "the adoption record of a worker has {length} bytes, more than fnd-spawner accepts ({most}): its work is interrupted at a restart"
+            "the adoption record of a worker has {length} bytes, more than fnd-spawner accepts ({RECORD_MAX}): its work is interrupted at a restart"
         );
         return None;
     }
@@ -210,7 +205,7 @@ impl Workers {
                 variables,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&record, self.welcome.protocol), None);
+            self.leave(worker, bytes(&record), None);
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -287,7 +282,7 @@ impl Workers {
             variables: member.is_some_and(|member| member.variables),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
-        let record = bytes(&record, self.welcome.protocol);
+        let record = bytes(&record);
         let connection = match self.conversation(worker).map(|conversation| conversation.connection()) {
             None => None,
             Some(Ok(connection)) => connection,

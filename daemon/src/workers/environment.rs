@@ -10,7 +10,7 @@ use fnd_core::trace::Span;
 use fnd_core::triggers::cgi;
 use fnd_core::triggers::event::renewed;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::PROTOCOL_REQUESTS;
+use fnd_wire::frame::PROTOCOL_0_1;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const DATA_MAX: usize = 64 * 1024;
 
 /// Returns the variables of an attempt; for a handler's worker those that are the same for all its calls. `protocol` is
-/// the spawner's: an earlier one refuses the variables of a request.
+/// the spawner's: that of fnd 0.1 refuses the variables of a request.
 #[must_use]
 pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
     let runtime = &order.rules.runtime;
@@ -38,7 +38,7 @@ pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
     let owned = variables
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.into_bytes()));
-    let attempt = order.attempt.as_ref().filter(|_| protocol >= PROTOCOL_REQUESTS);
+    let attempt = order.attempt.as_ref().filter(|_| protocol > PROTOCOL_0_1);
     let of_request = attempt.map(|attempt| of_request(&attempt.payload)).unwrap_or_default();
     owned
         .chain(of_request)
@@ -229,6 +229,7 @@ pub(super) mod tests {
     use super::*;
     use fnd_core::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
+    use fnd_wire::frame::PROTOCOL_MAX;
     use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use std::io::Read;
 
@@ -266,7 +267,7 @@ pub(super) mod tests {
     }
 
     fn value(order: &SpawnOrder, name: &str) -> Option<String> {
-        let found = variables(order, PROTOCOL_REQUESTS).into_iter().find(|(n, _)| n == name);
+        let found = variables(order, PROTOCOL_MAX).into_iter().find(|(n, _)| n == name);
         found.map(|(_, value)| String::from_utf8(value.0).unwrap())
     }
 
@@ -372,7 +373,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(value(&order, name).as_deref(), Some(expected), "{name}");
         }
-        let earlier = variables(&order, PROTOCOL_REQUESTS - 1);
+        let earlier = variables(&order, PROTOCOL_0_1);
         assert!(
             earlier
                 .iter()
@@ -383,7 +384,7 @@ pub(super) mod tests {
     #[test]
     fn large_things_are_passed_as_files_nobody_can_change() {
         let data = vec![b'x'; DATA_MAX];
-        let passed = pass(&order(Some(&data)), PROTOCOL_REQUESTS).unwrap();
+        let passed = pass(&order(Some(&data)), PROTOCOL_MAX).unwrap();
         assert!(passed.input && !passed.previous);
         let mut input = File::from(passed.descriptors.into_iter().next().unwrap());
         let mut read = Vec::new();

@@ -64,9 +64,8 @@ pub(crate) struct Workers {
     /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
     /// gone.
     pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
-    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
-    /// spawner is older than that.
-    pub(crate) sockets: Option<PathBuf>,
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP.
+    pub(crate) sockets: PathBuf,
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Failures whose messages are in output that is not read yet.
@@ -85,7 +84,7 @@ impl Workers {
     /// Returns the part without a worker. `child` is the spawner, where it is fnd's child.
     pub(crate) fn new(
         connection: SpawnerConnection,
-        (welcome, sockets): (Welcome, Option<PathBuf>),
+        (welcome, sockets): (Welcome, PathBuf),
         child: Option<&Child>,
         (clock, inbox, buffers): (Clock, Inbox, Arc<Buffers>),
         output_read: Arc<OutputRead>,

@@ -4,7 +4,7 @@
 use crate::report::problems::ReportedProblem;
 use crate::workers::Workers;
 use fnd_core::supervisor::{Event, Supervisor};
-use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
+use fnd_wire::frame::Request;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -105,9 +105,9 @@ impl Workers {
         }
     }
 
-    /// Sends the spawner a ping. A spawner of an earlier version does not know it.
+    /// Sends the spawner a ping.
     pub(crate) fn ping(&mut self) {
-        if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
+        if !self.silence.silent {
             self.request(&Request::Ping, Vec::new());
         }
     }
@@ -120,14 +120,6 @@ impl Workers {
             SilenceStep::Ping(at) => {
                 self.ping();
                 (Some(at), None)
-            }
-            // An older spawner knows no ping: it may only be busy.
-            SilenceStep::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
-                self.silence = Silence {
-                    begun: Rc::clone(&self.silence.begun),
-                    ..Silence::default()
-                };
-                (None, None)
             }
             SilenceStep::Silent => (None, Some(Event::SpawnerAnswers(false))),
         }

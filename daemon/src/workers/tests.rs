@@ -4,7 +4,7 @@ use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::supervisor::CallOrder;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Containment, Masked, MemoryGroups, RetainedWorker, Spawned, decode};
+use fnd_wire::frame::{Containment, Masked, MemoryGroups, PROTOCOL_0_1, RetainedWorker, Spawned, decode};
 use fnd_wire::ids::Attempt;
 use fnd_wire::mask::Masks;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -18,7 +18,7 @@ const WORKER: WorkerId = WorkerId(7);
 fn workers() -> (Workers, OwnedFd) {
     let (ours, spawner) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let welcome = Welcome {
-        protocol: 1,
+        protocol: PROTOCOL_0_1,
         version: String::new(),
         containment: Containment::Cgroup,
         layout: String::new(),
@@ -31,7 +31,7 @@ fn workers() -> (Workers, OwnedFd) {
     let connection = SpawnerConnection::new(ours).unwrap();
     let workers = Workers::new(
         connection,
-        (welcome, None),
+        (welcome, std::path::PathBuf::new()),
         None,
         (
             Clock::start(),

@@ -45,9 +45,8 @@ use base64::prelude::BASE64_STANDARD;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
-    FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, FunctionVerdict, JudgeFunction,
-    JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
-    SettingsVerdict,
+    FunctionJudgment, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy,
+    SettingsJudgment, SettingsVerdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -181,42 +180,37 @@ impl Judge {
                 let events = http.and_then(|http| http.events.as_ref());
                 let credentials = events.into_iter().flat_map(|events| &events.auth.0);
                 let secrets = credentials.map(|credential| credential.secret.clone()).collect();
-                let settings = SettingsAndSandbox {
-                    settings: SettingsAndTls {
-                        verdict: SettingsVerdict {
-                            policy,
-                            document: json(&document),
-                        },
-                        tls: tls.map(|tls| (tls.certificate, tls.key)),
-                        secrets,
-                    },
-                    profile: self.configuration.profile().into(),
-                };
                 let all = document.settings.as_ref();
-                let age_key = all.and_then(|all| all.secrets.age_key.clone());
-                JudgeReply::Settings(SettingsAndKey { settings, age_key })
+                JudgeReply::Settings(SettingsJudgment {
+                    verdict: SettingsVerdict {
+                        policy,
+                        document: json(&document),
+                    },
+                    tls: tls.map(|tls| (tls.certificate, tls.key)),
+                    secrets,
+                    profile: self.configuration.profile().into(),
+                    age_key: all.and_then(|all| all.secrets.age_key.clone()),
+                })
             }
             JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
                 let mut judged = self.function(function);
                 if matches!(request, JudgeRequest::Check(_)) && judged.plan.is_some() {
                     judged.build = self.check(function, &judged);
                 }
-                // The answer has one layer for each later form of it: after an upgrade the spawner may be an older one,
-                // which reads fewer layers.
                 let Judged { plan, verdict, build } = judged;
                 let manifest = plan.as_ref().and(verdict.manifest.as_ref());
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
-                let function = FunctionAndSecrets {
+                let credentials = manifest.map(credentials::of).unwrap_or_default();
+                JudgeReply::Function(Box::new(FunctionJudgment {
                     secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
                     verdict: FunctionVerdict {
                         plan,
                         document: json(&verdict),
                     },
-                };
-                let credentials = manifest.map(credentials::of).unwrap_or_default();
-                let function = FunctionAndSandbox { function, sandbox };
-                let function = FunctionAndCredentials { function, credentials };
-                JudgeReply::Function(Box::new(FunctionAndBuild { function, build }))
+                    sandbox,
+                    credentials,
+                    build,
+                }))
             }
         }
     }

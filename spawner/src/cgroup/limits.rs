@@ -130,7 +130,7 @@ pub(super) fn quota(cpu_milli: Option<u32>) -> (Option<u64>, u64) {
 mod tests {
     use super::super::tests::limits;
     use super::*;
-    use crate::sandbox::rlimits;
+    use crate::process::rlimits;
     use rustix::process::Resource;
 
     /// Returns all settings of the kernel for these limits.

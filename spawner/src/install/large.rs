@@ -1,7 +1,7 @@
 //! Has helpers copy a large file or unpack an archive, and takes their results.
 
+use super::unpacker::{ArchivedFile, Contents, Unpacker};
 use super::*;
-use crate::unpacker::{ArchivedFile, Contents, Unpacker};
 use rustix::process::getpid;
 use std::io::Seek as _;
 use std::os::fd::AsRawFd as _;

@@ -4,25 +4,42 @@
 //! copied to a staging directory and read from there. A helper copies a file above 1 MiB, and stores a staged function.
 //!
 //! Files:
+//! - `build_homes`: the files in the homes of builds
+//! - `claim`: which function a file belongs to
+//! - `foreign`: files of other systems, for the child that makes functions of them
+//! - `homes`: the homes that a function does not use any more
+//! - `judge`: talks to `fnd --judge`
 //! - `large`: helpers copy large files and unpack archives
 //! - `reading`: the files, in turns
+//! - `settings`: configuration for the judge
+//! - `source`: reads files that people wrote, without trust
 //! - `stored`: versions that are stored already
 //! - `storing`: the hash of a version, and its copy
+//! - `trees`: dependencies that functions share
+//! - `unpacker`: has archives unpacked
 
+pub mod build_homes;
+pub mod claim;
+pub mod foreign;
+pub mod homes;
+pub mod judge;
 mod large;
 mod reading;
+pub mod settings;
+pub mod source;
 mod stored;
 mod storing;
+pub mod trees;
+pub mod unpacker;
 
 pub use large::{read_report, write_report};
 
-use crate::credentials::Gathered;
+use self::source::{OpenedSource, SourceKind, Sources};
 use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
-use crate::source::{OpenedSource, SourceKind, Sources};
+use crate::secrets::credentials::Gathered;
 use crate::stat_cache::StatCache;
-use crate::trees;
 use crate::uids::UidOwner;
 use fnd_wire::archive::{BYTES_MAX, Format};
 use fnd_wire::form::{Bytes, Wire};

@@ -1,10 +1,10 @@
 //! Reads the files of a function, in turns: lists directories, holds or stages files.
 
+use super::foreign;
 use super::large::{stage, uncopied};
+use super::source::{DEPTH_MAX, PATH_MAX, SHALLOWER};
 use super::*;
 use crate::clock::now;
-use crate::foreign;
-use crate::source::{DEPTH_MAX, PATH_MAX, SHALLOWER};
 use fnd_wire::archive::ENTRIES_MAX as FILES_MAX;
 use rustix::fs::{Dir, FileType};
 

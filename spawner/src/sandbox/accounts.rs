@@ -1,7 +1,7 @@
 //! Makes the `/etc/passwd` and `/etc/group` that a function sees, so that its user has a name there: ssh, git, ps and
 //! `ls -l` want one. passwd(5), group(5).
 
-use super::identity::Identity;
+use crate::process::identity::Identity;
 use fnd_wire::sandbox::Profile;
 use std::fs;
 use std::path::Path;

@@ -9,9 +9,7 @@ use landlock::{
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
-use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// The rights to files that are restricted: all that can be tested here. The kernel leaves out those that it does not know.
@@ -67,17 +65,4 @@ fn made(
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(created.into())
-}
-
-/// Puts rules in force for this process and what it starts; a bare system call.
-///
-/// # Errors
-/// If the kernel refuses it.
-#[expect(unsafe_code, reason = "the crate's own call would allocate")]
-pub fn restrict(rules: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: numbers.
-    match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) } {
-        0 => Ok(()),
-        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-    }
 }

@@ -8,8 +8,8 @@
 use super::mounts::{Building, MountView, Use};
 use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
+use crate::process::clone::{self, Init, Seal};
 use crate::protocol::Channel;
-use crate::{clone, credentials};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::Containment;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
@@ -33,37 +33,16 @@ impl Missing {
     }
 }
 
-/// The rest of the sandbox, which each attempt puts around itself.
-#[derive(Debug, Default)]
-pub struct Seal {
-    /// The last filter of system calls.
-    pub filter: Option<BpfProgram>,
-    pub rules: Option<OwnedFd>,
-    /// Whether the launcher is in a user namespace of its own.
-    pub user_namespace: bool,
-    /// What the init of each attempt adds, where there are no cgroups.
-    pub init: Init,
-}
-
-/// The part of the sandbox that is built in a pid namespace of one attempt.
-#[derive(Debug, Default)]
-pub struct Init {
-    proc: bool,
-    filters: Vec<BpfProgram>,
-}
-
-impl Init {
-    /// Builds it around this process, the first one of the namespace.
-    ///
-    /// # Errors
-    /// Which layer can't be built, for people.
-    pub fn enter(&self) -> Result<(), String> {
-        if self.proc {
-            unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
-            mounts::mount_own_proc().failed("mount /proc")?;
-        }
-        filter(&self.filters)
+/// Builds the part of the init around this process, the first one of its pid namespace.
+///
+/// # Errors
+/// Which layer can't be built, for people.
+pub fn enter_init(init: &Init) -> Result<(), String> {
+    if init.proc {
+        unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
+        mounts::mount_own_proc().failed("mount /proc")?;
     }
+    filter(&init.filters)
 }
 
 fn filter(filters: &[BpfProgram]) -> Result<(), String> {
@@ -95,7 +74,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     let sandbox = &view.sandbox;
     let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
     let own_network = matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network");
-    let own_mounts = (sandbox.profile != Profile::Off || view.given.is_some()) && missing.can("mounts");
+    let own_mounts = (sandbox.profile != Profile::Off || view.secrets.is_some()) && missing.can("mounts");
     let mut later = Init::default();
     let user_namespace = !root && (own_network || own_mounts);
     if user_namespace {
@@ -120,16 +99,12 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
         }
         building.enter().failed("change to the view of the files")?;
         later.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
-    } else if let Some(given) = &view.given {
+    } else if let Some(secrets) = &view.secrets {
         if own_mounts {
             unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
-            mounts::give_only(given).failed("mount the secrets")?;
+            mounts::give_only(secrets).failed("mount the secrets")?;
         } else {
-            let (values, owner) = (&given.values, given.owner.as_ref());
-            let secrets = credentials::refill(&given.secrets, &values.secrets, owner);
-            secrets
-                .and_then(|()| credentials::refill(&given.bindings, &values.bindings, owner))
-                .failed("write the secrets")?;
+            secrets.refill().failed("write the secrets")?;
         }
     }
     // After the secrets were written: a rule is for the file that is there now.
@@ -197,7 +172,7 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
-        let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, given: None };
+        let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, secrets: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))
     };
@@ -230,7 +205,7 @@ const INSTEAD: &str = "; Landlock closes other files instead, but /tmp, /var/tmp
 fn restrict(rules: Option<OwnedFd>) -> Result<(), String> {
     let rules = rules.ok_or("the kernel has no Landlock")?;
     rustix::thread::set_no_new_privs(true).failed("drop privileges")?;
-    landlock::restrict(rules.as_fd()).failed("restrict a process")
+    crate::process::privileges::restrict(rules.as_fd()).failed("restrict a process")
 }
 
 /// Tries whether Landlock closes files.
@@ -256,7 +231,7 @@ fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     });
     let child = child.failed("start a process")?;
     let said = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
-    let _ = crate::reap::wait(&child);
+    let _ = crate::process::reap::wait(&child);
     match said {
         Some(why) if why.is_empty() => Ok(()),
         why => Err(why.unwrap_or_else(|| "a process that tried it was killed".to_owned())),

@@ -6,7 +6,7 @@
 //! move_mount(2), open_tree(2), pivot_root(2).
 
 use super::accounts::Accounts;
-use crate::credentials::{self, Given};
+use super::secret_files::{SecretFiles, fill};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -73,7 +73,7 @@ pub struct MountView {
     /// The texts of its `/etc/passwd` and `/etc/group`.
     pub accounts: Accounts,
     /// Its secrets and service bindings, if it has any.
-    pub given: Option<Given>,
+    pub secrets: Option<SecretFiles>,
 }
 
 /// Returns the places that a profile hides or replaces.
@@ -208,11 +208,10 @@ fn secret_file_system() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// If the machine does not allow it.
-fn give(given: &Given, root: impl AsFd) -> io::Result<()> {
-    let values = &given.values;
-    for (place, files) in [(&given.secrets, &values.secrets), (&given.bindings, &values.bindings)] {
+fn give(secrets: &SecretFiles, root: impl AsFd) -> io::Result<()> {
+    for (place, files) in &secrets.places {
         let mounted = secret_file_system()?;
-        credentials::fill(&mounted, files, given.owner.as_ref())?;
+        fill(&mounted, files, secrets.owner.as_ref())?;
         set(&mounted, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&mounted, find(&root, place)?).map_err(|error| at(&place.to_string_lossy(), &error))?;
     }
@@ -223,9 +222,9 @@ fn give(given: &Given, root: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// If the machine does not allow it.
-pub fn give_only(given: &Given) -> io::Result<()> {
+pub fn give_only(secrets: &SecretFiles) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
-    give(given, openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+    give(secrets, openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn make_dir(below: impl AsFd, path: &Path) -> io::Result<()> {
@@ -300,7 +299,7 @@ impl<'a> Building<'a> {
         for (number, path) in later.iter().enumerate() {
             self.hide(path, &format!("l{number}"), &[]).map_err(|error| at(&path.to_string_lossy(), &error))?;
         }
-        self.view.given.iter().try_for_each(|given| give(given, &self.root))?;
+        self.view.secrets.iter().try_for_each(|secrets| give(secrets, &self.root))?;
         self.accounts()
     }
 

@@ -1,12 +1,12 @@
 //! Dependencies: finds the tree of a function, and installs the version of fnd's own function that builds it.
 
 use super::*;
-use crate::build_homes::BuildStart;
+use crate::install::build_homes::BuildStart;
+use crate::install::trees;
 use crate::install::{Purpose, read_report, write_report};
-use crate::trees;
-use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_TRUSTS};
+use fnd_wire::frame::{NeedsBuild, PROTOCOL_0_1};
 use fnd_wire::ids::FunctionId;
-use fnd_wire::plan::{CHECK, FunctionAndSandbox, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};
+use fnd_wire::plan::{CHECK, FunctionJudgment, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};
 use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
@@ -27,8 +27,8 @@ fn digest(plan: &Plan, sandbox: &Sandbox, trust: &str) -> Version {
 
 impl Spawner {
     /// Goes on with a function whose code comes from a source: with the code, or by having it fetched.
-    pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, build: PlannedBuild) {
-        let document = function.function.verdict.document.clone();
+    pub(super) fn fetch(&mut self, mut snapshot: Snapshot, function: Box<FunctionJudgment>, build: PlannedBuild) {
+        let document = function.verdict.document.clone();
         let found = match self.tree(&mut snapshot, build, true) {
             Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
             Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host().places).map_err(|problem| vec![problem]),
@@ -50,17 +50,11 @@ impl Spawner {
     ) -> Result<BuiltTree, Vec<Problem>> {
         let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
-        if self.protocol < PROTOCOL_BUILDS {
+        if self.protocol == PROTOCOL_0_1 {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
         }
         let PlannedBuild { mut plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
         let trust = snapshot.trust(&self.sources);
-        if !trust.is_empty() && self.protocol < PROTOCOL_TRUSTS {
-            return Err(one(
-                "it has dependencies and is not root's, and this fnd is older than fnd-spawner",
-                "restart fnd",
-            ));
-        }
         let digest = digest(&plan, &sandbox, &trust);
         let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");

@@ -13,7 +13,7 @@ impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
     pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
-        let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
+        let (settings, problems) = crate::install::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
             return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
         }
@@ -25,9 +25,8 @@ impl Spawner {
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
-        SettingsAndKey { settings, age_key }: SettingsAndKey,
+        SettingsJudgment { verdict, tls, secrets, profile, age_key }: SettingsJudgment,
     ) {
-        let SettingsAndSandbox { settings: SettingsAndTls { verdict, tls, secrets }, profile } = settings;
         let document = verdict.document;
         let mut problems = Vec::new();
         let range = verdict.policy.as_ref().map(|policy| policy.uid_range);

@@ -1,9 +1,9 @@
 //! Has a helper read the secrets and service bindings that a function gets, before the function is installed.
 
 use super::*;
-use crate::credentials::{self, Gathered, Gatherer};
-use crate::decrypter::Decrypter;
-use fnd_wire::plan::{Credentials, FunctionAndSandbox};
+use crate::secrets::credentials::{self, Gathered, Gatherer};
+use crate::secrets::decrypter::Decrypter;
+use fnd_wire::plan::{Credentials, FunctionJudgment};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 /// A function that waits for its secrets.
 pub(super) struct Waiting {
     pub(super) snapshot: Snapshot,
-    function: FunctionAndSandbox,
+    function: Box<FunctionJudgment>,
     /// The secrets to read next.
     then: Option<Credentials>,
     memory: File,
@@ -48,7 +48,7 @@ impl Spawner {
     pub(super) fn gather(
         &mut self,
         snapshot: Snapshot,
-        function: FunctionAndSandbox,
+        function: Box<FunctionJudgment>,
         (credentials, then): (Credentials, Option<Credentials>),
     ) {
         if credentials.is_empty() {
@@ -95,10 +95,15 @@ impl Spawner {
     }
 
     /// Refuses a function that the judge accepts. The version that serves keeps its secrets.
-    pub(super) fn refuse_judged(&mut self, snapshot: Snapshot, function: FunctionAndSandbox, problems: Vec<Problem>) {
+    pub(super) fn refuse_judged(
+        &mut self,
+        snapshot: Snapshot,
+        function: Box<FunctionJudgment>,
+        problems: Vec<Problem>,
+    ) {
         let name = snapshot.install.function.clone();
         self.secrets.judged(&name, None, snapshot.stamps.clone());
-        self.refuse(snapshot.request, name, problems, Some(function.function.verdict.document));
+        self.refuse(snapshot.request, name, problems, Some(function.verdict.document));
         self.put_away(snapshot);
     }
 }

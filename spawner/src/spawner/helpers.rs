@@ -3,10 +3,10 @@
 
 use super::gathering::Waiting;
 use crate::clock::now;
-use crate::clone::{self, Child};
 use crate::install::Snapshot;
 use crate::places::FunctionPlaces;
 use crate::poller::{Poller, Token};
+use crate::process::clone::{self, Child};
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::{BTreeMap, VecDeque};
@@ -160,7 +160,7 @@ impl Helpers {
     /// Removes a helper that has ended and returns its next step.
     pub(super) fn ended(&mut self, number: u64) -> Option<After> {
         let helper = self.running.remove(&number)?;
-        let _ = crate::reap::ended(&helper.child); // the next step sees what the helper did
+        let _ = crate::process::reap::ended(&helper.child); // the next step sees what the helper did
         Some(helper.after)
     }
 

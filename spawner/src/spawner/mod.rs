@@ -20,42 +20,40 @@ mod requests;
 mod verdicts;
 
 use crate::args::{Args, SocketSource};
-use crate::build_homes::BuildHomes;
 use crate::cgroup::{self, CgroupTree};
 use crate::clock::{self, now};
-use crate::closing;
 use crate::fd_policy::PassedDescriptor;
 use crate::grants::Grants;
+use crate::install::build_homes::BuildHomes;
+use crate::install::judge::Judge;
+use crate::install::source::Sources;
 use crate::install::{self, InstallProgress, Snapshot};
-use crate::judge::Judge;
 use crate::listener;
 use crate::log::Failed as _;
-use crate::names::UserNames;
 use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
+use crate::process::closing;
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
 use crate::sandbox::mounts;
 use crate::secrets::SecretSources;
-use crate::sockets;
-use crate::source::Sources;
+use crate::secrets::vault::{NoSecret, Vault};
 use crate::stat_cache::StatCache;
 use crate::uids::{self, Uids};
-use crate::vault::{NoSecret, Vault};
+use crate::workers::names::UserNames;
+use crate::workers::sockets;
 use crate::workers::{Host, NoStart, Outbox, Program, TMP, WorkerTable};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
-    Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SECRETS,
-    PROTOCOL_SHORTAGES, PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead,
-    Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
+    Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_0_1, PROTOCOL_MAX, PROTOCOL_MIN,
+    Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause,
+    Welcome, decode, encode,
 };
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming::UPLOADS;
-use fnd_wire::plan::{
-    JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsAndKey, SettingsAndSandbox, SettingsAndTls,
-};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsJudgment};
 use fnd_wire::sandbox::Profile;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -147,7 +145,7 @@ impl Spawner {
         let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
         let containment =
-            if tree.is_some() { Containment::Cgroup } else { crate::contain::without_cgroups(myself.root()) };
+            if tree.is_some() { Containment::Cgroup } else { crate::workers::contain::without_cgroups(myself.root()) };
         let mut lacking = crate::sandbox::layers::probe(&places.root(), myself.root());
         if containment == Containment::Subreaper && lacking.can("pid") {
             lacking.0.push(("pid", "the machine does not allow it".to_owned()));
@@ -168,11 +166,11 @@ impl Spawner {
             functions: args.functions.clone(),
             tree,
             containment,
-            own_ipc: crate::contain::own_ipc(),
+            own_ipc: crate::workers::contain::own_ipc(),
             lacking,
             runtimes: args.runtimes.clone(),
             names,
-            zone: crate::environment::machine_zone(),
+            zone: crate::workers::environment::machine_zone(),
             passed: PassedDescriptor::detect().failed("examine a pipe and a memory file")?,
             best_effort: args.best_effort,
             private_mounts,

@@ -2,7 +2,7 @@
 //! If they were left to a pid 1 that waits slowly or never, they would count against the function's limit of processes.
 
 use super::*;
-use crate::reap;
+use crate::process::reap;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, sigaction};
 
 /// Largest number of orphans that are waited for in one turn of the loop.

@@ -1,10 +1,9 @@
 //! Talks with fnd: connections, requests, replies.
 
 use super::*;
-use crate::closing::Closing;
 use crate::install::Purpose;
-use crate::trees;
-use fnd_wire::frame::SealIn;
+use crate::process::closing::Closing;
+use fnd_wire::frame::SealTree;
 use fnd_wire::plan::is_builder;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
@@ -149,11 +148,10 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(tree) => return self.seal(number, &trees::builder(""), tree),
-            Request::SealIn(SealIn { function, tree }) if is_builder(function.as_str()) => {
+            Request::Seal(SealTree { function, tree }) if is_builder(function.as_str()) => {
                 return self.seal(number, &function, tree);
             }
-            Request::SealIn(_) => return self.failed(number, "that function builds nothing".to_owned()),
+            Request::Seal(_) => return self.failed(number, "that function builds nothing".to_owned()),
             Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Retire(function) => self.workers.retire(function, None),
@@ -228,11 +226,9 @@ impl Spawner {
         };
         self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        if self.protocol >= PROTOCOL_SOCKETS {
-            let http = self.workers.host().places.http().to_string_lossy().into_owned();
-            self.reply(number, &Reply::Sockets(http), Vec::new());
-        }
-        for (reply, descriptors) in self.workers.held(now(), self.protocol) {
+        let http = self.workers.host().places.http().to_string_lossy().into_owned();
+        self.reply(number, &Reply::Sockets(http), Vec::new());
+        for (reply, descriptors) in self.workers.held(now()) {
             self.reply(0, &reply, descriptors);
         }
         // fnd waits for the configuration after each Welcome, and does not ask for it.
@@ -248,15 +244,11 @@ impl Spawner {
         else {
             return;
         };
-        let frame = match reply {
-            // The connected fnd may be older. It gets only what it knows.
-            Reply::Masks(_) if self.protocol < PROTOCOL_SECRETS => return,
-            Reply::NodeCannotStart(failed) if self.protocol < PROTOCOL_SHORTAGES => {
-                encode(request, &Reply::SpawnFailed(failed.clone()))
-            }
-            reply => encode(request, reply),
-        };
-        if let Err(error) = still_heard(connection.send(&frame, descriptors)) {
+        // The connected fnd may be older. It gets only what it knows.
+        if self.protocol == PROTOCOL_0_1 && matches!(reply, Reply::Masks(_)) {
+            return;
+        }
+        if let Err(error) = still_heard(connection.send(&encode(request, reply), descriptors)) {
             self.disconnect(&error);
         }
     }

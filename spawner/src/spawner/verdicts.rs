@@ -1,15 +1,13 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use crate::credentials::Gathered;
 use crate::grants::{Claimed, Rights};
-use crate::homes;
+use crate::install::homes;
 use crate::install::{InstallWork, Planned, Purpose};
+use crate::secrets::credentials::Gathered;
 use crate::uids::Assigned;
 use fnd_wire::frame::InstalledWithTree;
-use fnd_wire::plan::{
-    Credentials, FunctionAndBuild, FunctionAndCredentials, FunctionAndSandbox, FunctionAndSecrets, Plan, is_builder,
-};
+use fnd_wire::plan::{FunctionJudgment, Plan, is_builder};
 use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
@@ -230,13 +228,12 @@ impl Spawner {
             (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(settings))) => {
                 self.settings_judged((request, trusted, refused), settings);
             }
-            (Subject::Function(mut snapshot), Some(JudgeReply::Function(judged))) => {
-                let FunctionAndBuild { function: FunctionAndCredentials { function, credentials }, build } = *judged;
-                snapshot.build = build;
-                let plan = function.function.verdict.plan.as_ref();
+            (Subject::Function(mut snapshot), Some(JudgeReply::Function(mut function))) => {
+                snapshot.build = function.build.take();
+                let plan = function.verdict.plan.as_ref();
                 let is_fetched = plan.is_none() && snapshot.source.is_none() && snapshot.build.is_some();
                 // A stored version asks for nothing: only the files may let a function have more.
-                let rights = Rights::of(&function, &credentials, snapshot.build.as_ref());
+                let rights = Rights::of(&function, snapshot.build.as_ref());
                 let (name, trust) = (&snapshot.install.function, snapshot.trust(&self.sources));
                 if snapshot.is_stored_version() {
                     if let Err(why) = self.grants.stands(name, &trust, &rights.unwrap_or_default()) {
@@ -250,7 +247,9 @@ impl Spawner {
                     }
                     self.grants.claimed(name, Claimed { trust, place: PathBuf::from(&snapshot.shown), rights });
                 }
-                let credentials = if plan.is_some() { credentials } else { Credentials::default() };
+                let has_plan = plan.is_some();
+                let credentials =
+                    Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
                 match of_build.is_empty() {
                     true => self.gather(*snapshot, function, (credentials, None)),
@@ -265,15 +264,19 @@ impl Spawner {
     }
 
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
-    pub(super) fn decide(&mut self, mut snapshot: Snapshot, function: FunctionAndSandbox, gathered: Option<Gathered>) {
-        let FunctionAndSandbox { function: FunctionAndSecrets { verdict, secrets }, sandbox } = function;
-        if verdict.plan.is_none()
+    pub(super) fn decide(
+        &mut self,
+        mut snapshot: Snapshot,
+        function: Box<FunctionJudgment>,
+        gathered: Option<Gathered>,
+    ) {
+        if function.verdict.plan.is_none()
             && snapshot.source.is_none()
             && let Some(build) = snapshot.build.take()
         {
-            let function = FunctionAndSecrets { verdict, secrets };
-            return self.fetch(snapshot, FunctionAndSandbox { function, sandbox }, build);
+            return self.fetch(snapshot, function, build);
         }
+        let FunctionJudgment { verdict, secrets, sandbox, .. } = *function;
         let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
         let build = snapshot.build.take().filter(|_| verdict.plan.is_some());

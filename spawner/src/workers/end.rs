@@ -97,7 +97,7 @@ impl WorkerTable {
     fn empty_credentials(&self, function: &FunctionName) {
         let dirs = self.host.places.of(&function.file_form());
         for dir in [&dirs.credentials, &dirs.bindings].into_iter().filter(|_| !self.host.lacking.can("mounts")) {
-            if let Err(error) = credentials::empty(dir) {
+            if let Err(error) = crate::sandbox::secret_files::empty(dir) {
                 crate::log!("failed to remove the secrets of {function}: {error}");
             }
         }
@@ -113,8 +113,7 @@ impl WorkerTable {
         let Some(launcher) = self.launchers.remove(&number) else { return };
         // The launcher may be broken or hang. It is killed first, so that no process starts after the children are
         // dead.
-        launcher.child.signal(Signal::KILL);
-        let _ = reap::wait(&launcher.child);
+        reap::end(&launcher.child);
         let starting = |(id, worker): (&u64, &WorkerProcess)| match worker.stage {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,

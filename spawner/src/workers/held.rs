@@ -4,9 +4,7 @@
 use super::*;
 use crate::clock::unix_ms;
 use fnd_wire::form::WireError;
-use fnd_wire::frame::{
-    AdoptionRecord, Masked, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, RetainedWorker, StoredExit, TermCause,
-};
+use fnd_wire::frame::{AdoptionRecord, Masked, RECORD_MAX, RECORDS_MAX, RetainedWorker, StoredExit, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -45,16 +43,13 @@ impl Handover {
 }
 
 impl WorkerTable {
-    /// Returns the reports for a new fnd of this protocol about the workers of an earlier one: first the workers, then
+    /// Returns the reports for a new fnd about the workers of an earlier one: first the workers, then
     /// the exits.
-    pub fn held(&self, now: Duration, protocol: u16) -> Vec<(Reply, Vec<OwnedFd>)> {
+    pub fn held(&self, now: Duration) -> Vec<(Reply, Vec<OwnedFd>)> {
         let mut reports: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
         for (id, worker) in &self.workers {
             let ends = worker.copies();
-            // An older fnd does not know the descriptor and closes it. It also has no knowledge of the worker, so it
-            // ends it.
-            let channel = worker.handover.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
-            let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
+            let reply = if worker.handover.channel.is_some() { Reply::HeldWithChannel } else { Reply::Held };
             reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }

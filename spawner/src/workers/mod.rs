@@ -6,45 +6,54 @@
 //! ```
 //!
 //! Files:
+//! - `contain`: an init for each attempt where there is no cgroup
 //! - `end`: ends of workers, answers of launchers
+//! - `environment`: command line and environment of a process
 //! - `held`: workers that outlive an fnd
+//! - `launcher`: a process in a function's cgroup that starts its workers
+//! - `names`: names of functions' users on the machine
 //! - `overdue`: starts and groups that take too long
 //! - `ready`: the parts of a start that are made before it
 //! - `shortage`: whether the function or the machine ran short
 //! - `signals`: SIGTERM and SIGKILL
+//! - `sockets`: directories of programs that serve HTTP
 //! - `start`: makes launchers, and orders starts
 //! - `view`: what a function sees of the machine
 
+pub mod contain;
 mod end;
+pub mod environment;
 mod held;
+pub mod launcher;
+pub mod names;
 mod overdue;
 mod ready;
 mod shortage;
 mod signals;
+pub mod sockets;
 mod start;
 mod view;
 
+use self::contain::InitReport;
+use self::launcher::{LauncherAnswer, LauncherOrder, Spec};
+use self::names::UserNames;
 use crate::cgroup::{self, CgroupTree, Counters, Group, Leaf};
 use crate::clock::now;
-use crate::clone::{self, Child, Exec};
-use crate::closing::Closing;
-use crate::contain::InitReport;
-use crate::credentials::{self, Gathered};
-use crate::environment;
 use crate::fd_policy::PassedDescriptor;
 use crate::grants::Grants;
 use crate::install::Planned;
-use crate::launcher::{self, LauncherAnswer, LauncherOrder, Spec};
 use crate::log::Failed as _;
-use crate::names::UserNames;
 use crate::places::{self, FunctionPlaces, Places};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
+use crate::process::clone::{self, Child, Exec};
+use crate::process::closing::Closing;
+use crate::process::identity::Identity;
+use crate::process::reap::{self, ChildEnd};
+use crate::process::rlimits;
 use crate::protocol::{Channel, Frame};
-use crate::reap::{self, ChildEnd};
-use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::Missing;
-use crate::sandbox::rlimits;
+use crate::secrets::credentials::Gathered;
 use crate::stat_cache::StatCache;
 use crate::uids::Uids;
 use fnd_wire::form::{Bytes, Wire as _};

@@ -1,7 +1,7 @@
 //! Starts workers: makes a launcher if the version has none, then sends it an order.
 
+use super::sockets;
 use super::*;
-use crate::sockets;
 use fnd_wire::frame::{RECORD_MAX, RECORDS_MAX};
 use fnd_wire::plan::may_be_given;
 use rustix::net::sockopt::set_socket_send_buffer_size;

@@ -33,7 +33,7 @@ impl Host {
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
             accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
             sandbox,
-            given: None,
+            secrets: None,
         })
     }
 }

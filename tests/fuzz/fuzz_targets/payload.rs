@@ -6,7 +6,7 @@ use fnd_core::record::Payload;
 use fnd_core::supervisor::{AttemptOrder, Rules, SpawnOrder};
 use fnd_core::trace::Trace;
 use fnd_daemon::workers::environment::variables;
-use fnd_wire::frame::PROTOCOL_REQUESTS;
+use fnd_wire::frame::PROTOCOL_MAX;
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
         }),
         lasts: None,
     };
-    let variables = variables(&order, PROTOCOL_REQUESTS);
+    let variables = variables(&order, PROTOCOL_MAX);
     for (name, value) in &variables {
         assert!(!name.contains(['=', '\0']) && !value.0.contains(&0), "{name}={value:?}");
     }

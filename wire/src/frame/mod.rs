@@ -26,12 +26,12 @@ use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::mask::Masks;
 use crate::naming;
-use crate::plan::JudgedFile;
+use crate::plan::{ANSWER_MAX, JudgedFile};
 
 /// Largest packet in bytes; far below the size of a socket's buffer.
 pub const PACKET_MAX: usize = 32 * 1024;
-/// Largest frame in bytes, the sum of its packets.
-pub const FRAME_MAX: usize = 16 << 20;
+/// Largest frame in bytes, the sum of its packets: twice the largest answer of the judge, whose document travels in a frame.
+pub const FRAME_MAX: usize = 2 * ANSWER_MAX;
 /// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -132,23 +132,6 @@ mod tests {
             assert!(others.iter().all(|packet| partial.add(packet) == Ok(None)));
             assert_eq!(partial.add(last), Ok(Some(frame)));
         }
-    }
-
-    /// A spawner of protocol 1 may be connected to an fnd of protocol 2, and the other way round.
-    #[test]
-    fn what_protocol_1_says_of_a_start_is_unchanged() {
-        let spawned = Spawned {
-            worker: WorkerId(3),
-            pid: 7,
-            stdout: true,
-            stderr: true,
-            result: true,
-            kill: false,
-        };
-        let flat = [&[5][..], &3_u64.to_le_bytes(), &7_u32.to_le_bytes(), &[1, 1, 1, 0]].concat();
-        assert_eq!(Reply::Spawned(spawned.clone()).to_wire(), flat);
-        let with = Reply::SpawnedWithChannel(spawned).to_wire();
-        assert_eq!((with.first(), with.get(1..)), (Some(&11), flat.get(1..)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ wire_enum! {
         4 = Refused(Refused),
         /// Answers [`Request::Spawn`]: a process was started.
         5 = Spawned(Spawned),
-        /// Answers [`Request::Spawn`]: no process was started. From protocol 3 on the function is the reason.
+        /// Answers [`Request::Spawn`]: no process was started. The function is the reason.
         6 = SpawnFailed(SpawnFailed),
         /// Reports a worker's end. It is sent again on each new connection until fnd has acknowledged it.
         7 = Exited(Exited),
@@ -37,7 +37,7 @@ wire_enum! {
         /// Reports a worker of an earlier connection that has such a socket; a copy of fnd's end is the last
         /// descriptor.
         12 = HeldWithChannel(RetainedWorker),
-        /// Answers [`Request::Spawn`] from protocol 3 on: the node is the reason, not the function. The node has run
+        /// Answers [`Request::Spawn`]: the node is the reason, not the function. The node has run
         /// out of descriptors, processes, memory or disk space; the same start may succeed later.
         13 = NodeCannotStart(SpawnFailed),
         /// The request was carried out.
@@ -46,7 +46,7 @@ wire_enum! {
         9 = Failed(String),
         /// Answers [`Request::Sweep`].
         14 = Swept(Swept),
-        /// Follows [`Reply::Welcome`] from protocol 3 on: the directory of the sockets of programs that serve HTTP. A
+        /// Follows [`Reply::Welcome`]: the directory of the sockets of programs that serve HTTP. A
         /// worker whose `FND_SOCKET_PATH` is `DIRECTORY/NUMBER/http.sock` gets `DIRECTORY/NUMBER` for itself; any other
         /// path is refused.
         15 = Sockets(String),
@@ -56,13 +56,13 @@ wire_enum! {
         /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
         /// trusts names it.
         17 = SecretRefused(Problem),
-        /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 7 on.
+        /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 4 on.
         18 = Masks(Masked),
         /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.
         25 = Files(Vec<StoredFile>),
-        /// Answers [`Request::Install`] from protocol 11 on: nothing was installed yet.
+        /// Answers [`Request::Install`] from protocol 4 on: nothing was installed yet.
         26 = NeedsBuild(NeedsBuild),
-        /// Answers [`Request::Install`] from protocol 11 on, if the version has dependencies.
+        /// Answers [`Request::Install`] from protocol 4 on, if the version has dependencies.
         27 = InstalledWithTree(InstalledWithTree),
         /// Answers [`Request::Seal`]: absent if it was done, otherwise the reason.
         28 = Sealed(Option<String>),
@@ -121,7 +121,7 @@ wire_structs! {
         pub version: Version,
         /// Hash of code and own manifest only; "runs once per content" uses it as its key.
         pub load_key: Version,
-        /// Path of the interpreter, as it is executed (a spawner before protocol 11 sends the real path); empty if the entry is
+        /// Path of the interpreter, as it is executed (in protocol 3 the real path); empty if the entry is
         /// executed itself.
         pub interpreter: String,
         /// Uid the function runs as.
@@ -146,7 +146,7 @@ wire_structs! {
         pub function: FunctionName,
         /// The judge's document about it.
         pub document: Bytes,
-        /// The version that builds them, of [`BUILD`](crate::plan::BUILD) or, from protocol 13 on, of the one of its trust. Its hash is the
+        /// The version that builds them, of the function that builds for its trust ([`builder_name`](crate::plan::builder_name)). Its hash is the
         /// name of the tree.
         pub build: Installed,
     }

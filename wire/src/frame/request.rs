@@ -19,8 +19,8 @@ pub const RECORDS_MAX: usize = 64 << 20;
 wire_enum! {
     /// A request from fnd to the spawner.
     pub enum Request {
-        /// Begins the connection. Answered by [`Reply::Welcome`]; from protocol 3 on [`Reply::Sockets`] follows. Then
-        /// come one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier connection whose exit
+        /// Begins the connection. Answered by [`Reply::Welcome`]; [`Reply::Sockets`] follows. Then come
+        /// one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier connection whose exit
         /// was not acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. The
         /// answer waits until no start is under way; a start that takes too long fails.
         1 = Hello(Hello),
@@ -43,45 +43,43 @@ wire_enum! {
         9 = Acknowledge(WorkerId),
         /// Deletes installed versions of a function except those listed. Answered by [`Reply::Done`].
         10 = Prune(Prune),
-        /// Replaces a worker's adoption record ([`Spawn::record`]); from protocol 2 on. Answered by [`Reply::Done`].
+        /// Replaces a worker's adoption record ([`Spawn::record`]). Answered by [`Reply::Done`].
         11 = AdoptionRecord(AdoptionRecord),
-        /// Removes the directories of unknown invocations; from protocol 3 on. Answered by [`Reply::Swept`].
+        /// Removes the directories of unknown invocations. Answered by [`Reply::Swept`].
         12 = Sweep(Sweep),
-        /// Asks whether the spawner answers; from protocol 3 on. Answered by [`Reply::Done`].
+        /// Asks whether the spawner answers. Answered by [`Reply::Done`].
         13 = Ping,
         /// Asks for a secret; from protocol 4 on. Answered by [`Reply::Secret`] or [`Reply::SecretRefused`]; by
         /// [`Reply::Failed`] if the node has run out of something.
         14 = Secret(SecretAsked),
-        /// Starts the watcher of a version's files, `fnd --watch`, in the function's cgroup and as its user; from protocol 5
+        /// Starts the watcher of a version's files, `fnd --watch`, in the function's cgroup and as its user; from protocol 4
         /// on. The rules are in the installed plan ([`WATCHED`](crate::plan::WATCHED)), so fnd names no path. Descriptor:
         /// a pipe as standard input. `environment` and `previous` are not used. Answered like [`Request::Spawn`], without
         /// a channel.
         15 = Watch(Spawn),
         /// Starts `fnd --measure HOME CACHE` with the function's own directories, in its cgroup and as its user; from
-        /// protocol 9 on. `input`, `environment` and `previous` are not used. Answered like [`Request::Watch`].
+        /// protocol 4 on. `input`, `environment` and `previous` are not used. Answered like [`Request::Watch`].
         16 = Measure(Spawn),
-        /// Reads the files of a stored version ([`STORED`]); from protocol 10 on. Answered by [`Reply::Files`] or
+        /// Reads the files of a stored version ([`STORED`]); from protocol 4 on. Answered by [`Reply::Files`] or
         /// [`Reply::Refused`].
         20 = Files(Install),
-        /// Makes this tree of what a build has left in the home of [`BUILD`](crate::plan::BUILD), unless there is a tree of
-        /// that name; then, as without a tree, empties that home. From protocol 11 on. Answered by [`Reply::Sealed`].
-        21 = Seal(Option<Version>),
         /// Deletes the trees that no installed version has and that no version has got for so many seconds; from protocol
-        /// 11 on. Answered by [`Reply::Done`].
+        /// 4 on. Answered by [`Reply::Done`].
         22 = PruneTrees(u64),
-        /// Installs a function as [`Request::Install`] does, and has its code fetched again if it has a source; from protocol 11
+        /// Installs a function as [`Request::Install`] does, and has its code fetched again if it has a source; from protocol 4
         /// on. Answered like [`Request::Install`].
         23 = Fetch(Install),
-        /// Prepares the check of a function's code; from protocol 12 on. Answered by [`Reply::NeedsBuild`] with a version of
+        /// Prepares the check of a function's code; from protocol 4 on. Answered by [`Reply::NeedsBuild`] with a version of
         /// [`CHECK`](crate::plan::CHECK); if there is nothing to check, like [`Request::Install`].
         24 = Check(Install),
-        /// As [`Request::Seal`], for one of the functions that build. From protocol 12 on. Answered by [`Reply::Sealed`].
-        25 = SealIn(SealIn),
+        /// Makes a tree of what a build has left in its home, unless there is a tree of that name; then, as without a tree, empties
+        /// that home. From protocol 4 on. Answered by [`Reply::Sealed`].
+        25 = Seal(SealTree),
         /// Installs a function as [`Request::Install`] does, but has its dependencies built anew into another tree. From
-        /// protocol 12 on. Answered like [`Request::Install`].
+        /// protocol 4 on. Answered like [`Request::Install`].
         26 = Rebuild(Install),
         /// Retires a function's launchers, as [`Request::Remove`] does, and nothing else: the next process sees what is mounted
-        /// now. From protocol 14 on. Answered by [`Reply::Done`].
+        /// now. From protocol 4 on. Answered by [`Reply::Done`].
         27 = Retire(FunctionId),
     }
 }
@@ -170,7 +168,7 @@ wire_structs! {
     }
 
     /// Makes a tree of the files that a build has left in its home.
-    pub struct SealIn {
+    pub struct SealTree {
         /// The function that builds.
         pub function: FunctionName,
         /// The tree; absent: nothing is to be made, and the home is only emptied.

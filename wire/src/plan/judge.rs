@@ -1,15 +1,14 @@
-//! The messages to the judge and from it, in every protocol that a spawner may have.
+//! The messages to the judge and from it, also in the form of fnd 0.1.
 
 use super::*;
-use crate::frame::{PROTOCOL_AGE, PROTOCOL_BUILDS, PROTOCOL_REQUESTS, PROTOCOL_SANDBOX, PROTOCOL_SECRETS};
 
 /// Path below the state directory of the last settings that were put in force, stored as the message
 /// ([`JudgeRequest::Settings`]) that the judge accepted.
 pub const LAST_SETTINGS: &str = "spawner/settings";
 
-/// Largest answer of the judge in bytes. The spawner passes the judge's document to fnd in a frame that holds a little
-/// more.
-pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
+/// Largest answer of the judge in bytes. The spawner passes the judge's document to fnd in a frame, which may be twice as
+/// long.
+pub const ANSWER_MAX: usize = 8 << 20;
 
 /// How many bytes of a code file the judge gets.
 pub const CODE_MAX: usize = 1 << 20;
@@ -21,7 +20,7 @@ wire_enum! {
         1 = Settings(JudgeSettings),
         /// A function to judge.
         2 = Function(JudgeFunction),
-        /// A function whose code is to be checked; from protocol 12 on. Answered like [`JudgeRequest::Function`]: the build
+        /// A function whose code is to be checked; from protocol 4 on. Answered like [`JudgeRequest::Function`]: the build
         /// is that of [`CHECK`], and absent if there is nothing to check.
         3 = Check(JudgeFunction),
     }
@@ -30,24 +29,14 @@ wire_enum! {
 wire_enum! {
     /// The judge's answer, in the order of the requests; in packets, too.
     pub enum JudgeReply {
-        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 4.
+        /// Answers [`JudgeRequest::Settings`] to a spawner of fnd 0.1.
         1 = OldSettings(SettingsVerdict),
-        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 4.
+        /// Answers [`JudgeRequest::Function`] to a spawner of fnd 0.1.
         2 = OldFunction(Box<FunctionVerdict>),
-        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 6.
-        3 = SettingsBefore6(SettingsAndTls),
-        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 6.
-        4 = FunctionBefore6(Box<FunctionAndSecrets>),
-        /// Answers [`JudgeRequest::Settings`] to a spawner before protocol 8.
-        5 = SettingsBefore8(SettingsAndSandbox),
-        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 7.
-        6 = FunctionBefore7(Box<FunctionAndSandbox>),
-        /// Answers [`JudgeRequest::Function`] to a spawner before protocol 11.
-        7 = FunctionBefore11(Box<FunctionAndCredentials>),
         /// Answers [`JudgeRequest::Settings`].
-        8 = Settings(SettingsAndKey),
+        8 = Settings(SettingsJudgment),
         /// Answers [`JudgeRequest::Function`].
-        9 = Function(Box<FunctionAndBuild>),
+        9 = Function(Box<FunctionJudgment>),
     }
 }
 
@@ -94,34 +83,16 @@ wire_structs! {
         pub document: Bytes,
     }
 
-    /// A verdict, and the secrets that the routes of the function name.
-    pub struct FunctionAndSecrets {
+    /// A verdict with everything that the function gets, and the build of its dependencies.
+    pub struct FunctionJudgment {
         /// The verdict.
         pub verdict: FunctionVerdict,
-        /// Names of secrets, sorted, each once; empty if the function is refused.
+        /// Names of the secrets that its routes name, sorted, each once; empty if the function is refused.
         pub secrets: Vec<String>,
-    }
-
-    /// A verdict with its secrets, and the sandbox.
-    pub struct FunctionAndSandbox {
-        /// Verdict and secrets.
-        pub function: FunctionAndSecrets,
         /// The sandbox; absent if the function is refused.
         pub sandbox: Option<Sandbox>,
-    }
-
-    /// A verdict with its sandbox, and what the function gets.
-    pub struct FunctionAndCredentials {
-        /// Verdict, secrets of routes, and sandbox.
-        pub function: FunctionAndSandbox,
         /// Secrets and service bindings of the function.
         pub credentials: Credentials,
-    }
-
-    /// A verdict with everything that the function gets, and the build of its dependencies.
-    pub struct FunctionAndBuild {
-        /// Verdict, secrets, sandbox and credentials.
-        pub function: FunctionAndCredentials,
         /// The build; absent if nothing is to be built.
         pub build: Option<PlannedBuild>,
     }
@@ -134,57 +105,36 @@ wire_structs! {
         pub document: Bytes,
     }
 
-    /// A verdict, and the files and secrets that the listener needs.
-    pub struct SettingsAndTls {
+    /// A verdict on the settings, with everything that the spawner needs of them.
+    pub struct SettingsJudgment {
         /// The verdict.
         pub verdict: SettingsVerdict,
         /// Absolute paths of the certificates and of the private key in `[http] tls`.
         pub tls: Option<(String, String)>,
         /// Names of the secrets of `[http] events`.
         pub secrets: Vec<String>,
-    }
-
-    /// A verdict with its files and secrets, and the profile of functions that name none.
-    pub struct SettingsAndSandbox {
-        /// Verdict, files and secrets.
-        pub settings: SettingsAndTls,
-        /// `[sandbox] profile`.
+        /// `[sandbox] profile`, of functions that name none.
         pub profile: Profile,
-    }
-
-    /// A verdict on the settings, and the key of encrypted secrets.
-    pub struct SettingsAndKey {
-        /// Verdict, files, secrets and profile.
-        pub settings: SettingsAndSandbox,
         /// `[secrets] age_key`; absent: `age.key` beside fnd.toml.
         pub age_key: Option<String>,
     }
 }
 
 impl JudgeReply {
-    /// Returns the answer in the form that a spawner of a protocol reads. After an upgrade the old spawner may start
-    /// the judge of the new fnd.
+    /// Returns the answer in the form that the spawner of fnd 0.1 reads. After an upgrade the old spawner may start the judge
+    /// of the new fnd.
     #[must_use]
-    pub fn in_protocol(self, protocol: u16) -> Self {
+    pub fn for_0_1(self) -> Self {
         match self {
-            Self::Function(all) if protocol < PROTOCOL_BUILDS => {
-                let mut function = all.function;
-                if all.build.is_some() {
+            Self::Settings(judgment) => Self::OldSettings(judgment.verdict),
+            Self::Function(judgment) => {
+                let FunctionJudgment { mut verdict, build, .. } = *judgment;
+                if build.is_some() {
                     // Such a spawner would start it without its dependencies.
-                    function.function.function.verdict.plan = None;
+                    verdict.plan = None;
                 }
-                Self::FunctionBefore11(Box::new(function)).in_protocol(protocol)
+                Self::OldFunction(Box::new(verdict))
             }
-            Self::Settings(all) if protocol < PROTOCOL_REQUESTS => Self::OldSettings(all.settings.settings.verdict),
-            Self::FunctionBefore11(all) if protocol < PROTOCOL_REQUESTS => {
-                Self::OldFunction(Box::new(all.function.function.verdict))
-            }
-            Self::Settings(all) if protocol < PROTOCOL_SANDBOX => Self::SettingsBefore6(all.settings.settings),
-            Self::FunctionBefore11(all) if protocol < PROTOCOL_SANDBOX => {
-                Self::FunctionBefore6(Box::new(all.function.function))
-            }
-            Self::Settings(all) if protocol < PROTOCOL_AGE => Self::SettingsBefore8(all.settings),
-            Self::FunctionBefore11(all) if protocol < PROTOCOL_SECRETS => Self::FunctionBefore7(Box::new(all.function)),
             reply => reply,
         }
     }

@@ -11,7 +11,7 @@ use fnd_core::builds::Lane;
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{self, Event, Submit};
 use fnd_manifest::judge::Verdict;
-use fnd_wire::frame::{Install, Installed, PROTOCOL_LANES, Refused, Request, STORED, SealIn};
+use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::path::Path;
@@ -37,19 +37,15 @@ pub(crate) fn builders() -> impl Iterator<Item = FunctionName> {
 impl Driver {
     /// Returns how many trees are built at once.
     pub(super) fn lanes(&self) -> u32 {
-        match self.workers.welcome.protocol {
-            PROTOCOL_LANES.. => self.node.settings.settings.build.jobs,
-            _ => 1,
+        if self.workers.welcome.is_of_0_1() {
+            return 1;
         }
+        self.node.settings.settings.build.jobs
     }
 
     pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
         let function = lane.builder();
-        // A spawner without lanes knows only the form of the first lane, which is the only one that it gets.
-        let request = match function.as_str() {
-            BUILD => Request::Seal(tree),
-            _ => Request::SealIn(SealIn { function, tree }),
-        };
+        let request = Request::Seal(SealTree { function, tree });
         if let Some(number) = self.workers.send(&request, Vec::new()) {
             self.workers.asked.insert(number, PendingRequest::Seal(lane));
         }
@@ -57,7 +53,8 @@ impl Driver {
 
     /// Removes what builds of an earlier fnd have left, if it was killed.
     pub(in crate::driver) fn sweep_builds(&mut self) {
-        if std::mem::replace(&mut self.builds.is_swept, true) {
+        // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
+        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.builds.is_swept, true) {
             return;
         }
         let homes = Path::new(&self.node.places.state).join("home");

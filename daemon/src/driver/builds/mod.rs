@@ -17,7 +17,7 @@ use crate::workers::PendingRequest;
 use fnd_core::builds::{BuildOrder, Waiter};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{NeedsBuild, PROTOCOL_BUILDS, PROTOCOL_LANES, Prune, Request};
+use fnd_wire::frame::{NeedsBuild, Prune, Request};
 use fnd_wire::ids::FunctionName;
 use tokio::sync::oneshot;
 use waiting::{BuildTask, WaitingBuild};
@@ -178,7 +178,7 @@ impl Driver {
 
     /// Lets the spawner delete dependencies that no version has.
     pub(super) fn prune_trees(&mut self) {
-        if self.workers.welcome.protocol >= PROTOCOL_BUILDS {
+        if !self.workers.welcome.is_of_0_1() {
             self.builds.bytes.set(None);
             let keep = self.node.settings.settings.build.keep.as_secs();
             self.workers.request(&Request::PruneTrees(keep), Vec::new());
@@ -196,7 +196,7 @@ impl Driver {
         // A person asks, so a remembered result of the syntax check does not count.
         self.functions.installer.checks.forget(function);
         let (send, wait) = oneshot::channel();
-        if clean && self.workers.welcome.protocol < PROTOCOL_LANES {
+        if clean && self.workers.welcome.is_of_0_1() {
             let why = "the running fnd-spawner is older than clean builds: `systemctl stop fnd && systemctl start fnd`";
             let _ = send.send(Err(why.to_owned())); // the receiver is below
             return Some(wait);

@@ -165,21 +165,13 @@ impl Server {
 ///
 /// # Errors
 /// There is no free address, or no key can be made.
-pub(crate) fn endpoint(
-    rules: &Rules,
-    sockets: Option<&Path>,
-    (worker, user): (WorkerId, Option<u32>),
-) -> io::Result<Endpoint> {
+pub(crate) fn endpoint(rules: &Rules, sockets: &Path, (worker, user): (WorkerId, Option<u32>)) -> io::Result<Endpoint> {
     let address = address(rules, sockets, (worker, user))?;
     let key = rules.kind.http().map(|_| WorkerKey::new()).transpose()?;
     Ok(Endpoint { address, key })
 }
 
-fn address(
-    rules: &Rules,
-    sockets: Option<&Path>,
-    (worker, user): (WorkerId, Option<u32>),
-) -> io::Result<Option<Address>> {
+fn address(rules: &Rules, sockets: &Path, (worker, user): (WorkerId, Option<u32>)) -> io::Result<Option<Address>> {
     let http = match &rules.kind {
         FunctionKind::Script | FunctionKind::Handler(_) => return Ok(None),
         // A service with a readiness probe has to know where the probe connects.
@@ -191,8 +183,7 @@ fn address(
         Listen::Port(port) => Some(Address::Port(port)),
         Listen::Unix => {
             let user = user.ok_or_else(|| io::Error::other("the function is gone"))?;
-            let old = || io::Error::other("the running fnd-spawner is older than this fnd; restart it");
-            Some(Address::socket(sockets.ok_or_else(old)?, worker, user)?)
+            Some(Address::socket(sockets, worker, user)?)
         }
         Listen::Told => None,
     })

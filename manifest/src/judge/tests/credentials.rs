@@ -12,7 +12,7 @@ fn answer(manifest: &str, trusted: bool) -> (Credentials, Vec<String>) {
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("another answer");
     };
-    (reply.function.credentials, problems)
+    (reply.credentials, problems)
 }
 
 fn mapped(name: &str, secret: &str, variable: bool) -> Mapped {

@@ -13,9 +13,8 @@ fn answer(judge: &mut Judge, manifest: &str, trusted: bool) -> (Option<Sandbox>,
     let JudgeReply::Function(reply) = judge.answer(&JudgeRequest::Function(function)) else {
         panic!("another answer");
     };
-    let judged = reply.function.function;
-    assert_eq!(judged.sandbox.is_some(), judged.function.verdict.plan.is_some());
-    (judged.sandbox, diagnostics)
+    assert_eq!(reply.sandbox.is_some(), reply.verdict.plan.is_some());
+    (reply.sandbox, diagnostics)
 }
 
 /// Returns the sandbox of a bash script of root.
@@ -100,7 +99,7 @@ fn the_configuration_gives_the_default() {
         let JudgeReply::Settings(reply) = judge("").answer(&JudgeRequest::Settings(request)) else {
             panic!("another answer");
         };
-        assert_eq!(reply.settings.profile, sandbox(settings, "").profile);
+        assert_eq!(reply.profile, sandbox(settings, "").profile);
     }
     // Refused settings change nothing.
     let mut judge = judge(standard);
@@ -111,7 +110,7 @@ fn the_configuration_gives_the_default() {
     let JudgeReply::Settings(reply) = judge.answer(&JudgeRequest::Settings(request)) else {
         panic!("another answer");
     };
-    assert_eq!(reply.settings.profile, Profile::Standard);
+    assert_eq!(reply.profile, Profile::Standard);
 }
 
 #[test]

@@ -4,17 +4,15 @@
 //!
 //! All of this runs in the helper that gathers secrets. It ends right afterwards, so the kernel clears its memory.
 
-use crate::clone::ChildPlace;
-use crate::credentials::read;
-use crate::judge;
+use super::vault::{ENCRYPTED, SECRET, Vault, read};
 use crate::policy::problem;
-use crate::vault::{ENCRYPTED, SECRET, Vault};
+use crate::process::clone::ChildPlace;
+use crate::process::{reap, unprivileged};
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::Problem;
 use fnd_wire::kubernetes::{FILE_MAX, FILES_MAX, SecretSearchAnswer, SecretWanted};
 use fnd_wire::naming::is_foreign;
-use rustix::process::Signal;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -98,15 +96,14 @@ impl Decrypter {
         ours.set_write_timeout(Some(PATIENCE))?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
-        let child = judge::start(&judge::image(&self.program)?, vec![mode.to_owned()], self.root, place)?;
+        let child = unprivileged::start(&unprivileged::image(&self.program)?, vec![mode.to_owned()], self.root, place)?;
         // With a copy of the child's end here, the end of the child would not end the reading below.
         drop(theirs);
         let mut answer = Vec::new();
         // The child reads until the end, so the writing half is closed after the question.
         let sent = ours.write_all(question).and_then(|()| ours.shutdown(Shutdown::Write));
         let received = sent.and_then(|()| ours.take(ANSWER_MAX + 1).read_to_end(&mut answer));
-        child.signal(Signal::KILL);
-        let _ = crate::reap::wait(&child);
+        reap::end(&child);
         received?;
         Ok(A::from_wire(&answer).map_err(|_| "the process that reads it ended without an answer")?)
     }

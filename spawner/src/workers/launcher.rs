@@ -5,14 +5,15 @@
 //! The sandbox is built here, once for all of them. When the launcher's socket is closed because the
 //! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
-use crate::clone::{self, Child, ChildPlace, CloneError, Exec};
-use crate::contain;
-use crate::credentials::{self, Given};
+use super::contain;
 use crate::log::Failed as _;
+use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
+use crate::process::{keyring, privileges};
 use crate::protocol::Channel;
 use crate::sandbox::layers::{self, Missing};
 use crate::sandbox::mounts::{MountView, Use};
-use crate::sandbox::{keyring, privileges};
+use crate::sandbox::secret_files::SecretFiles;
+use crate::secrets::credentials;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::Containment;
 use std::collections::VecDeque;
@@ -21,6 +22,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
+
+/// Variables of the environment with their values.
+type Variables = Vec<(String, Bytes)>;
 
 /// The values that a launcher needs of its function.
 pub struct Spec {
@@ -41,14 +45,15 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Returns the function's secrets and service bindings, if it has any.
+    /// Returns the function's secrets and service bindings, if it has any: as files and as variables.
     ///
     /// # Errors
     /// Why they can't be read.
-    fn given(&mut self) -> Result<Option<Given>, String> {
-        let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok(None) };
+    fn secrets(&mut self) -> Result<(Option<SecretFiles>, Variables), String> {
+        let Some((memory, secrets, bindings)) = self.credentials.take() else { return Ok((None, Variables::new())) };
         let values = credentials::values(&memory)?;
-        Ok(Some(Given { values, secrets, bindings, owner: self.exec.identity.clone() }))
+        let places = [(secrets, values.secrets), (bindings, values.bindings)];
+        Ok((Some(SecretFiles { places, owner: self.exec.identity.clone() }), values.variables))
     }
 }
 
@@ -63,7 +68,7 @@ pub type LauncherAnswer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
-    let given = spec.given(); // before the memory file is closed
+    let secrets = spec.secrets(); // before the memory file is closed
     clone::settle(socket.as_raw_fd());
     // A worker's socket gets the number 3 in the child. Rules or a program that had this number would be lost there.
     let _three = socket.try_clone();
@@ -73,11 +78,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     // An error does not end the launcher: each order is answered with it, so that fnd learns the reason.
     let mut entered = entered.failed("enter the function's cgroups");
-    let given = given.unwrap_or_else(|why| {
-        entered = Err(why);
-        None
-    });
-    let variables = given.as_ref().map(|given| given.values.variables.clone()).unwrap_or_default();
+    let (secrets, variables) = secrets.map_err(|why| entered = Err(why)).unwrap_or_default();
     // By path it could not be found any more.
     let kill = spec.group.as_ref().map(|group| OpenOptions::new().write(true).open(group.join("cgroup.kill")));
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
@@ -89,7 +90,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
         // Programs look up their limits in their own groups.
         let groups = spec.group.iter().chain(&spec.v1).filter_map(|dir| fs::canonicalize(dir).ok());
         view.shown.extend(groups.map(|dir| (dir, Use::Read)));
-        view.given = given;
+        view.secrets = secrets;
         match layers::enter(&view, &spec.missing, spec.exec.identity.is_some(), spec.containment) {
             Ok(seal) => spec.exec.seal = seal,
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),

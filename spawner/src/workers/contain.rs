@@ -8,10 +8,10 @@
 //! every process. The init reports by two frames: first why the start failed (empty: it succeeded), then how the
 //! function ended and whether other processes still ran.
 
-use crate::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::log::Failed as _;
+use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::protocol::Channel;
-use crate::sandbox::user_namespace;
+use crate::sandbox::{layers, user_namespace};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
 use nix::sys::signal::{SigSet, Signal};
@@ -28,7 +28,7 @@ pub fn without_cgroups(root: bool) -> Containment {
     let own = user_namespace::own_ids();
     let mapped = || root || user_namespace::map(own).is_ok();
     let tried = clone::fork(None, false, namespaces(root), || i32::from(!mapped()));
-    match tried.ok().and_then(|child| crate::reap::wait(&child)) {
+    match tried.ok().and_then(|child| crate::process::reap::wait(&child)) {
         Some(ended) if ended.status == ExitStatus::Code(0) => Containment::PidNamespace,
         _ => Containment::Subreaper,
     }
@@ -38,7 +38,7 @@ pub fn without_cgroups(root: bool) -> Containment {
 /// semaphores and queues and its own POSIX queues, which end with it.
 pub fn own_ipc() -> bool {
     let tried = clone::fork(None, false, libc::CLONE_NEWIPC, || 0);
-    tried.is_ok_and(|child| crate::reap::wait(&child).is_some())
+    tried.is_ok_and(|child| crate::process::reap::wait(&child).is_some())
 }
 
 /// Returns the namespaces of an attempt. `may`: whether this process may make them without a user namespace.
@@ -89,7 +89,7 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
         Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
-    let prepared = prepared.failed(SET_UP).and_then(|()| exec.seal.init.enter());
+    let prepared = prepared.failed(SET_UP).and_then(|()| layers::enter_init(&exec.seal.init));
     let started = prepared.and_then(|()| clone::start(exec, place).map_err(|error| error.why));
     let why = started.as_ref().err().cloned().unwrap_or_default();
     let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; this holds for the second report, too

@@ -6,24 +6,20 @@
 //! on is lost: a new judge gets the same settings and the requests that were sent ahead.
 
 use crate::clock::now;
-use crate::clone::{self, Child, ChildPlace, Exec};
 use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
+use crate::process::clone::{Child, ChildPlace};
+use crate::process::{reap, unprivileged};
 use crate::protocol::Channel;
-use crate::sandbox::identity::Identity;
-use crate::sandbox::rlimits;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
 use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
-use fnd_wire::trust::JUDGE_ID;
-use rustix::fs::{Mode, OFlags};
-use rustix::process::Resource;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Deadline for one answer; parsing a manifest takes microseconds.
@@ -156,8 +152,7 @@ impl Judge {
         };
         let message = self.asked.pop_front()?;
         self.deadline = now() + PATIENCE;
-        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.settings.settings.verdict.policy.is_some())
-        {
+        if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.verdict.policy.is_some()) {
             self.settings = Some(message);
         }
         if answer.is_none() {
@@ -172,8 +167,7 @@ impl Judge {
     fn end(&mut self) -> Option<u32> {
         let (channel, child) = self.running.take()?;
         self.unwanted.extend(channel.into_descriptors());
-        child.signal(rustix::process::Signal::KILL);
-        let _ = crate::reap::wait(&child);
+        reap::end(&child);
         Some(child.pid)
     }
 
@@ -208,53 +202,12 @@ impl Judge {
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let image = match self.image.take() {
-            Some(image) => image,
-            None => image(&self.program)?,
-        };
+        let image = self.image.take().map_or_else(|| unprivileged::image(&self.program), Ok)?;
         let image = self.image.insert(image);
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
         let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
-        let child = start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
+        let child = unprivileged::start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
         poller.add(&channel, Token::Judge)?;
         Ok((channel, child))
     }
-}
-
-/// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
-/// home.
-///
-/// # Errors
-/// If it can't be opened.
-pub fn image(program: &Path) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-/// Starts fnd as a child without rights, with these arguments; `root`: as a user of its own.
-///
-/// # Errors
-/// If it can't be started.
-pub fn start(
-    image: &OwnedFd,
-    arguments: Vec<CString>,
-    root: bool,
-    place: ChildPlace<'_>,
-) -> Result<Child, Box<dyn std::error::Error>> {
-    // The child writes no file, leaves no core dump with the files of others, and gets 1 GiB of address space at most.
-    let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
-    // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
-    rlimits.extend(root.then_some((Resource::Nproc, 64)));
-    let exec = Exec {
-        path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
-        argv: [c"fnd".to_owned()].into_iter().chain(arguments).collect(),
-        directory: c"/".to_owned(),
-        identity: root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
-        rlimits: rlimits::possible(rlimits),
-        ..Exec::default()
-    };
-    let started = clone::start(&exec, place).inspect_err(|error| {
-        let killed = |child: &Child| child.signal(rustix::process::Signal::KILL);
-        let _ = error.child.as_ref().inspect(|child| killed(child)).map(crate::reap::wait);
-    });
-    Ok(started?)
 }

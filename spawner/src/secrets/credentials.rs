@@ -7,25 +7,21 @@
 //! ```
 //! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
 
-use crate::decrypter::Decrypter;
+use super::decrypter::Decrypter;
+use super::vault::{SECRET, Vault, read};
 use crate::log::Failed as _;
 use crate::policy::problem;
-use crate::sandbox::identity::Identity;
-use crate::vault::{SECRET, Vault};
 use fnd_wire::form::{Bytes, Wire, wire_structs};
 use fnd_wire::frame::Problem;
 use fnd_wire::ids::Version;
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Credentials, Mapped};
 use fnd_wire::trust::is_secret;
-use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, mkdirat, openat};
-use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 /// Most bytes of all values of a function together.
 pub const ALL_MAX: usize = 1 << 20;
@@ -64,18 +60,6 @@ pub struct Gathered {
     pub head: CredentialsHead,
     /// The memory file with head and values.
     pub memory: File,
-}
-
-/// The values that a launcher puts in their places.
-#[derive(Debug)]
-pub struct Given {
-    pub values: SecretValues,
-    /// `CREDENTIALS_DIRECTORY`.
-    pub secrets: PathBuf,
-    /// `SERVICE_BINDING_ROOT`.
-    pub bindings: PathBuf,
-    /// The function's user; absent: the spawner's.
-    pub owner: Option<Identity>,
 }
 
 /// Reads the values that a function gets.
@@ -206,20 +190,6 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Reads an open file of this length.
-///
-/// # Errors
-/// Why it can't be read.
-pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
-    let mut value = Vec::new();
-    let read = file.take(length + 1).read_to_end(&mut value);
-    match read {
-        Ok(count) if count as u64 == length => Ok(value),
-        Ok(_) => Err(problem(shown, "it changed while being read", "reload fnd")),
-        Err(error) => Err(problem(shown, format!("failed to read it: {error}"), "check the file")),
-    }
-}
-
 /// Reads the first part of a memory file.
 ///
 /// # Errors
@@ -251,62 +221,6 @@ fn part(memory: &File, start: u64, length: u64) -> Result<Vec<u8>, String> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     memory.read_exact_at(&mut bytes, start).failed("read the values")?;
     Ok(bytes)
-}
-
-/// Writes files that the owner can read below an empty directory. The directories stay this user's; the owner's group can
-/// list them.
-///
-/// # Errors
-/// If writing fails.
-pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>) -> io::Result<()> {
-    let give = |file: &OwnedFd, mode: u32, with_user: bool| {
-        fchmod(file, Mode::from_raw_mode(mode))?;
-        let Some(owner) = owner else { return Ok(()) };
-        fchown(file, with_user.then(|| Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))
-    };
-    let mut dirs = vec![Path::new(".")];
-    for (name, value) in files {
-        if let Some(parent) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            match mkdirat(&dir, parent, Mode::from_raw_mode(0o700)) {
-                Err(Errno::EXIST) => {}
-                made => dirs.push(made.map(|()| parent)?),
-            }
-        }
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mut file = File::from(openat(&dir, name.as_str(), flags, Mode::from_raw_mode(0o600))?);
-        file.write_all(&value.0)?;
-        give(&file.into(), 0o400, true)?;
-    }
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = |path: &Path| openat(&dir, path, flags, Mode::empty());
-    // Directories come last: in one of mode 0550 only root can still make files, and this process may not be root.
-    dirs.into_iter().try_for_each(|path| Ok(give(&open(path)?, 0o550, false)?))
-}
-
-/// Replaces the content of a directory, where a launcher can't have a file system of its own.
-///
-/// # Errors
-/// If writing fails.
-pub fn refill(dir: &Path, files: &[(String, Bytes)], owner: Option<&Identity>) -> io::Result<()> {
-    empty(dir)?;
-    fill(File::open(dir)?, files, owner)
-}
-
-/// Removes everything in a directory that this user owns.
-///
-/// # Errors
-/// If removing fails.
-pub fn empty(dir: &Path) -> io::Result<()> {
-    // `fill` has left the directories without the right to write, which removing files from them needs.
-    for dir in fs::read_dir(dir)?.flatten().map(|entry| entry.path()).chain([dir.to_owned()]) {
-        if dir.is_dir() {
-            fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))?;
-        }
-    }
-    for path in fs::read_dir(dir)?.flatten().map(|entry| entry.path()) {
-        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

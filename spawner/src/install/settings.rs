@@ -1,7 +1,7 @@
 //! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
+use super::source::{self, SourceKind};
 use crate::policy::Myself;
-use crate::source::{self, SourceKind};
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{JudgeSettings, JudgedFile};

@@ -2,7 +2,7 @@
 //! a link, checked on the descriptor that is read, and refused if somebody else could have written it.
 
 use crate::policy::{Myself, problem};
-use crate::sandbox::identity;
+use crate::process::identity;
 use crate::stat_cache::{StatCache, only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
 use fnd_wire::form::Bytes;

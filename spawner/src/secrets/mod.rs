@@ -3,10 +3,19 @@
 //!
 //! A secret travels in a memory file, sealed against every change. The kernel copies it there, so its bytes are never in
 //! this process, nor in its copies (launchers, helpers).
+//!
+//! Files:
+//! - `credentials`: secrets and service bindings of functions
+//! - `decrypter`: has secrets beside functions decrypted, or found in YAML
+//! - `vault`: opens the files of secrets
 
+pub mod credentials;
+pub mod decrypter;
+pub mod vault;
+
+use self::vault::{NoSecret, PRIVATE, PUBLIC, Vault, VaultBounds, failed};
 use crate::grants::{self, Stamps};
 use crate::policy::problem;
-use crate::vault::{NoSecret, PRIVATE, PUBLIC, Vault, VaultBounds, failed};
 use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked};
 use fnd_wire::ids::FunctionName;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create, sendfile};

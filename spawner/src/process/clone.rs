@@ -3,13 +3,12 @@
 //!
 //! A child that executes a program runs on a stack of its own in the caller's memory until it executes, as after vfork,
 //! so the cost does not grow with the caller. Its few steps report a failure through that memory. Between clone and
-//! exec there are only bare system calls (see [`sandbox`](crate::sandbox)). From `setresuid` on, a process of the same
+//! exec there are only bare system calls. From `setresuid` on, a process of the same
 //! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
 //! deadline: with vfork(2) the caller would hang.
 
-use crate::sandbox::identity::Identity;
-use crate::sandbox::layers::Seal;
-use crate::sandbox::{landlock, privileges, rlimits};
+use super::identity::Identity;
+use super::{privileges, rlimits};
 use fnd_wire::plan::UMASK;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::futex;
+use seccompiler::BpfProgram;
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::fs;
@@ -51,6 +51,26 @@ pub struct Exec {
     pub seal: Seal,
     /// If this process has ended, the caller does not wait any longer for a child that is held up, but kills the child.
     pub parent: Option<Pid>,
+}
+
+/// The rest of the sandbox, which each attempt puts around itself.
+#[derive(Debug, Default)]
+pub struct Seal {
+    /// The last filter of system calls.
+    pub filter: Option<BpfProgram>,
+    pub rules: Option<OwnedFd>,
+    /// Whether the launcher is in a user namespace of its own.
+    pub user_namespace: bool,
+    /// What the init of each attempt adds, where there are no cgroups.
+    pub init: Init,
+}
+
+/// The part of the sandbox that is built in a pid namespace of one attempt.
+#[derive(Debug, Default)]
+pub struct Init {
+    /// Whether the namespace gets a `/proc` of its own.
+    pub proc: bool,
+    pub filters: Vec<BpfProgram>,
 }
 
 /// The cgroup and the descriptors of a new child.
@@ -404,7 +424,7 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     // Landlock and seccomp need `no_new_privs`, which `drop_all` has set (landlock(7), seccomp(2)).
     if let Some(rules) = &exec.seal.rules {
         order.step.set("restrict signals and sockets");
-        landlock::restrict(rules.as_fd())?;
+        privileges::restrict(rules.as_fd())?;
     }
     if let Some(filter) = &exec.seal.filter {
         order.step.set("filter system calls");

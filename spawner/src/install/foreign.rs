@@ -1,8 +1,8 @@
 //! Reads files of other systems: the one with the function, and those beside it that it may name. No code here reads what
 //! is in them: `fnd --unpack` makes the function, the child that also reads archives.
 
+use super::source::{OpenedSource, SourceKind, Sources};
 use crate::policy::problem;
-use crate::source::{OpenedSource, SourceKind, Sources};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;

@@ -1,10 +1,12 @@
-//! Drops capabilities, and closes the ways to get some back.
+//! Drops capabilities, closes the ways to get some back, and puts rules in force.
 
 use rustix::io::{Errno, Result};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities_secure_bits, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 /// Empties the bounding set. This needs `CAP_SETPCAP`, so it comes before the change of the user.
 ///
@@ -34,4 +36,17 @@ pub fn drop_all(user_follows: bool) -> Result<()> {
     let none = CapabilitySet::empty();
     let kept = if user_follows { CapabilitySet::SETUID } else { none };
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
+}
+
+/// Puts rules of Landlock in force for this process and what it starts; a bare system call.
+///
+/// # Errors
+/// If the kernel refuses it.
+#[expect(unsafe_code, reason = "the crate's own call would allocate")]
+pub fn restrict(rules: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: numbers.
+    match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
 }

@@ -90,7 +90,7 @@ mod tests {
             return;
         }
         let (user, dir) = (70_123, tempfile::tempdir().unwrap());
-        let child = crate::clone::fork(None, false, 0, move || {
+        let child = crate::process::clone::fork(None, false, 0, move || {
             let taken = take_files_of((user, user)).is_ok();
             if !taken {
                 return 1;
@@ -110,7 +110,7 @@ mod tests {
             assert!(!sent.status.success(), "{signal}");
         }
         child.signal(rustix::process::Signal::KILL);
-        let ended = crate::reap::wait(&child).unwrap();
+        let ended = crate::process::reap::wait(&child).unwrap();
         assert_eq!(ended.status, fnd_wire::frame::ExitStatus::Signal(9), "by root, as nobody else could");
         let made = with_files_of((user, user), || std::fs::write(dir.path().join("f"), "")).unwrap();
         assert!(made.is_err(), "the directory is root's");

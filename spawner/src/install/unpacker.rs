@@ -4,8 +4,8 @@
 //! All of this runs in a helper, which writes files to the staging directory as other helpers copy them there.
 
 use crate::clock::now;
-use crate::clone::ChildPlace;
-use crate::judge;
+use crate::process::clone::ChildPlace;
+use crate::process::{reap, unprivileged};
 use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::form::{Bytes, wire_structs};
 use fnd_wire::unpack::{DATA_MAX, Received, Receiver, Stopped, Unpacked};
@@ -74,13 +74,12 @@ impl Unpacker {
         let null = File::options().write(true).open("/dev/null")?;
         let place = ChildPlace { cgroup: None, stdio: [archive.as_fd(), theirs.as_fd(), null.as_fd()], channel: None };
         let argument = CString::new(format!("--unpack={}", self.format.suffix()))?;
-        let started = judge::start(&judge::image(&self.program)?, vec![argument], self.root, place);
+        let started = unprivileged::start(&unprivileged::image(&self.program)?, vec![argument], self.root, place);
         let child = started.map_err(|error| io::Error::other(error.to_string()))?;
         // With a copy of the child's end here, the end of the child would not end the reading.
         drop(theirs);
         let contents = self.receive(ours);
-        child.signal(Signal::KILL);
-        let _ = crate::reap::wait(&child);
+        reap::end(&child);
         contents
     }
 

@@ -1,8 +1,9 @@
-//! Waits for the spawner's children; no other module does. Only the init in [`contain`](crate::contain) waits for its
+//! Waits for the spawner's children; no other module does. Only the init in [`contain`](crate::workers::contain) waits for its
 //! own children itself.
 
-use crate::clone::Child;
+use super::clone::Child;
 use fnd_wire::frame::ExitStatus;
+use rustix::process::Signal;
 use std::os::fd::AsRawFd as _;
 
 /// How a child ended, with the kernel's counts for the child and the children it waited for.
@@ -27,6 +28,12 @@ pub fn ended(child: &Child) -> Option<ChildEnd> {
 /// Waits for a child that is about to end, and returns how it ended.
 pub fn wait(child: &Child) -> Option<ChildEnd> {
     waitid(child, 0)
+}
+
+/// Kills a child, and waits for its end.
+pub fn end(child: &Child) {
+    child.signal(Signal::KILL);
+    let _ = wait(child);
 }
 
 /// Returns the pid of a child that ended and was not waited for; none if there is none.

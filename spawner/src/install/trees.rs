@@ -5,8 +5,8 @@
 
 use crate::clock;
 use crate::places::{self, Places};
+use crate::process::identity;
 use crate::removal;
-use crate::sandbox::identity;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{COMPLETE, TREE_SIZE, builder_name};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};

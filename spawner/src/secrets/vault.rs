@@ -7,7 +7,7 @@ use fnd_wire::trust::is_secret;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -142,5 +142,19 @@ pub fn failed(path: &Path, errno: Errno) -> NoSecret {
             let message = format!("failed to open it: {error}");
             NoSecret::Refused(problem(&path.display().to_string(), message, "check the file"))
         }
+    }
+}
+
+/// Reads an open file of this length.
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
+    let mut value = Vec::new();
+    let read = file.take(length + 1).read_to_end(&mut value);
+    match read {
+        Ok(count) if count as u64 == length => Ok(value),
+        Ok(_) => Err(problem(shown, "it changed while being read", "reload fnd")),
+        Err(error) => Err(problem(shown, format!("failed to read it: {error}"), "check the file")),
     }
 }

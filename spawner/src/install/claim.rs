@@ -4,8 +4,8 @@
 //! So an fnd that was taken over can't install the code of one function as that of another user. It also can't combine
 //! a script that may run as root with another function's manifest.
 
+use super::source::{Sources, unreadable};
 use crate::policy::problem;
-use crate::source::{Sources, unreadable};
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;
 use fnd_wire::plan::is_own;

@@ -7,7 +7,7 @@
 //! directory itself. Files that the worker leaves beside its socket are charged to the function's memory limit (`/run`
 //! is a tmpfs) and are removed with the worker.
 
-use crate::sandbox::identity::Identity;
+use crate::process::identity::Identity;
 use fnd_wire::plan::Plan;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};

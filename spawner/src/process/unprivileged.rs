@@ -1,0 +1,46 @@
+//! Starts fnd as a child without user, files, network or privileges: it reads what people wrote.
+
+use super::clone::{self, Child, ChildPlace, Exec};
+use super::identity::Identity;
+use super::{reap, rlimits};
+use fnd_wire::trust::JUDGE_ID;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Resource;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
+/// home.
+///
+/// # Errors
+/// If it can't be opened.
+pub fn image(program: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Starts fnd as a child without rights, with these arguments; `root`: as a user of its own.
+///
+/// # Errors
+/// If it can't be started.
+pub fn start(
+    image: &OwnedFd,
+    arguments: Vec<CString>,
+    root: bool,
+    place: ChildPlace<'_>,
+) -> Result<Child, Box<dyn std::error::Error>> {
+    // The child writes no file, leaves no core dump with the files of others, and gets 1 GiB of address space at most.
+    let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
+    // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
+    rlimits.extend(root.then_some((Resource::Nproc, 64)));
+    let exec = Exec {
+        path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
+        argv: [c"fnd".to_owned()].into_iter().chain(arguments).collect(),
+        directory: c"/".to_owned(),
+        identity: root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
+        rlimits: rlimits::possible(rlimits),
+        ..Exec::default()
+    };
+    Ok(clone::start(&exec, place).inspect_err(|error| error.child.iter().for_each(reap::end))?)
+}
