@@ -96,7 +96,7 @@ wire_structs! {
 
     /// A verdict, and the secrets that the routes of the function name.
     pub struct FunctionAndSecrets {
-        /// The verdict.
+        /// The verdict, with the plan.
         pub verdict: FunctionVerdict,
         /// Names of secrets, sorted, each once; empty if the function is refused.
         pub secrets: Vec<String>,
@@ -104,7 +104,7 @@ wire_structs! {
 
     /// A verdict with its secrets, and the sandbox.
     pub struct FunctionAndSandbox {
-        /// Verdict and secrets.
+        /// The verdict, with the names of the secrets.
         pub function: FunctionAndSecrets,
         /// The sandbox; absent if the function is refused.
         pub sandbox: Option<Sandbox>,
@@ -136,7 +136,7 @@ wire_structs! {
 
     /// A verdict, and the files and secrets that the listener needs.
     pub struct SettingsAndTls {
-        /// The verdict.
+        /// The verdict, with the policy.
         pub verdict: SettingsVerdict,
         /// Absolute paths of the certificates and of the private key in `[http] tls`.
         pub tls: Option<(String, String)>,
