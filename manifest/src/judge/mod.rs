@@ -59,7 +59,7 @@ pub use source::SourceOrigin;
 /// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The function.
+    /// The function that was judged.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// The resolved manifest; absent if the function is refused.
