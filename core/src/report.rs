@@ -60,7 +60,7 @@ pub enum ReportEvent<'a> {
     Accepted {
         /// The function that is to run.
         function: &'a FunctionName,
-        /// The new invocation.
+        /// The invocation that the request has made.
         id: InvocationId,
         /// The trigger that made the invocation.
         trigger: Trigger,

@@ -21,7 +21,7 @@ wire_structs! {
 wire_enum! {
     /// The child's answer.
     pub enum Decrypted {
-        /// The decrypted value.
+        /// The decrypted content of the file.
         0 = Value(Bytes),
         /// The file does not begin as such files do.
         1 = NotAge,

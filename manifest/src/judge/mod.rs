@@ -168,7 +168,7 @@ impl Judge {
         self
     }
 
-    /// Answers a request.
+    /// Returns the answer to a request; settings are kept for the functions that follow.
     ///
     /// # Panics
     /// Never: the keys of the answer are names and texts, which JSON can hold.
