@@ -31,7 +31,7 @@ pub struct Payload {
     pub trace: Option<Trace>,
     /// The HTTP request; its body is `data`. A script gets it as variables, and only where it came by a route.
     pub request: Option<Arc<HttpRequest>>,
-    /// The event that made a trigger run the function; absent for callers, and where the trigger has none.
+    /// The reason why a trigger or another function ran it; absent where there is nothing to state beside the payload.
     pub cause: Option<Arc<Cause>>,
 }
 
@@ -112,7 +112,7 @@ pub fn may_become_dead_letter(trigger: Trigger, function: &FunctionName, asked: 
 pub struct RunResult {
     /// Whether the bytes are one JSON value; otherwise they are text if they are UTF-8, else binary.
     pub json: bool,
-    /// The bytes of the answer, unmasked.
+    /// The bytes of the answer; they may be empty.
     pub data: Bytes,
     /// Properties that the function stated besides the bytes; absent where the bytes alone imply them.
     pub response: Option<Arc<Response>>,

@@ -130,7 +130,7 @@ pub struct InvokeHead<'a> {
     /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Cow<'a, str>>,
-    /// The event that made the trigger run the function; absent where the trigger has none.
+    /// The reason why a trigger or another function ran it; absent where there is nothing to state beside the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cow<'a, Cause>>,
     /// The variables of a request that came by a route, as a script has them; only for a worker that wants them.
@@ -198,7 +198,7 @@ pub struct ResultHead {
 pub struct ProtocolFailure {
     /// The kind, by which retries and polls are decided.
     pub kind: FailureKind,
-    /// Message for people, as the worker wrote it.
+    /// The failure in words, for people.
     pub message: String,
     /// The last line of standard error says more than `message`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -82,7 +82,7 @@ struct Course {
 /// The findings of the measurements of a function's directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaFindings {
-    /// The result of the last measurement that had one; absent: none ever had.
+    /// The result of the last measurement that had one; absent: none has had one yet.
     pub measured: Option<Measured>,
     /// Why the newest measurement has no result.
     pub failure: Option<MeasurementFailure>,

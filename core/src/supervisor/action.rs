@@ -36,14 +36,14 @@ pub enum Action {
     CancelCall {
         /// The worker that has the call.
         worker: WorkerId,
-        /// The call's number at this worker, from [`CallOrder::call`].
+        /// The call's number, from [`CallOrder::call`].
         call: u64,
     },
     /// End the output of a call: its record follows, and its answer will be ignored.
     DropCall {
         /// The worker that has the call.
         worker: WorkerId,
-        /// The call's number at this worker, from [`CallOrder::call`].
+        /// The call's number, from [`CallOrder::call`].
         call: u64,
     },
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
@@ -156,7 +156,7 @@ pub enum Answer {
         /// Message that names the limit.
         message: String,
     },
-    /// The request was not accepted: nothing was stored as work, and nothing runs for it.
+    /// The request was not accepted, so nothing runs for it.
     Rejected(Rejection),
     /// The shares of each event are on disk.
     Published(Vec<Delivered>),
