@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Answered {
     /// The worker that answered.
     pub worker: WorkerId,
-    /// The call's number, from [`CallOrder::call`](super::CallOrder::call).
+    /// The call's number, from [`CallOrder::call`].
     pub call: u64,
     /// [`Reason::Ok`], or why the call failed.
     pub reason: Reason,
