@@ -1,4 +1,4 @@
-//! What a caller of the control socket may do: roles for functions, and a role for the node.
+//! The rights of a caller of the control socket: roles for functions, and a role for the node.
 //!
 //! An entry of `[[access]]` without `functions` gives its role for the node and for every function; one with `functions`
 //! only for the functions whose names match. The greatest role counts. A function that a caller may not view is for
@@ -9,7 +9,7 @@ use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
 
-/// Who answers for what a manifest asks for.
+/// The person who is responsible for what a manifest asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Author {
     /// Root owns all files of the function, or has uploaded them; in development, the person who runs fnd.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct AuditedCalls {
     /// When the call came, Unix milliseconds.
     pub at_ms: u64,
-    /// The user.
+    /// User id of the caller, from the credentials of the socket's peer (`SO_PEERCRED`).
     pub uid: u32,
     /// The process. As `exe`, `function`, `invocation` and `code`, it is absent if several refusals differ in it.
     pub pid: Option<i32>,
@@ -43,7 +43,7 @@ pub const LOST: &str = "lost";
 /// Kinds of entries, each with a share of the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AuditKind {
-    /// Something was changed.
+    /// The call changed something, and was not one of those that count as [`Run`](Self::Run).
     Change,
     /// Functions were run, or values of the state written: what programs do often.
     Run,
@@ -70,7 +70,7 @@ const RUNS: [&str; 8] = [
 ];
 
 impl AuditedCalls {
-    /// Returns the kind.
+    /// Returns the kind, which decides in whose share of the room the entry is counted.
     #[must_use]
     pub fn kind(&self) -> AuditKind {
         match self.refused {
@@ -124,7 +124,7 @@ pub struct GatheredRefusals {
 }
 
 impl GatheredRefusals {
-    /// Adds an entry.
+    /// Adds an entry. A refusal whose key is known already is counted in its entry; if there is no room, `lost` counts its calls.
     pub fn add(&mut self, entry: AuditedCalls) {
         let key = entry.key();
         let place = key.and_then(|key| self.refusals.get(&key));
@@ -157,19 +157,19 @@ pub fn forgotten_first(bytes: [u64; 3]) -> AuditKind {
 /// Which entries to list; absent means all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Of this function.
+    /// Only calls that were about this function.
     pub function: Option<FunctionName>,
     /// Of this user: a name or a uid.
     pub user: Option<String>,
-    /// With this verb.
+    /// Only calls with this verb, the short name of the route (such as `invoke`).
     pub verb: Option<String>,
-    /// Only refusals.
+    /// Whether to list only calls that were refused because the caller's role was too small.
     pub refused: bool,
     /// At this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
     /// Before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Most entries.
+    /// Most entries of a page.
     pub limit: u32,
     /// Only entries before this one: the cursor of the previous page.
     pub after: Option<u64>,

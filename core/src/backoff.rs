@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How delays grow.
+/// The growth of the delays between the attempts of an invocation, and their random part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Backoff {
     /// Delay before the first retry.
     pub interval: Duration,
     /// Factor of each delay to the one before; 1 is `backoff = "fixed"`.
     pub factor: f64,
-    /// Largest delay.
+    /// Largest delay before the random part is taken from it; longer delays are cut to this.
     pub max_interval: Duration,
     /// Which part is random.
     pub jitter: Jitter,
@@ -23,7 +23,7 @@ pub enum Jitter {
     Equal,
     /// All of the delay is random.
     Full,
-    /// Nothing is random.
+    /// The delay is exact: no part of it is random.
     None,
 }
 

@@ -16,10 +16,10 @@
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What waits for a tree: the file of a function, or the copy of a release that is to serve in its place.
+/// A waiter for a tree: the file of a function, or the copy of a release that is to serve in its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waiter {
-    /// The function.
+    /// The function whose file or copy waits.
     pub function: FunctionName,
     /// Whether it is a copy.
     pub copy: bool,
@@ -66,7 +66,7 @@ pub enum BuildOrder {
 /// The step of the tree that is built now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum BuildStep {
-    /// What builds have left is removed.
+    /// The remains of builds are removed from the lane.
     Clearing,
     /// A tree is made of a build that has just succeeded.
     Sealing,
@@ -483,7 +483,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, each function that wants a tree is installed or refused once the builds have ended; and a tree
+        /// In any order of events, each function that wants a tree is installed or refused once the builds have ended; and a tree
         /// is made only of what its own build has left in its lane.
         #[test]
         fn nobody_waits_for_ever(

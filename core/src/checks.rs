@@ -4,7 +4,7 @@
 //! want ─▶ Due ─▶ Asked ─▶ Ready ─┬─ passed, or not checked ─▶ it may serve
 //!                                └─ wrong ──────────────────▶ it is refused
 //! ```
-//! Whoever installs a file says whether it is to be checked ([`Checks::want`]), asks the spawner for the version of fnd's own
+//! Code that installs a file says whether it is to be checked ([`Checks::want`]), asks the spawner for the version of fnd's own
 //! function that checks it ([`Checks::is_due`], [`Checks::ready`]), and runs that one when it is its turn ([`Checks::next_batch`]).
 //! One run checks all ready files that have the same version of that function: the spawner makes no version for files of two
 //! owners. If a run ends without a result for a file, that file is checked alone, because another one may be the reason.
@@ -48,7 +48,6 @@ enum CheckStep {
     Asked,
     /// It is ready to run, or runs: this version of fnd's own function, and so many bytes of files.
     Ready(Version, usize),
-    /// It is over.
     Over(CheckResult),
 }
 

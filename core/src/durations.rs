@@ -10,7 +10,7 @@ pub struct Durations {
 impl Durations {
     const MAX: u8 = 100;
 
-    /// Returns no durations.
+    /// Returns an empty list, which takes no memory on the heap.
     #[must_use]
     pub const fn new() -> Self {
         Self {

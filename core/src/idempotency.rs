@@ -18,13 +18,13 @@ const SEPARATOR: char = '.';
 /// Whose key it is. Keys of two owners never meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyOwner<'a> {
-    /// Who sends a request to a route of the public listener with this credential; absent: the route is open.
+    /// The senders who use a route of the public listener with this credential; absent: the route is open.
     Route {
         /// The host of the route; absent: every host.
         host: Option<&'a str>,
         /// The path of the route, as the manifest has it.
         path: &'a str,
-        /// What admitted the request ([`Credential`](fnd_manifest::function::route::Credential) and user); absent: nothing.
+        /// The [`Credential`](fnd_manifest::function::route::Credential) and user that admitted the request; absent: none.
         credential: Option<&'a str>,
     },
     /// A user of the control socket.

@@ -12,7 +12,7 @@ use fnd_manifest::state_key::StateKey;
 pub const VALUE_MAX: u64 = 1 << 20;
 /// Most bytes of all scopes, keys and values.
 pub const BYTES_MAX: u64 = 256 << 20;
-/// Most keys.
+/// Most keys in all scopes together.
 pub const KEYS_MAX: u64 = 100_000;
 /// Most characters of the beginning by which keys are listed.
 pub const PREFIX_MAX: usize = fnd_manifest::state_key::KEY_MAX;
@@ -20,7 +20,7 @@ pub const PREFIX_MAX: usize = fnd_manifest::state_key::KEY_MAX;
 /// The requirement of a change on the thing that it changes: a key, or the files of a function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KvCondition<V = u64> {
-    /// None.
+    /// No requirement: the change is always made.
     #[default]
     Any,
     /// It has this version.
@@ -29,39 +29,39 @@ pub enum KvCondition<V = u64> {
     New,
 }
 
-/// A request.
+/// A request about the state, of one key or of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KvRequest {
     /// The value of a key.
     Get(StateKey),
     /// Sets a value, which is JSON.
     Put {
-        /// The key.
+        /// The scope and the name of the value.
         key: StateKey,
-        /// The value.
+        /// The new value, JSON of at most [`VALUE_MAX`] bytes.
         value: String,
-        /// What is required.
+        /// The requirement; if it is not met, nothing is changed.
         condition: KvCondition,
     },
-    /// Deletes a value.
+    /// Deletes a key with its value.
     Delete {
-        /// The key.
+        /// The scope and the name of the value.
         key: StateKey,
-        /// What is required.
+        /// The requirement; if it is not met, nothing is changed.
         condition: KvCondition,
     },
     /// A page of the keys of a scope.
     Keys {
-        /// The scope.
+        /// The scope whose keys are listed.
         scope: String,
         /// Only keys that begin like this.
         prefix: String,
         /// Only keys after this one.
         after: Option<String>,
-        /// Most keys.
+        /// Most keys of the page.
         limit: u32,
     },
-    /// The scopes.
+    /// All scopes that have a key.
     Scopes,
 }
 
@@ -99,16 +99,16 @@ pub enum KvRefusal {
     Bytes(u64),
 }
 
-/// What is stored for a key.
+/// The stored facts of a key, without its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredValue {
-    /// Its version.
+    /// The version: 1 or more, and one higher with each change.
     pub version: u64,
     /// Bytes of scope, key and value.
     pub bytes: u64,
 }
 
-/// What is stored in all.
+/// The sums over the whole state, by which limits and new versions are decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// How many keys there are.

@@ -68,13 +68,13 @@ pub enum Skip {
 /// The reason of an end, as people and scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Exit 0.
+    /// The function succeeded: exit code 0 of a script, or an answer of a handler.
     Ok,
-    /// Exit 75.
+    /// The function asked for a retry: exit code 75 (`EX_TEMPFAIL` of `sysexits.h`).
     Transient,
-    /// Exit 99.
+    /// The function asked to be polled: exit code 99.
     ExecuteAgain,
-    /// Exit 65.
+    /// The function failed for good, so that no retry follows: exit code 65 (`EX_DATAERR` of `sysexits.h`).
     Failed,
     /// Exit with any other code.
     Exit(u8),

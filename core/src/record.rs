@@ -31,7 +31,7 @@ pub struct Payload {
     pub trace: Option<Trace>,
     /// The HTTP request; its body is `data`. A script gets it as variables, and only where it came by a route.
     pub request: Option<Arc<HttpRequest>>,
-    /// What made a trigger run the function.
+    /// The reason why a trigger or another function ran it; absent where there is nothing to state beside the payload.
     pub cause: Option<Arc<Cause>>,
 }
 
@@ -46,15 +46,15 @@ impl Payload {
 /// An accepted invocation, as it is first stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its id.
+    /// The id of the invocation, a UUID that fnd gives.
     pub id: InvocationId,
-    /// Its function.
+    /// The function that runs.
     pub function: FunctionName,
-    /// Its trigger.
+    /// The trigger that made the invocation.
     pub trigger: Trigger,
     /// When it was accepted.
     pub accepted_ms: u64,
-    /// Its payload.
+    /// The input, from the caller or from the trigger.
     pub payload: Payload,
     /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::supervisor::Event::Stored) follows).
     pub durable: bool,
@@ -64,7 +64,7 @@ pub struct Accepted {
     pub load_key: Option<Version>,
     /// A shorter timeout from the caller, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Earliest start.
+    /// Instant before which no attempt begins, Unix milliseconds; absent: it may begin at once.
     pub not_before_ms: Option<u64>,
     /// Instant after which it is skipped, if it has not begun.
     pub expires_ms: Option<u64>,
@@ -112,7 +112,7 @@ pub fn may_become_dead_letter(trigger: Trigger, function: &FunctionName, asked: 
 pub struct RunResult {
     /// Whether the bytes are one JSON value; otherwise they are text if they are UTF-8, else binary.
     pub json: bool,
-    /// The bytes.
+    /// The bytes of the answer; they may be empty.
     pub data: Bytes,
     /// Properties that the function stated besides the bytes; absent where the bytes alone imply them.
     pub response: Option<Arc<Response>>,
@@ -199,12 +199,12 @@ pub fn is_json(media_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// One ended attempt.
+/// One attempt that has ended, as it is stored in the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// The invocation.
+    /// The invocation of which this was an attempt.
     pub invocation: InvocationId,
-    /// Its function.
+    /// The function that ran.
     pub function: FunctionName,
     /// Number of the attempt; counts from 1 over retries and polls.
     pub attempt: Attempt,
@@ -216,7 +216,7 @@ pub struct AttemptRecord {
     pub cold: Option<bool>,
     /// The version that ran.
     pub version: Option<Version>,
-    /// Start.
+    /// Start of the attempt, Unix milliseconds.
     pub started_ms: u64,
     /// End: the instant when the leaf was empty.
     pub ended_ms: u64,
@@ -277,25 +277,25 @@ impl Usage {
 /// The state of an invocation, final or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvocationRecord {
-    /// Its id.
+    /// The id of the invocation.
     pub id: InvocationId,
-    /// Its function.
+    /// The function that runs.
     pub function: FunctionName,
-    /// Its trigger.
+    /// The trigger that made the invocation.
     pub trigger: Trigger,
     /// Whether it was on disk before it was acknowledged, as [`Accepted::durable`]. No caller waits for such work.
     pub durable: bool,
-    /// State.
+    /// State of the invocation, as the API shows it.
     pub state: RunState,
     /// When it was accepted.
     pub accepted_ms: u64,
     /// When its first attempt began.
     pub started_ms: Option<u64>,
-    /// When it ended.
+    /// When it ended, Unix milliseconds; absent until then.
     pub ended_ms: Option<u64>,
-    /// Attempts so far.
+    /// Attempts that have begun, with polls.
     pub attempts: u32,
-    /// Polls so far.
+    /// Attempts that were polls, of those in `attempts`.
     pub polls: u32,
     /// Reason of the last attempt, or why there was no attempt.
     pub reason: Option<Reason>,
@@ -376,7 +376,7 @@ pub struct InvocationFilter {
     pub version: Option<String>,
     /// Invocations whose message contains this text, ignoring the case of ASCII letters.
     pub text: Option<String>,
-    /// Dead letters only.
+    /// Whether to list only dead letters.
     pub dead: bool,
     /// Accepted at this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
@@ -392,7 +392,7 @@ pub struct InvocationFilter {
     pub reach: Permissions,
 }
 
-/// What all attempts of an invocation used. Attempts that shared their worker do not count, because their usage cannot
+/// The sum of the usage of an invocation's attempts. Attempts that shared their worker do not count, because their usage cannot
 /// be separated; absent if all did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSum {

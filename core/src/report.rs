@@ -25,7 +25,7 @@ pub enum ReportEvent<'a> {
     VersionLoaded(&'a FunctionName, Version),
     /// The newest content does not serve, or does not serve for another reason than before.
     VersionRefused {
-        /// The function.
+        /// The function whose content does not serve.
         function: &'a FunctionName,
         /// Why, in one line.
         message: &'a str,
@@ -34,7 +34,7 @@ pub enum ReportEvent<'a> {
     },
     /// The judge or the spawner refused new content.
     ContentRefused {
-        /// The function.
+        /// The function whose files the judge or the spawner read.
         function: &'a FunctionName,
         /// The problems as text of several lines.
         error: &'a str,
@@ -43,7 +43,7 @@ pub enum ReportEvent<'a> {
     },
     /// An interpreter was replaced, or is gone.
     InterpreterChanged {
-        /// Its path.
+        /// Path of the interpreter; links in it are not resolved.
         path: &'a str,
         /// The file behind the path; absent if it is gone.
         real: Option<&'a Path>,
@@ -58,28 +58,28 @@ pub enum ReportEvent<'a> {
     Notice(&'a Notice),
     /// A request to run was accepted.
     Accepted {
-        /// Its function.
+        /// The function that is to run.
         function: &'a FunctionName,
-        /// The invocation.
+        /// The invocation that the request has made.
         id: InvocationId,
-        /// What started it.
+        /// The trigger that made the invocation.
         trigger: Trigger,
     },
     /// The spawner was asked for a process.
     WorkerRequested(&'a FunctionName),
-    /// A process ended.
+    /// A process of this function ended; its usage goes with it.
     WorkerEnded(&'a FunctionName, &'a Usage),
     /// The number of processes of a pool changed: the numbers before and after.
     PoolScaled(&'a FunctionName, (u32, u32)),
     /// An attempt could not be started because of the node; it is started again.
     AttemptPutBack,
-    /// An attempt ended.
+    /// An attempt ended, and its record is final.
     AttemptEnded {
-        /// Its record.
+        /// The final record of the attempt.
         attempt: &'a AttemptRecord,
         /// The state of its invocation after it.
         record: &'a InvocationRecord,
-        /// Its span.
+        /// Its position in the trace of the caller, or in a trace of its own.
         span: Span,
         /// The method of the request as the metrics label it; they have a word for no request.
         method: &'static str,
@@ -90,7 +90,7 @@ pub enum ReportEvent<'a> {
     InvocationEnded(&'a InvocationRecord),
     /// Slots of a schedule are due.
     SlotsDue {
-        /// The function.
+        /// The function that the schedule belongs to.
         function: &'a FunctionName,
         /// How late the latest slot is.
         late: Duration,
@@ -103,7 +103,7 @@ pub enum ReportEvent<'a> {
     Requested(&'a RequestEnd<'a>),
     /// Somebody is told of a change of a function or of the node.
     Alert {
-        /// The change.
+        /// The change, and the function or node that it is about.
         alert: &'a Alert,
         /// The function that is called.
         called: &'a FunctionName,
@@ -114,7 +114,7 @@ pub enum ReportEvent<'a> {
         code: &'static str,
         /// The problem, its place, and what to do.
         text: &'a str,
-        /// Whether it lasts.
+        /// Whether the problem began; if not, it is over.
         lasts: bool,
     },
 }
@@ -126,7 +126,7 @@ pub struct RequestEnd<'a> {
     pub route: Option<(&'a FunctionName, &'a str)>,
     /// The invocation that it led to.
     pub invocation: Option<InvocationId>,
-    /// The method.
+    /// The method of the request.
     pub method: &'a str,
     /// The path, shortened.
     pub path: &'a str,
@@ -138,7 +138,7 @@ pub struct RequestEnd<'a> {
     pub caller: &'a str,
     /// How long it took until the answer began.
     pub took: Duration,
-    /// What passed after the answer, if another protocol followed it.
+    /// The bytes that passed after the answer, if another protocol followed it.
     pub upgraded: Option<Upgraded>,
     /// Whether the journal has a line for it.
     pub is_logged: bool,

@@ -38,7 +38,7 @@ const STATE_MAX: (usize, usize) = (512, 32);
 /// A caller's position in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The trace.
+    /// The trace's id, which all spans of the trace share.
     pub id: TraceId,
     /// The caller's span.
     pub parent: SpanId,

@@ -19,13 +19,13 @@ pub enum Severity {
 /// A finding about the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerFinding {
-    /// The severity.
+    /// How bad the finding is.
     pub level: Severity,
     /// The area of the check, as a stable word.
     pub check: String,
     /// Message: lower case, no final period.
     pub what: String,
-    /// Advice.
+    /// Advice on how to solve the problem; absent where none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -35,9 +35,9 @@ pub struct LedgerFinding {
 pub struct Examined {
     /// Whether an fnd runs on the state, so that its open files could not be checked.
     pub running: bool,
-    /// All findings.
+    /// The findings of all checks; empty: nothing is wrong.
     pub findings: Vec<LedgerFinding>,
-    /// All repairs.
+    /// The repairs that were made, for people; empty: nothing was changed.
     pub repaired: Vec<String>,
     /// Number of invocations and of contents that have run on load; absent where the ledger cannot be read.
     pub rows: Option<u64>,

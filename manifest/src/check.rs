@@ -87,7 +87,7 @@ pub struct CheckedSource {
 }
 
 impl Checked {
-    /// Returns all problems.
+    /// Returns all problems: `diagnostics`, then those of each verdict.
     pub fn all(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics
             .iter()

@@ -210,7 +210,7 @@ mod tests {
             "Australia/Lord_Howe",
             // 45 minutes beside the full hour.
             "Pacific/Chatham",
-            // Back for Ramadan.
+            // The clock goes back for Ramadan.
             "Africa/Casablanca",
         ] {
             let zone = zone(name).unwrap();

@@ -179,7 +179,7 @@ impl Diagnostic {
 /// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
-    /// No colours.
+    /// Plain text without escape sequences.
     Plain,
     /// Colours of ANSI terminals.
     Ansi,

@@ -17,7 +17,7 @@ pub struct KeyText {
     pub default: &'static str,
     /// An example as TOML; empty for tables.
     pub example: &'static str,
-    /// The meaning.
+    /// The comment on the key in the code, which is also its text in the reference.
     pub meaning: &'static str,
     /// Whether the key is refused for now, at least with some values.
     pub not_yet: bool,

@@ -15,7 +15,7 @@ impl JsonText {
         RawValue::from_string(text).ok().map(Self)
     }
 
-    /// Returns the text.
+    /// Returns the JSON as it was given, with its spaces.
     #[must_use]
     pub fn get(&self) -> &str {
         self.0.get()

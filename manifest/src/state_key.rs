@@ -46,13 +46,13 @@ impl StateKey {
         Self::new(scope, key)
     }
 
-    /// Returns the scope.
+    /// Returns the scope, the part before the first `/`.
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
-    /// Returns the key.
+    /// Returns the key within the scope, the part after the first `/`.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

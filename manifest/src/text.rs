@@ -123,7 +123,7 @@ pub mod id {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
     use std::borrow::Cow;
 
-    /// Writes the text.
+    /// Writes a name or an id as the text that people write.
     ///
     /// # Errors
     /// The errors of the serializer.
@@ -131,7 +131,7 @@ pub mod id {
         to.collect_str(id)
     }
 
-    /// Reads the text.
+    /// Reads a name or an id from its text.
     ///
     /// # Errors
     /// The text is not a valid name or id.
@@ -191,7 +191,7 @@ pub mod ids {
     use super::{AsText, Id};
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    /// Writes the texts.
+    /// Writes each name or id as its text, in a list.
     ///
     /// # Errors
     /// The errors of the serializer.
@@ -199,7 +199,7 @@ pub mod ids {
         to.collect_seq(ids.iter().map(AsText))
     }
 
-    /// Reads the texts.
+    /// Reads a list of the texts of names or ids.
     ///
     /// # Errors
     /// One of the texts is not a valid name or id.

@@ -109,7 +109,7 @@ impl Warning {
     pub const fn holds(self) -> bool {
         match self {
             Self::Interpreter | Self::NotCalled | Self::ScriptMetadata | Self::Permissions | Self::PythonProject => true,
-            // What runs is what the file says: the manifest has priority over the `#!` line.
+            // The file itself says how the code runs: the manifest has priority over the `#!` line.
             Self::TwoInterpreters
             // A setting has no effect; the code is the one that was saved.
             | Self::Pointless
@@ -121,7 +121,7 @@ impl Warning {
             // Without an answer to the question whether it is the right version, waiting would have no end.
             | Self::UncheckedVersion
             | Self::OtherVersion
-            // What these systems' files describe does not run when it is saved.
+            // The functions that these systems' files describe do not run when they are saved.
             | Self::ForeignDiffers
             | Self::ForeignNotHere
             | Self::ForeignUnknown
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// What makes a script wait must be where its author looks: nobody finds out otherwise why it does not run.
+    /// A warning that makes a script wait must be where its author looks: nobody finds out otherwise why it does not run.
     #[test]
     fn what_holds_a_run_back_is_in_the_status() {
         for kind in Warning::ALL.into_iter().filter(|kind| kind.holds()) {

@@ -23,13 +23,13 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The words.
+            /// The words, in the order of [`ALL`](Self::ALL).
             $vis const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// All variants.
+            /// All variants, in the order of their definition.
             $vis const ALL: [Self; Self::WORDS.len()] = [$(Self::$variant),+];
 
-            /// Returns the word.
+            /// Returns the word of the variant.
             #[must_use]
             $vis const fn as_str(self) -> &'static str {
                 match self {
@@ -37,7 +37,7 @@ macro_rules! words {
                 }
             }
 
-            /// Parses a word.
+            /// Returns the variant that a word stands for; nothing if no variant has it.
             #[must_use]
             $vis fn parse(text: &str) -> Option<Self> {
                 match text {

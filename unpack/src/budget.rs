@@ -22,7 +22,7 @@ impl Budget {
         Self { used: 0, ratio }
     }
 
-    /// Counts bytes.
+    /// Adds bytes to those that were used.
     ///
     /// # Errors
     /// If they are too many.

@@ -10,7 +10,6 @@ use std::io::{self, Cursor};
 pub struct HeldFile {
     /// Its path in the function.
     pub path: String,
-    /// Its content.
     pub bytes: Vec<u8>,
     /// Whether somebody may execute it.
     pub executable: bool,

@@ -26,7 +26,6 @@ pub(crate) enum ArchiveEntryKind {
 pub(crate) struct ArchiveEntry<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) kind: ArchiveEntryKind,
-    /// Its permission bits.
     pub(crate) mode: u32,
     pub(crate) length: u64,
     /// Why its content can't be read.

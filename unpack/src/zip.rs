@@ -323,7 +323,7 @@ impl<'a> Fields<'a> {
         if disk != 0 || [packed, length, offset].contains(&u32::MAX) {
             return Err(Why::Unsupported);
         }
-        // Unix and macOS.
+        // 3 is Unix and 19 is macOS; both keep the permission bits in the upper half.
         let mode = if [3, 19].contains(&system) { attributes >> 16 } else { 0 };
         Ok(ZipEntry {
             name,

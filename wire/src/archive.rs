@@ -135,7 +135,7 @@ wire_structs! {
     pub struct ArchiveRefusal {
         /// The entry, if the reason is one.
         pub entry: Option<String>,
-        /// The reason.
+        /// The rule that the archive breaks.
         pub why: Why,
     }
 }

@@ -13,7 +13,7 @@ wire_structs! {
     pub struct Encrypted {
         /// The file with the keys.
         pub key: Bytes,
-        /// The encrypted file.
+        /// The file to decrypt.
         pub text: Bytes,
     }
 }
@@ -21,7 +21,7 @@ wire_structs! {
 wire_enum! {
     /// The child's answer.
     pub enum Decrypted {
-        /// The value.
+        /// The decrypted content of the file.
         0 = Value(Bytes),
         /// The file does not begin as such files do.
         1 = NotAge,

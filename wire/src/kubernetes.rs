@@ -22,7 +22,7 @@ wire_structs! {
 wire_enum! {
     /// The child's answer.
     pub enum SecretSearchAnswer {
-        /// The value.
+        /// The value, as the function gets it.
         0 = Value(Bytes),
         /// No Secret in the files has it.
         1 = Missing,

@@ -32,9 +32,9 @@ wire_enum! {
 wire_structs! {
     /// The sandbox of a function version.
     pub struct Sandbox {
-        /// The profile.
+        /// The view of files, processes and devices that the function gets.
         pub profile: Profile,
-        /// The network.
+        /// The network that the function can use.
         pub network: Network,
         /// Which system calls are allowed: those of this profile.
         pub syscalls: Profile,

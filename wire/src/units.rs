@@ -11,7 +11,7 @@ pub const DURATION_MAX: Duration = Duration::from_secs(36_500 * 86_400);
 /// Why a text could not be parsed. The message says what was expected, not what was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a duration.
+    /// The text is not a duration.
     #[error("expected a duration such as `500ms`, `30s`, `5m`, `1h30m` or `30d`")]
     Duration,
     /// A duration without unit.
@@ -20,7 +20,7 @@ pub enum UnitError {
     /// A duration above [`DURATION_MAX`].
     #[error("expected a duration of at most `36500d`")]
     DurationRange,
-    /// Not a size.
+    /// The text is not a size in bytes.
     #[error("expected a size in bytes with an optional unit `K`, `M`, `G` or `T` (powers of 1024), such as `256M`")]
     Size,
     /// A size of 2^63 bytes or more.
@@ -35,7 +35,7 @@ pub enum UnitError {
     /// Not a number per time.
     #[error("expected a whole number from 1 per `s`, `m`, `h` or `d`, such as `10/s`")]
     Rate,
-    /// Not permission bits.
+    /// The text is not three or four octal digits.
     #[error("expected permission bits as three or four octal digits, such as `0640`")]
     Mode,
     /// Not a number of microseconds.

@@ -68,9 +68,9 @@ impl Foreign {
 }
 
 wire_enum! {
-    /// What the child says.
+    /// A record of the child: a part of a file, or the end.
     pub enum UnpackRecord {
-        /// A file begins.
+        /// A file begins; its bytes follow as records.
         0 = File(Unpacked),
         /// The next bytes of the file that began last.
         1 = Data(Bytes),

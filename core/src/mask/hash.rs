@@ -92,7 +92,7 @@ pub(super) struct Window {
     pub(super) powers: Powers,
     /// One bit for the end of each number that is congruent to a hash.
     filter: Box<[u64; 64]>,
-    /// In ascending order.
+    /// The hashes of this length, in ascending order.
     hashes: Vec<u64>,
 }
 

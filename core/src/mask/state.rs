@@ -29,7 +29,7 @@ struct MaskRun {
     masked: bool,
 }
 
-/// What a masker holds back.
+/// The bytes that a masker holds back, because a value may go on after them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PendingBytes {
     /// The bytes, unmasked.

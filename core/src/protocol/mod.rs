@@ -37,7 +37,6 @@ const MORE: u8 = 0x01;
 /// A receiver that does not know the type may skip the frame.
 const OPTIONAL: u8 = 0x02;
 
-/// Types of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum MessageKind {
@@ -58,25 +57,25 @@ pub enum WorkerMessage {
     Ready(ReadyMessage),
     /// The answer to a call.
     Result {
-        /// The call.
+        /// The number of the call that is answered.
         call: u64,
-        /// Describes the body.
+        /// The facts of the answer besides its body.
         head: ResultHead,
         /// The body; absent: no result.
         data: Option<Vec<u8>>,
     },
     /// A call failed; for call 0 the worker cannot serve.
     Error {
-        /// The call.
+        /// The number of the call that failed; 0: the worker itself.
         call: u64,
-        /// How it failed.
+        /// The kind of the failure and its message.
         failure: ProtocolFailure,
     },
     /// A record for the log.
     Log {
         /// The call to which the record belongs; 0: none.
         call: u64,
-        /// The record.
+        /// The record, whose time and level the worker stated.
         record: LogRecord,
     },
 }
@@ -131,7 +130,7 @@ pub struct InvokeHead<'a> {
     /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Cow<'a, str>>,
-    /// What made the trigger run the function.
+    /// The reason why a trigger or another function ran it; absent where there is nothing to state beside the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cow<'a, Cause>>,
     /// The variables of a request that came by a route, as a script has them; only for a worker that wants them.
@@ -199,12 +198,12 @@ pub struct ResultHead {
 pub struct ProtocolFailure {
     /// The kind, by which retries and polls are decided.
     pub kind: FailureKind,
-    /// Message for people.
+    /// The failure in words, for people.
     pub message: String,
     /// The last line of standard error says more than `message`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub printed: bool,
-    /// Stack trace.
+    /// Stack trace of the exception; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
     /// For execute-again: the result that the next attempt gets as `previous`.
@@ -212,7 +211,7 @@ pub struct ProtocolFailure {
     pub data: Option<Value>,
 }
 
-/// Kinds of failures.
+/// The kind of a failure, in the words of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -251,7 +250,7 @@ pub struct LogRecord {
     pub level: Level,
     /// Message of the record.
     pub message: String,
-    /// Further fields.
+    /// Further fields of the record, in JSON; often empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub fields: serde_json::Map<String, Value>,
 }

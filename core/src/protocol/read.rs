@@ -18,7 +18,7 @@ pub enum ProtocolError {
     TooLarge {
         /// The call of the message.
         call: u64,
-        /// The allowed size.
+        /// Largest allowed size of the answer in bytes (`limits.result`).
         limit: u64,
     },
     /// More unfinished messages than calls in flight.

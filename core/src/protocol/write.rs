@@ -14,7 +14,7 @@ const HEAD_USUAL: usize = 512;
 /// A message: its bytes in one piece, or in several, so that large parts need not be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutgoingMessage {
-    /// In one piece.
+    /// All bytes of the message in one piece.
     Whole(Vec<u8>),
     /// In several, in this order.
     Pieces(Vec<Bytes>),
@@ -69,7 +69,7 @@ pub fn invoke(
     )))
 }
 
-/// Returns a Stop.
+/// Returns the message that asks the worker to finish its calls and exit.
 #[must_use]
 pub fn stop() -> OutgoingMessage {
     OutgoingMessage::Whole(whole(MessageKind::Stop, 0, &[]))

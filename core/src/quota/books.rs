@@ -79,10 +79,10 @@ struct Course {
     found: QuotaFindings,
 }
 
-/// What is known of a function's directories.
+/// The findings of the measurements of a function's directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaFindings {
-    /// The last result.
+    /// The result of the last measurement that had one; absent: none has had one yet.
     pub measured: Option<Measured>,
     /// Why the newest measurement has no result.
     pub failure: Option<MeasurementFailure>,

@@ -31,12 +31,12 @@ impl Quotas {
     }
 }
 
-/// What `fnd --measure` prints, as one line of JSON.
+/// The output of `fnd --measure`, one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Measured {
-    /// The home.
+    /// The function's home, the directory `STATE_DIRECTORY`.
     pub home: TreeSize,
-    /// The cache.
+    /// The function's cache, the directory `CACHE_DIRECTORY`.
     pub cache: TreeSize,
 }
 

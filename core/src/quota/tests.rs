@@ -278,7 +278,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: few at once, none twice within a second, and each end is followed by a measurement.
+    /// In every order of events: few measurements at once, none twice within a second, and each end is followed by a measurement.
     #[test]
     fn every_end_is_followed_by_a_measurement(steps in prop::collection::vec(step(), 1..300)) {
         let mut books = QuotaBooks::default();

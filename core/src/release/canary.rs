@@ -20,7 +20,7 @@ pub struct CanaryRules {
 /// A release that gets a share of the calls while another one serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// The release.
+    /// The release that gets the share.
     #[serde(with = "text::id")]
     pub version: Version,
     /// How it is tried.

@@ -28,9 +28,9 @@ pub enum NoRelease {
     /// Several releases have names that begin like this.
     #[error("`{name}` is the beginning of several releases: {}", .releases.join(", "))]
     Ambiguous {
-        /// What was named.
+        /// The beginning of a release's name, as the person wrote it.
         name: String,
-        /// The releases.
+        /// The names of the releases that begin so.
         releases: Vec<String>,
     },
 }
@@ -53,7 +53,7 @@ pub enum NotHeld {
     /// The ledger cannot store it.
     #[error("the change could not be stored, so nothing was changed: {0}")]
     NotStored(String),
-    /// Nothing is held.
+    /// No release is held, so there is no hold to end.
     #[error("no release of it is pinned, and it was not rolled back")]
     NothingHeld,
     /// The running spawner cannot install a copy.

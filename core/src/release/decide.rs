@@ -1,4 +1,4 @@
-//! What follows from each event: which copy is installed, and whether the content of the file may serve.
+//! The consequences of each event: which copy is installed, and whether the content of the file may serve.
 
 use super::{CanaryRules, Hold, HoldKind, Release, Releases, short};
 use fnd_manifest::text;
@@ -12,7 +12,7 @@ pub enum JudgedContent {
     /// It was never judged.
     #[default]
     Unknown,
-    /// It was refused.
+    /// The judge or the spawner refused it, so no version of it is installed.
     Refused,
     /// It is installed as this version, and has this hash of its content.
     Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
@@ -34,10 +34,10 @@ impl JudgedContent {
     }
 }
 
-/// What follows from the installation of a file.
+/// The consequence of the installation of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterInstall {
-    /// It may serve.
+    /// It may serve, and gets all calls.
     Serve,
     /// It gets this share of the calls in percent: another release serves.
     Canary(u32),
@@ -47,10 +47,10 @@ pub enum AfterInstall {
     First(Version),
 }
 
-/// What follows from the installation of a copy.
+/// The consequence of the installation of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copied {
-    /// It may serve.
+    /// It may serve, and gets all calls.
     Serves,
     /// It gets this share of the calls in percent.
     Canary(u32),

@@ -65,7 +65,7 @@ words! {
 /// parts that most have not are boxed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// The version.
+    /// The version's hash, which is the name of the release.
     #[serde(with = "text::id")]
     pub version: Version,
     /// The hash of its content.
@@ -73,7 +73,7 @@ pub struct Release {
     pub load_key: Version,
     /// When the file brought it last, Unix milliseconds.
     pub since_ms: u64,
-    /// The file.
+    /// The file or directory that brought it last.
     pub source: Box<str>,
     /// Whether it has served.
     pub served: bool,
@@ -89,9 +89,9 @@ pub struct Release {
 /// A release that a person holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Until when.
+    /// Whether a pin or a rollback holds it.
     pub kind: HoldKind,
-    /// The release.
+    /// The release that serves while the hold is in force.
     #[serde(with = "text::id")]
     pub version: Version,
     /// The content of the file at that time; absent: the file was refused.
@@ -195,7 +195,7 @@ impl Releases {
             .collect()
     }
 
-    /// Returns a release.
+    /// Returns the release with this version; absent: no release of the function has it.
     #[must_use]
     pub fn get(&self, version: Version) -> Option<&Release> {
         self.list.iter().find(|release| release.version == version)

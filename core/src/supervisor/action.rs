@@ -34,16 +34,16 @@ pub enum Action {
     /// Tell a worker to end one call, or close the connection of its request; `Answered` should follow. A worker that does
     /// not know the message skips it.
     CancelCall {
-        /// The worker.
+        /// The worker that has the call.
         worker: WorkerId,
-        /// The call.
+        /// The call's number, from [`CallOrder::call`].
         call: u64,
     },
     /// End the output of a call: its record follows, and its answer will be ignored.
     DropCall {
-        /// The worker.
+        /// The worker that has the call.
         worker: WorkerId,
-        /// The call.
+        /// The call's number, from [`CallOrder::call`].
         call: u64,
     },
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
@@ -66,14 +66,14 @@ pub enum Action {
     Follow(InvocationId, Box<Payload>),
     /// Delete the invocation's temporary files.
     Release {
-        /// The function.
+        /// The function's number at the spawner.
         function: FunctionId,
-        /// The invocation.
+        /// The invocation whose files are deleted.
         invocation: InvocationId,
     },
     /// An attempt of this function's canary failed.
     CanaryFailed(FunctionName),
-    /// Answer a caller.
+    /// Answer the caller that [`ReplyTo`] names.
     Reply(ReplyTo, Box<Answer>),
     /// A function is there that nobody knew. Comes before its [`Status`](Self::Status), like the next five.
     Known(FunctionName),
@@ -111,13 +111,13 @@ pub enum Action {
 /// An order to start a worker.
 #[derive(Debug, Clone)]
 pub struct SpawnOrder {
-    /// Its number.
+    /// The worker's number, greater than every earlier one.
     pub worker: WorkerId,
-    /// The function.
+    /// The function for which the worker runs.
     pub function: FunctionName,
     /// The function's number at the spawner.
     pub id: FunctionId,
-    /// The version.
+    /// The installed version that the worker runs.
     pub version: Version,
     /// The rules from the manifest.
     pub rules: Arc<Rules>,
@@ -130,11 +130,11 @@ pub struct SpawnOrder {
 /// A call to a handler's worker.
 #[derive(Debug, Clone)]
 pub struct CallOrder {
-    /// The worker.
+    /// The worker that gets the call.
     pub worker: WorkerId,
     /// The call's number, greater than every earlier one.
     pub call: u64,
-    /// The function.
+    /// The function that is called.
     pub function: FunctionName,
     /// The rules from the manifest of the worker's version.
     pub rules: Arc<Rules>,
@@ -145,7 +145,7 @@ pub struct CallOrder {
 /// Everything an attempt needs to know.
 #[derive(Debug, Clone)]
 pub struct AttemptOrder {
-    /// The invocation.
+    /// The invocation of which this is an attempt.
     pub invocation: InvocationId,
     /// Number of the attempt.
     pub attempt: Attempt,
@@ -153,7 +153,7 @@ pub struct AttemptOrder {
     pub poll: u32,
     /// The invocation's trigger.
     pub trigger: Trigger,
-    /// The payload.
+    /// The input of the attempt.
     pub payload: Payload,
     /// Result of the previous attempt, after execute-again.
     pub previous: Option<RunResult>,
@@ -170,12 +170,12 @@ pub enum Answer {
     Finished(Box<InvocationRecord>),
     /// The attempt's timeout or the invocation's deadline was reached; the final record follows.
     TimedOut {
-        /// The invocation.
+        /// The invocation that has reached the limit.
         id: InvocationId,
         /// Message that names the limit.
         message: String,
     },
-    /// Not accepted.
+    /// The request was not accepted, so nothing runs for it.
     Rejected(Rejection),
     /// The shares of each event are on disk.
     Published(Vec<Delivered>),
@@ -205,12 +205,12 @@ pub enum Rejection {
     Service,
     /// The function has no version that could run.
     Invalid {
-        /// Why.
+        /// Why no version can run, in one line.
         error: String,
     },
     /// Queue full, rate, overlap with policy `reject`, disabled, expired.
     Skipped {
-        /// The reason.
+        /// The reason, as the history would show it.
         skip: Skip,
         /// When to retry; absent if unknown.
         retry_after: Option<Duration>,
@@ -222,7 +222,7 @@ pub enum Rejection {
     },
     /// fnd is draining, or the spawner is missing or does not answer.
     Unavailable {
-        /// Why.
+        /// Why nothing is accepted, for people.
         reason: String,
     },
     /// Another request has the same idempotency key.
@@ -287,15 +287,15 @@ pub fn skip_words(skip: Skip, function: &FunctionName) -> String {
 /// A notice for people, besides the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// An attempt began.
+    /// An attempt began; its worker is being started, or gets the call.
     AttemptStarted {
-        /// The function.
+        /// The function that runs.
         function: FunctionName,
-        /// The invocation.
+        /// The invocation of which this is an attempt.
         invocation: InvocationId,
         /// Number of the attempt.
         attempt: Attempt,
-        /// The worker.
+        /// The worker that runs the attempt.
         worker: WorkerId,
         /// The invocation's trigger.
         trigger: Trigger,
@@ -303,27 +303,27 @@ pub enum Notice {
     /// A function's public state changed. Not sent for changes between ready and running, nor for a new function's
     /// first state.
     StateChanged {
-        /// The function.
+        /// The function whose state changed.
         function: FunctionName,
-        /// State before.
+        /// The state before the change.
         from: super::FunctionState,
-        /// State now.
+        /// The state after the change.
         to: super::FunctionState,
     },
     /// A request to run was refused on arrival.
     Rejected {
-        /// The function.
+        /// The function that was to run.
         function: FunctionName,
         /// The request's trigger.
         trigger: Trigger,
-        /// Why.
+        /// The reason of the refusal.
         skip: Skip,
     },
     /// A worker did not end within the allowed time after SIGKILL.
     Unkillable {
-        /// The worker.
+        /// The worker that did not end.
         worker: WorkerId,
-        /// The function.
+        /// The function for which the worker runs.
         function: FunctionName,
     },
     /// The node can start workers again, or no longer; or the spawner answers again, or no longer.

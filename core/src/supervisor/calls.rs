@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A worker's answer to a call.
 #[derive(Debug)]
 pub struct Answered {
-    /// The worker.
+    /// The worker that answered.
     pub worker: WorkerId,
-    /// The call.
+    /// The call's number, from [`CallOrder::call`].
     pub call: u64,
     /// [`Reason::Ok`], or why the call failed.
     pub reason: Reason,

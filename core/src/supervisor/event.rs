@@ -54,7 +54,7 @@ pub enum Event {
     Installed(Box<InstalledVersion>),
     /// A version of a function is installed and gets a share of the calls, if another one serves.
     Canary {
-        /// The version.
+        /// The version that gets the share.
         installed: Box<InstalledVersion>,
         /// Its share of the calls, 1 to 100.
         percent: u32,
@@ -64,7 +64,7 @@ pub enum Event {
     /// New content of a function is invalid. The version before it goes on serving; without one the function is
     /// `invalid`.
     Refused {
-        /// The function.
+        /// The function whose new content is invalid.
         function: FunctionName,
         /// Why, in one line.
         error: String,
@@ -105,9 +105,9 @@ pub enum Event {
     Claimed(Vec<InvocationId>),
     /// Claims could not be stored: the invocations wait and are claimed again after a pause.
     ClaimFailed(Vec<InvocationId>),
-    /// Ends an invocation.
+    /// Ends an invocation, whether it waits or runs.
     Cancel {
-        /// The invocation.
+        /// The invocation to end.
         id: InvocationId,
         /// Where the answer goes.
         reply: ReplyTo,
@@ -122,7 +122,7 @@ pub enum Event {
     },
     /// Enables or disables a function. Disabling does not end running attempts; waiting invocations are skipped.
     SetEnabled {
-        /// The function.
+        /// The function to enable or disable.
         function: FunctionName,
         /// Whether to enable it.
         enabled: bool,
@@ -131,7 +131,7 @@ pub enum Event {
     },
     /// A function's home or cache is over its quota, or no longer: while it is, the function begins nothing new.
     Full {
-        /// The function.
+        /// The function whose directories were measured.
         function: FunctionName,
         /// How much is there, and what to do; absent: there is room.
         why: Option<Box<str>>,
@@ -153,7 +153,7 @@ pub enum Event {
     SpawnFailed {
         /// The worker that could not be started.
         worker: WorkerId,
-        /// Why.
+        /// Why the worker could not be started, for people.
         message: String,
     },
     /// A worker could not be started because of the node, which has run out of descriptors, processes, memory or disk
@@ -173,7 +173,7 @@ pub enum Event {
     Exited(Box<Exited>),
     /// A handler's worker has loaded its code.
     WorkerReady {
-        /// The worker.
+        /// The worker that is ready.
         worker: WorkerId,
         /// Most calls it can have in flight.
         concurrency: u32,
@@ -182,16 +182,16 @@ pub enum Event {
     },
     /// A readiness probe of a worker failed. The reason is shown if the worker is not ready in time.
     NotReady {
-        /// The worker.
+        /// The worker whose probe failed.
         worker: WorkerId,
         /// Why the probe failed.
         why: String,
     },
     /// A handler's worker could not load its code; it is about to end.
     LoadFailed {
-        /// The worker.
+        /// The worker that could not load its code.
         worker: WorkerId,
-        /// Why.
+        /// Why the code could not be loaded, for people.
         message: String,
     },
     /// A handler's worker answered a call.
@@ -200,7 +200,7 @@ pub enum Event {
     Closed(WorkerId),
     /// A handler's worker sent a message that is not in the protocol.
     Broken {
-        /// The worker.
+        /// The worker that sent the message.
         worker: WorkerId,
         /// The mistake in the message.
         message: String,
@@ -240,7 +240,7 @@ pub struct Restored {
 /// The last attempt a function had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastAttempt {
-    /// The attempt.
+    /// The record of the attempt, which has ended.
     pub attempt: AttemptRecord,
     /// The trigger of its invocation.
     pub trigger: Trigger,
@@ -252,14 +252,14 @@ pub struct LastAttempt {
 /// ten thousand functions would otherwise hold 60 GiB. Larger results are in the ledger.
 pub const LAST_RESULT_MAX: usize = 64 << 10;
 
-/// An installed version.
+/// A version that the spawner has installed, with everything that the supervisor needs to run it.
 #[derive(Debug, Clone)]
 pub struct InstalledVersion {
-    /// The function.
+    /// The function that it is a version of.
     pub function: FunctionName,
     /// The function's number at the spawner.
     pub id: FunctionId,
-    /// The version.
+    /// The hash of the version.
     pub version: Version,
     /// The content key by which "once per content" is decided.
     pub load_key: Version,
@@ -274,9 +274,9 @@ pub struct InstalledVersion {
 pub struct Submit {
     /// The id of the invocation, if the request is accepted.
     pub id: InvocationId,
-    /// The function.
+    /// The function that is to run.
     pub function: FunctionName,
-    /// The trigger.
+    /// The trigger that makes the request.
     pub trigger: Trigger,
     /// The payload; where it has no data, the manifest's `data` and `context` are used.
     pub payload: Payload,
@@ -297,7 +297,7 @@ pub struct Submit {
     pub idempotency_key: Option<IdempotencyKey>,
     /// The invocation from which the payload was copied.
     pub origin: Option<InvocationId>,
-    /// What happens if all processes are busy, in place of the function's own rule.
+    /// The overlap policy of this request; absent: the function's own.
     pub overlap: Option<Overlap>,
     /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
     pub skipped: Option<(Skip, Box<str>)>,
@@ -348,7 +348,7 @@ impl Submit {
 /// A result that exceeds `limits.result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
-    /// Its size.
+    /// Size of the result in bytes, more than `limits.result`.
     pub bytes: u64,
     /// Whether it was printed on standard output, which is also the log: then it is a result only where somebody asked for
     /// one.
@@ -358,7 +358,7 @@ pub struct TooLarge {
 /// A worker's end, with everything that is known about it.
 #[derive(Debug, Clone)]
 pub struct Exited {
-    /// The worker.
+    /// The worker that ended.
     pub worker: WorkerId,
     /// How long ago the worker ended and how long it had run, where no fnd heard of the end at once.
     pub late: Option<(Duration, Duration)>,

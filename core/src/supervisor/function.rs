@@ -62,7 +62,6 @@ pub(super) enum Presence {
     Building,
     /// The file is there, but no version of it could run.
     Invalid,
-    /// A version serves.
     Serving(Arc<ServingRelease>),
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The adoption record of a handler's worker: the next fnd goes on with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberRecord<'a> {
-    /// The function.
+    /// The function whose worker it is.
     #[serde(with = "fnd_manifest::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// The function's number at the spawner.
@@ -56,7 +56,7 @@ pub struct MemberRecord<'a> {
 pub struct CallRecord {
     /// The call's number.
     pub call: u64,
-    /// The attempt.
+    /// The attempt that the call runs, and its invocation.
     #[serde(flatten)]
     pub run: RunRecord,
     /// Whether the call waited for its worker to start.

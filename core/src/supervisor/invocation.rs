@@ -33,7 +33,6 @@ pub(super) struct Invocation {
     pub(super) expires: Option<Duration>,
     /// Invocations with a greater priority begin first.
     pub(super) priority: i8,
-    /// Order of acceptance.
     pub(super) number: u64,
     /// Only [`QueueBooks::change`](super::queue::QueueBooks::change) changes it.
     pub(super) stage: InvocationStage,

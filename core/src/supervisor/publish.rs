@@ -28,7 +28,7 @@ use std::time::Duration;
 pub struct Publish {
     /// Where the answer goes.
     pub reply: ReplyTo,
-    /// The events.
+    /// The events in the order of the request.
     pub events: Vec<Publication>,
 }
 
@@ -87,7 +87,7 @@ pub struct Shares {
     pub number: u64,
     /// When they were accepted.
     pub accepted_ms: u64,
-    /// The events.
+    /// The shares of each event, in the order of the request.
     pub events: Vec<EventShares>,
 }
 
@@ -96,11 +96,11 @@ pub struct Shares {
 pub struct EventShares {
     /// [`Publication::key`].
     pub key: Arc<str>,
-    /// The invocations.
+    /// The invocations that the event has made, without the skipped ones.
     pub accepted: Vec<Accepted>,
     /// Invocations that the function has no room for, each with the reason and its words. They are stored as skipped.
     pub skipped: Vec<(Accepted, Skip, String)>,
-    /// What is answered to a sender that sends the event again.
+    /// The answer to a sender that sends the event again.
     pub delivered: Delivered,
 }
 
@@ -113,13 +113,12 @@ pub(super) struct Publishing {
     after: Vec<(FunctionKey, InvocationId, After)>,
 }
 
-/// What the acceptance of shares has changed, or will change, beside the shares.
+/// The effects of the acceptance of shares on everything but the shares.
 #[derive(Debug, Default)]
 struct Accepting {
     after: Vec<(FunctionKey, InvocationId, After)>,
-    /// What was paid for rates before.
+    /// The instants until which the rates of functions were used up before.
     paid: Vec<(FunctionKey, Duration)>,
-    /// Notices of refusals.
     notices: Vec<Action>,
 }
 

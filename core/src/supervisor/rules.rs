@@ -205,7 +205,7 @@ pub struct Service {
 pub struct Retry {
     /// Most retries; polls do not count.
     pub retries: u32,
-    /// Delays between them.
+    /// The delays before the retries.
     pub backoff: Backoff,
     /// Classes that are retried; never contains `Failed`.
     pub on: Vec<Class>,
@@ -225,7 +225,7 @@ pub struct Poll {
 /// Rules for waiting invocations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// Most invocations waiting.
+    /// Most waiting invocations, besides those that run; the next one is decided by the overlap policy.
     pub max: u32,
     /// Decides about an invocation that arrives while all places are taken.
     pub overlap: Overlap,
@@ -233,7 +233,7 @@ pub struct QueueRules {
     pub rate: Option<(u32, Duration)>,
 }
 
-/// Overlap policy.
+/// The decision about an invocation that arrives while all places are taken (`overlap` in the manifest).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
     /// The new invocation waits.

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// An attempt that runs, and its invocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The invocation.
+    /// The invocation of which this is an attempt.
     #[serde(with = "fnd_manifest::text::id")]
     pub invocation: InvocationId,
     /// Number of the attempt.

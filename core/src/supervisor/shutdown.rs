@@ -35,7 +35,7 @@ pub(super) enum ShutdownPhase {
 pub(super) enum DrainedBy {
     /// A drain, which can be cancelled.
     Drain,
-    /// A stop.
+    /// A stop, which has killed the running attempts.
     Stop,
     /// A hand-over: the next fnd has the work.
     HandOver,

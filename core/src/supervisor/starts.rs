@@ -50,11 +50,11 @@ pub(super) struct Starts {
 enum StartPhase {
     #[default]
     Open,
-    /// Nothing is started.
+    /// No worker is started until this instant.
     Paused { until: Duration },
     /// One start is tried, to see whether others would work.
     Trying { worker: Option<WorkerId> },
-    /// Starts work again.
+    /// Workers are started again; at this instant the node counts as well.
     Recovering { until: Duration },
 }
 

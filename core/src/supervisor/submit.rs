@@ -34,9 +34,9 @@ pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
 /// The effect of an acceptance while all places are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// It waits.
+    /// The new invocation waits or runs, and no other one is touched.
     Nothing,
-    /// It is skipped.
+    /// The new invocation ends as skipped.
     Skip,
     /// The oldest invocation ends in its favour.
     Replace,

@@ -36,7 +36,7 @@ const TERM_SLACK: Duration = Duration::from_millis(50);
 /// The adoption record of a script's worker: the next fnd goes on with it. The spawner keeps it, unread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScriptRecord<'a> {
-    /// The function.
+    /// The function whose worker it is.
     #[serde(with = "fnd_manifest::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// The function's number at the spawner.
@@ -47,7 +47,7 @@ pub struct ScriptRecord<'a> {
     /// The content key by which "once per content" is decided.
     #[serde(with = "fnd_manifest::text::id")]
     pub load_key: Version,
-    /// The attempt.
+    /// The attempt that the worker runs, and its invocation.
     #[serde(flatten)]
     pub run: RunRecord,
     /// The rules of the version that runs, without the payload.

@@ -16,11 +16,11 @@ use std::ops::Bound;
 /// A snapshot of a function.
 #[derive(Debug)]
 pub struct FunctionView<'a> {
-    /// Its name.
+    /// The function's name.
     pub name: &'a FunctionName,
     /// The function's number at the spawner, once a version was installed.
     pub id: Option<FunctionId>,
-    /// Its public state.
+    /// The state that the API shows.
     pub state: FunctionState,
     /// Whether neither its manifest nor a person disabled it.
     pub enabled: bool,
@@ -40,13 +40,13 @@ pub struct FunctionView<'a> {
     pub up_since_ms: Option<u64>,
     /// Number of attempts that run or are being started.
     pub running: usize,
-    /// Number of processes.
+    /// Number of workers, busy or not.
     pub workers: usize,
     /// Number of accepted invocations that are not running: queued, delayed, waiting for a retry or a poll.
     pub queued: usize,
     /// When the earliest retry or poll is due, Unix milliseconds.
     pub next_attempt_ms: Option<u64>,
-    /// The last attempt.
+    /// The last attempt that has ended; absent where the history has none.
     pub last: Option<&'a LastAttempt>,
     durations_us: &'a [u64],
 }
@@ -54,7 +54,7 @@ pub struct FunctionView<'a> {
 /// A version that gets a share of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CanaryCounts {
-    /// The version.
+    /// The version that gets the share.
     pub version: Version,
     /// Its attempts that have ended since fnd started.
     pub attempts: u64,
@@ -65,7 +65,7 @@ pub struct CanaryCounts {
 /// A newer version that is tried before it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// The version.
+    /// The version that is tried.
     pub version: Version,
     /// Whether it is to get a share of the calls first.
     pub canary: bool,

@@ -1,4 +1,4 @@
-//! What made a trigger run a function, beside the payload: it travels with the payload and is stored with it, so a retry,
+//! The cause of a trigger's run, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
 use super::alerts::AlertCondition;

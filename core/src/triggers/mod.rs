@@ -1,4 +1,4 @@
-//! What starts functions: each trigger's decisions, pure. A trigger makes one submission; what follows is the same for
+//! The starts of functions: each trigger's decisions, pure. A trigger makes one submission; what follows is the same for
 //! every trigger. The daemon's side brings facts and submits.
 //!
 //! Files:

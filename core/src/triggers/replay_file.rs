@@ -28,7 +28,7 @@ pub enum ReplayRecord {
 /// The content of a file.
 #[derive(Debug, Default)]
 pub struct ReplayFileContent {
-    /// What is remembered.
+    /// The admitted keys, without those that were forgotten or dropped.
     pub replays: Replays,
     /// Records that were skipped, and 1 for a torn end or a foreign beginning.
     pub skipped: usize,

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 /// More live keys than this are not kept. With a tolerance of 300 s it is reached above 300 signed requests a second.
 pub const MAX_REPLAYS: usize = 100_000;
 
-/// Admitted requests.
+/// The keys of admitted signed requests, so that none is admitted twice.
 #[derive(Debug, Default, Clone)]
 pub struct Replays {
     until: HashMap<[u8; 32], u64>,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clock does, and with a restart at any time, no key is admitted twice.
+        /// No key is admitted twice, even if the clock is set and fnd is restarted at any time.
         #[test]
         fn no_request_is_admitted_twice(steps in proptest::collection::vec((0..8_u32, 0..2000_u64, any::<bool>()), 1..200)) {
             let mut replays = Replays::default();

@@ -1,4 +1,4 @@
-//! What functions of all systems have: metadata, environment, resources, code.
+//! The common parts of functions of all systems: metadata, environment, resources, code.
 
 use super::item::Item;
 use super::made::MadeManifest;
@@ -13,9 +13,9 @@ use fnd_wire::units::{print_cpu, print_size};
 pub(super) struct Making<'s, 'd> {
     /// All objects of the set.
     pub objects: &'s Objects<'d>,
-    /// What becomes of its fields.
+    /// The verdict on each field so far.
     pub report: ConversionReport,
-    /// The function.
+    /// The manifest and the files so far.
     pub made: MadeManifest,
 }
 
@@ -68,7 +68,7 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
-    /// Takes labels.
+    /// Takes over the labels whose names fnd allows, and refuses the others.
     pub(super) fn metadata(&mut self, root: &Item<'d>) {
         for (name, label) in root.get("metadata.labels").iter().flat_map(Item::entries) {
             match label.scalar(&mut self.report) {

@@ -31,19 +31,19 @@ impl<'d> Item<'d> {
         self
     }
 
-    /// Returns the value.
+    /// Returns the value, which lives as long as its document.
     #[must_use]
     pub fn value(&self) -> &'d Value {
         &self.node.value
     }
 
-    /// Returns the file.
+    /// Returns the file of the document, for messages.
     #[must_use]
     pub fn file(&self) -> &'d str {
         &self.document.file
     }
 
-    /// Returns the path.
+    /// Returns the path from the root of the object, `spec.timeout`; empty: the root itself.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

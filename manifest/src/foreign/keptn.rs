@@ -18,7 +18,7 @@ const RUNNERS: [&str; 4] = ["deno", "python", "function", "container"];
 const NO_RUNNER: &str = "Forbidden! Either Container, Python, or Deno field must be defined";
 const TWO_RUNNERS: &str = "Forbidden! Only one of Container, Python, or Deno field can be defined";
 
-/// Fields without effect.
+/// Fields of Keptn that have no effect here, each with the reason.
 const KNOWN: &[(&str, &str)] = &[
     ("spec.imagePullSecrets", "no image is pulled"),
     (

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 /// Kubeless's default, in seconds.
 const TIMEOUT: &str = "180s";
 
-/// What each runtime of Kubeless is here: its id there, its id here, the end of its files, and its file of dependencies.
+/// The runtimes of Kubeless: the id there, the id here, the end of the files, and the file of dependencies.
 const RUNTIMES: &[(&str, &str, &str, &str)] = &[
     ("python", "python", ".py", "requirements.txt"),
     ("nodejs", "node", ".js", "package.json"),
@@ -28,7 +28,7 @@ const RUNTIMES: &[(&str, &str, &str, &str)] = &[
 /// The form of a checksum.
 const CHECKSUM: &str = "a checksum has the form sha256:DIGITS";
 
-/// Fields without effect.
+/// Fields of Kubeless that have no effect here, each with the reason.
 const KNOWN: &[(&str, &str)] = &[
     (
         "spec.service",

@@ -28,7 +28,7 @@ const RESERVED: [&str; 8] = [
     "PYTHONPATH",
 ];
 
-/// Fields without effect.
+/// Fields of Kyma that have no effect here, each with the reason.
 const KNOWN: &[(&str, &str)] = &[
     ("spec.runtimeImageOverride", "fnd runs no images"),
     ("spec.template", "there is no Pod of a cluster"),

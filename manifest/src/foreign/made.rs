@@ -7,9 +7,9 @@ use toml::Value;
 /// A function made of foreign files. It has the directory form: `NAME/function.toml`, and the files beside it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MadeManifest {
-    /// Its name.
+    /// The name of the function, and of its directory.
     pub name: String,
-    /// Its manifest.
+    /// The content of `function.toml`, with the origin of every key.
     pub manifest: Manifest,
     /// Its other files, by path relative to its directory.
     pub files: Vec<MadeFile>,
@@ -22,7 +22,7 @@ pub struct MadeManifest {
 pub struct MadeFile {
     /// Its path, relative to the function's directory.
     pub path: String,
-    /// Its content.
+    /// The whole content of the file.
     pub bytes: Vec<u8>,
     /// Whether it is executable.
     pub executable: bool,

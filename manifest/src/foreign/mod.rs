@@ -44,7 +44,7 @@ use fnd_wire::ids::is_part;
 use objects::{Object, ObjectKind, Objects};
 use yaml::Document;
 
-/// What the list of a directory says of a YAML file.
+/// The meaning of a YAML file for the list of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedYaml {
     /// It has nothing to do with fnd.

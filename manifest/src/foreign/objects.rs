@@ -10,7 +10,7 @@ pub enum ObjectKind {
     KeptnTaskDefinition,
     /// Keptn: one run of a definition.
     KeptnTask,
-    /// Kubeless.
+    /// Kubeless: a function with its code.
     KubelessFunction,
     /// Kubeless: a schedule.
     CronJobTrigger,
@@ -18,7 +18,7 @@ pub enum ObjectKind {
     HttpTrigger,
     /// Kubeless: a subscription of Kafka, NATS or Kinesis.
     QueueTrigger,
-    /// Kyma.
+    /// Kyma: a function with its code, or with the repository that has it.
     KymaFunction,
     /// Kyma v1alpha1: a repository that functions name.
     GitRepository,
@@ -26,11 +26,11 @@ pub enum ObjectKind {
     Subscription,
     /// Kyma: routes.
     ApiRule,
-    /// Rafay.
+    /// Rafay: a driver, of which the type `function` is one.
     Driver,
-    /// Kubernetes.
+    /// Kubernetes: values and files without a need of secrecy.
     ConfigMap,
-    /// Kubernetes.
+    /// Kubernetes: values that functions get as secrets.
     Secret,
     /// One that these systems have, but that has no meaning on one machine.
     NotHere,
@@ -97,7 +97,7 @@ impl ObjectKind {
 pub struct Object<'d> {
     /// Its value; paths begin here.
     pub root: Item<'d>,
-    /// What it is.
+    /// The kind of the object, by `apiVersion` and `kind`.
     pub kind: ObjectKind,
     /// `apiVersion`.
     pub api: &'d str,

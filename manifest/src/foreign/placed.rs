@@ -21,7 +21,7 @@ pub const ORIGINS: &str = ".fnd-import.json";
 /// Most fields that are reported of a function.
 const ROWS_MAX: usize = 100;
 
-/// What became of the fields, and which field each line of `function.toml` comes from.
+/// The verdicts on the fields, and the field from which each line of `function.toml` comes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Origins {
     report: ConversionReport,

@@ -6,7 +6,7 @@ use super::kubeless::mebibytes;
 use super::objects::Object;
 use super::yaml::Value;
 
-/// Fields without effect.
+/// Fields of Rafay that have no effect here, each with the reason.
 const KNOWN: &[(&str, &str)] = &[
     (
         "metadata.project",
@@ -50,7 +50,7 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 impl<'d> Making<'_, 'd> {
-    /// Makes a function.
+    /// Makes a function of a driver; a driver of another form is refused in the report.
     pub(super) fn rafay(&mut self, object: &Object<'d>) {
         self.metadata(&object.root);
         let whole = || object.root.get("metadata").unwrap_or_else(|| object.root.clone());

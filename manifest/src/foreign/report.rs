@@ -1,4 +1,4 @@
-//! What becomes of each field of a foreign file: the report that people read and programs parse.
+//! The verdict on each field of a foreign file: the report that people read and programs parse.
 
 use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place};
 use crate::warning::Warning;
@@ -45,7 +45,7 @@ impl Field {
         format!("{}, {file}:{}", self.name, self.line)
     }
 
-    /// Returns its position.
+    /// Returns the position of the field in its file, with the excerpt for diagnostics.
     #[must_use]
     pub fn place(&self) -> Place {
         let excerpt: String = self.excerpt.chars().take(EXCERPT_MAX).collect();
@@ -95,7 +95,7 @@ pub struct ConversionReport {
 }
 
 impl ConversionReport {
-    /// Adds a row.
+    /// Adds the row of a field; `becomes` is the key that it becomes, and `note` a sentence for people.
     pub fn add(&mut self, field: &Field, verdict: FieldVerdict, becomes: Option<&str>, note: Option<&str>) {
         self.rows.push(Row {
             file: field.file.clone(),

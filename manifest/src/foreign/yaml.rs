@@ -30,22 +30,22 @@ pub struct YamlPosition(pub u32, pub u32);
 pub struct YamlNode {
     /// The place of its key, or of the value where it has none.
     pub at: YamlPosition,
-    /// The value.
+    /// The value, after aliases were replaced.
     pub value: Value,
 }
 
-/// A value.
+/// A YAML value, which may have others in it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// No value, such as `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number.
+    /// A whole number or a floating-point number.
     Number(Number),
-    /// Text.
+    /// Text, quoted or not.
     Text(String),
-    /// A list.
+    /// A list, in the order of the file.
     List(Vec<YamlNode>),
     /// A map, in the order of the file.
     Map(Vec<(String, YamlNode)>),

@@ -23,7 +23,7 @@ const DEPTH_MAX: u32 = 100;
 pub struct EventSchema(Validator);
 
 impl EventSchema {
-    /// Compiles a schema.
+    /// Returns the schema, ready to check data; it fetches nothing from the network.
     ///
     /// # Errors
     /// Why it is none, in words.
@@ -39,7 +39,7 @@ impl EventSchema {
         })
     }
 
-    /// Checks data.
+    /// Returns nothing if the data matches the schema.
     ///
     /// # Errors
     /// The first place that does not match, and what is wrong there. Values of the data are not in the text.

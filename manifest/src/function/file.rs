@@ -27,7 +27,7 @@ pub enum FileAction {
     /// It stays where it is.
     #[default]
     Keep,
-    /// It is deleted.
+    /// The file is deleted.
     Delete,
     /// It is moved to this directory, which is relative to the watched one or absolute.
     Move(String),

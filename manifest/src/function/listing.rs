@@ -25,12 +25,12 @@ pub struct DirectoryEntry {
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A regular file.
+    /// A regular file, or a link to one.
     File {
         /// Whether any user may execute it.
         executable: bool,
     },
-    /// A directory.
+    /// A directory, or a link to one.
     Directory {
         /// Whether the directory contains `function.toml`.
         manifest: bool,
@@ -42,7 +42,7 @@ pub enum EntryKind {
 /// A function of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedFunction {
-    /// Its name.
+    /// The function's name, with the group of the directory that was listed.
     pub name: FunctionName,
     /// Name of its entry in the directory: the code file, the archive, the directory in directory form, or the manifest if
     /// that says where the code comes from.
@@ -66,14 +66,14 @@ pub struct Listing {
     pub broken: Vec<String>,
     /// Functions that several files claim. They are not in `functions`; a version that already serves goes on serving.
     pub clashes: Vec<Clash>,
-    /// All other problems.
+    /// All other problems of the directory, as diagnostics.
     pub problems: Vec<Diagnostic>,
 }
 
 /// A function that several files claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The function.
+    /// The function that several files claim.
     pub function: FunctionName,
     /// The names of the files.
     pub files: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Clash {
     pub problem: Diagnostic,
 }
 
-/// What to do with an unclaimed file.
+/// Advice about a file that no rule claims.
 pub const UNCLAIMED_HELP: &str =
     "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
 

@@ -122,7 +122,6 @@ fn of_script(
     PoolKeys { max, ..unwritten(fit) }
 }
 
-/// Returns the defaults.
 fn unwritten(fit: u32) -> PoolKeys {
     let pool = PoolKeys::from_value(None).expect("every key has a default");
     PoolKeys { fit, ..pool }

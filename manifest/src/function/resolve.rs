@@ -82,7 +82,7 @@ pub struct ResolvedSubject<'a> {
     pub mode: Mode,
     /// Whether its runtime serves HTTP for it (`export default { fetch }`).
     pub serves: bool,
-    /// Its runtime.
+    /// The runtime that runs the function.
     pub runtime: &'a Runtime,
     /// The path of the file that runs.
     pub path: &'a str,

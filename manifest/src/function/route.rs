@@ -203,7 +203,7 @@ pub enum RequestPlace {
 }
 
 impl RequestPlace {
-    /// Parses a place.
+    /// Returns the place that a text of the manifest names; nothing if the text has another form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text == "ip" {

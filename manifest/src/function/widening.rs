@@ -1,4 +1,4 @@
-//! What only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
+//! The keys that only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
 //! `root_defaults` has taken such keys of `[defaults]` away before.
 
 use super::file::FileAction;

@@ -5,7 +5,7 @@ use crate::foreign::placed::{ORIGINS, Origins};
 use fnd_wire::plan::{CodeLayout, JudgeFunction};
 
 impl Judge {
-    /// Judges a function.
+    /// Returns the verdict on a function, also on one that was made of a foreign file.
     #[must_use]
     pub fn function(&self, function: &JudgeFunction) -> Judged {
         let found = function.files.iter().position(|file| file.path == ORIGINS);

@@ -58,7 +58,7 @@ pub use source::SourceOrigin;
 /// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The function.
+    /// The function that was judged.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// The resolved manifest; absent if the function is refused.
@@ -167,7 +167,7 @@ impl Judge {
         self
     }
 
-    /// Answers a request.
+    /// Returns the answer to a request; settings are kept for the functions that follow.
     ///
     /// # Panics
     /// Never: the keys of the answer are names and texts, which JSON can hold.

@@ -70,7 +70,7 @@ impl RuntimeVersion {
 /// A runtime, from its `runtime.toml` and `[runtimes]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
-    /// The public part.
+    /// The facts about the runtime that the API shows.
     pub summary: RuntimeSummary,
     /// Absolute paths of the interpreters that are tried, in order, where no version is requested; empty: the entry is
     /// executed itself.

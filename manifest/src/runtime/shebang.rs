@@ -10,7 +10,7 @@ pub struct Shebang {
     pub interpreter: String,
     /// Whether the interpreter was an argument of `env`.
     pub by_env: bool,
-    /// Its arguments.
+    /// The arguments of the interpreter, without those of `env`.
     pub arguments: Vec<String>,
     /// Whether the line ends in a carriage return.
     pub carriage_return: bool,

@@ -257,7 +257,7 @@ mod tests {
         Some(lines.collect::<Vec<_>>().join("\n"))
     }
 
-    /// What the judge refuses because of one value, the schema refuses too.
+    /// The schema refuses every file that the judge refuses because of one value.
     #[test]
     fn wrong_files_are_refused() {
         let manifest = validator(SchemaFile::Manifest);

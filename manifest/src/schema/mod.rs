@@ -28,7 +28,7 @@ use std::ops::RangeInclusive;
 /// A key, or a table of keys.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name.
+    /// The name of the key in its table.
     pub name: &'static str,
     /// The values that it may have.
     pub kind: ValueKind,
@@ -55,7 +55,7 @@ pub enum ValueKind {
     Text(TextKind),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A duration.
+    /// A duration with a unit (`30s`).
     Duration(Zero),
     /// A duration or `"none"`.
     DurationOrNone(Zero),
@@ -65,11 +65,11 @@ pub enum ValueKind {
     SizeOrNone(RangeInclusive<u64>),
     /// A share of the CPU, as text or as a number of cores.
     Cpu,
-    /// Bytes per second.
+    /// A number of bytes per second (`10M/s`).
     ByteRate,
     /// A count per period.
     Rate,
-    /// Permission bits.
+    /// Permission bits as octal digits (`0640`).
     Mode,
     /// A number of microseconds within a range.
     Micros(RangeInclusive<u32>),
@@ -77,15 +77,15 @@ pub enum ValueKind {
     Whole(RangeInclusive<u64>),
     /// A number within a range.
     Real(RangeInclusive<f64>),
-    /// Any value.
+    /// Any value that JSON can have.
     Json,
-    /// Any table.
+    /// Any table, which becomes an object of JSON.
     JsonTable,
     /// Any number of values of one kind.
     List(&'static ValueKind),
     /// Any keys of a form, with values of one kind.
     Map(TextKind, &'static ValueKind),
-    /// These keys.
+    /// A table with these keys.
     Table(&'static [Key]),
     /// An array of tables of these keys.
     Tables(&'static [Key]),
@@ -98,7 +98,7 @@ pub enum ValueKind {
 /// Whether a duration may be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zero {
-    /// Zero is allowed.
+    /// Zero is allowed and has a meaning.
     Fine,
     /// Zero is refused, because it could mean "never" or "at once".
     Refused,
@@ -110,7 +110,7 @@ const PATTERN_MAX: usize = 127;
 /// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
-    /// Any text.
+    /// Any text, also an empty one.
     Any,
     /// At least one character.
     Some,
@@ -156,7 +156,7 @@ pub enum TextKind {
     Origin,
     /// A place in a request.
     Place,
-    /// A regular expression.
+    /// A regular expression that `regex-lite` can compile.
     Regex,
     /// An address to listen on: an IP address and a port, or `unix:` and a path.
     Listen,

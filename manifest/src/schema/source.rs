@@ -13,7 +13,7 @@ pub const FILE_MAX: usize = 256 << 10;
 pub struct Source {
     /// The file, for diagnostics.
     pub file: String,
-    /// The TOML text.
+    /// The TOML text, without the comment marks of the other file.
     pub toml: String,
     /// The lines of `toml`, in order.
     lines: Vec<SourceLine>,
@@ -173,14 +173,14 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the advice.
+    /// Sets the advice; advice that was set before is replaced.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a note.
+    /// Adds a note after those that the problem has.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());

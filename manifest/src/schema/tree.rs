@@ -12,9 +12,9 @@ pub type TomlTable = BTreeMap<String, TomlNode>;
 /// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TomlNode {
-    /// The position.
+    /// The position of the value, for diagnostics.
     pub at: TomlPosition,
-    /// The value.
+    /// The value, with its type in TOML.
     pub value: TomlValue,
 }
 

@@ -103,7 +103,7 @@ wire_structs! {
 
     /// A problem with a function's files that the spawner found.
     pub struct Problem {
-        /// The file.
+        /// Path of the file, for people.
         pub file: String,
         /// The problem, for people.
         pub message: String,
@@ -113,11 +113,11 @@ wire_structs! {
 
     /// A version was installed, or was installed already.
     pub struct Installed {
-        /// The function.
+        /// The function that was installed.
         pub function: FunctionName,
-        /// Its number.
+        /// The number that the spawner has given the function; requests to start it use it.
         pub id: FunctionId,
-        /// The version.
+        /// Hash of the installed version, its name in every later request.
         pub version: Version,
         /// Hash of code and own manifest only; "runs once per content" uses it as its key.
         pub load_key: Version,
@@ -134,7 +134,7 @@ wire_structs! {
 
     /// A version was installed that has dependencies.
     pub struct InstalledWithTree {
-        /// The version.
+        /// The version, as it is reported where there are no dependencies.
         pub installed: Installed,
         /// The name of the tree.
         pub tree: Version,
@@ -142,7 +142,7 @@ wire_structs! {
 
     /// A function can be installed when its dependencies are built.
     pub struct NeedsBuild {
-        /// The function.
+        /// The function that waits for its dependencies.
         pub function: FunctionName,
         /// The judge's document about it.
         pub document: Bytes,
@@ -153,7 +153,7 @@ wire_structs! {
 
     /// A function's files can't be used. The version that was in service stays in service.
     pub struct Refused {
-        /// The function.
+        /// The function whose files were refused.
         pub function: FunctionName,
         /// Problems that the spawner found.
         pub problems: Vec<Problem>,
@@ -164,7 +164,7 @@ wire_structs! {
     /// The source of a stored version, as it was when the version was installed from it. The spawner keeps it beside the
     /// version, so that the version can be installed again when the source has changed.
     pub struct Origin {
-        /// The request.
+        /// The request by which the version was installed.
         pub install: Install,
         /// Whether root owned all files.
         pub trusted: bool,
@@ -186,7 +186,7 @@ wire_structs! {
         pub path: String,
         /// Whether it is executable.
         pub executable: bool,
-        /// Length in bytes.
+        /// Length of the whole content in bytes.
         pub length: u64,
         /// SHA-256 of its content.
         pub digest: [u8; 32],
@@ -204,7 +204,7 @@ wire_structs! {
 
     /// The secrets that a worker can print.
     pub struct Masked {
-        /// The worker.
+        /// The worker whose output has to be masked.
         pub worker: WorkerId,
         /// Fingerprints of their values.
         pub masks: Masks,

@@ -97,7 +97,7 @@ wire_structs! {
     pub struct Install {
         /// Index into the spawner's functions directories.
         pub directory: u16,
-        /// The function.
+        /// The function to install.
         pub function: FunctionName,
         /// The code file, the directory in directory form, or the manifest of a function without code beside it; relative to
         /// the functions directory.
@@ -112,7 +112,7 @@ wire_structs! {
     pub struct Spawn {
         /// The worker's number. fnd chooses it, above every earlier one.
         pub worker: WorkerId,
-        /// The function.
+        /// The function's number, from [`Installed`].
         pub function: FunctionId,
         /// The installed version to run.
         pub version: Version,
@@ -136,7 +136,7 @@ wire_structs! {
 
     /// Asks to remove an invocation's `TMPDIR`.
     pub struct Release {
-        /// The function.
+        /// The function's number, from [`Installed`].
         pub function: FunctionId,
         /// The invocation whose `TMPDIR` is removed.
         pub invocation: InvocationId,
@@ -161,9 +161,9 @@ wire_structs! {
 
     /// The installed versions of a function to keep.
     pub struct Prune {
-        /// The function.
+        /// The function whose versions are removed.
         pub function: FunctionName,
-        /// Versions to keep.
+        /// The versions to keep; the spawner removes the others.
         pub keep: Vec<Version>,
     }
 
@@ -177,7 +177,7 @@ wire_structs! {
 
     /// A worker's new adoption record.
     pub struct AdoptionRecord {
-        /// The worker.
+        /// The worker whose record is replaced.
         pub worker: WorkerId,
         /// At most [`RECORD_MAX`] bytes; the spawner does not interpret them.
         pub record: Bytes,

@@ -6,7 +6,7 @@ wire_structs! {
     /// A process was started. Descriptors in this order, each only if its flag is set; see also
     /// [`Reply::SpawnedWithChannel`].
     pub struct Spawned {
-        /// The worker.
+        /// The worker, by the number in [`Spawn::worker`].
         pub worker: WorkerId,
         /// Process id, for people.
         pub pid: u32,
@@ -22,7 +22,7 @@ wire_structs! {
 
     /// No process was started.
     pub struct SpawnFailed {
-        /// The worker.
+        /// The worker, by the number in [`Spawn::worker`].
         pub worker: WorkerId,
         /// Which step failed, with the system's error message.
         pub message: String,
@@ -42,7 +42,7 @@ wire_structs! {
 
     /// A worker ended: its first process was reaped, and no other process of the worker remains.
     pub struct Exited {
-        /// The worker.
+        /// The worker, by the number in [`Spawn::worker`].
         pub worker: WorkerId,
         /// If the spawner ended the worker for its time, or could not report the exit at once: microseconds since the
         /// end, and microseconds from the start to the end.

@@ -94,7 +94,7 @@ wire_enum! {
 wire_structs! {
     /// An argument of a command line, or the value of an environment variable.
     pub struct PlanText {
-        /// The text.
+        /// The text, in which placeholders are not replaced yet.
         pub text: String,
         /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
         /// `{credentials}` `{bindings}` `{deps}` `{interpreter}` by paths, `{shim}` by the path in [`RunMode::Handler`],
@@ -140,7 +140,7 @@ wire_structs! {
 
     /// A function version, ready to be installed and started.
     pub struct Plan {
-        /// The function.
+        /// The name of the function, or of fnd's own one that builds or checks.
         pub function: FunctionName,
         /// How the function is run.
         pub mode: RunMode,
@@ -211,7 +211,7 @@ wire_structs! {
     pub struct PlannedBuild {
         /// The plan of [`BUILD`].
         pub plan: Plan,
-        /// Its sandbox.
+        /// The sandbox of the build.
         pub sandbox: Sandbox,
         /// `fnd_manifest::judge::Verdict` about it as JSON, for fnd.
         pub document: Bytes,

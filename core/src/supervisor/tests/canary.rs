@@ -148,7 +148,7 @@ fn another_version_takes_its_place_and_the_serving_one_may_be_installed_again() 
     assert_eq!(versions(&b), (1, None));
     b.ready(3);
     assert_eq!(called(&mut b, 2), 3);
-    // Deleted.
+    // The file of the function is deleted while a call of its canary runs.
     b.event(Event::Removed(name("f")));
     b.answer(3, 2, Reason::Ok);
     assert!(b.s.function(&name("f")).is_none());

@@ -55,7 +55,7 @@ impl Bench {
         self.event(Event::Stored(id(n)));
     }
 
-    /// What the last event has accepted.
+    /// Returns the invocation that the last event has accepted.
     fn accepted(&self) -> &Accepted {
         let accepted = self.last.iter().find_map(|action| match action {
             Action::Store(accepted) => Some(accepted),

@@ -1,4 +1,4 @@
-//! What the supervisor knows of calls that follow an end.
+//! The supervisor's part in the calls that follow an end.
 
 use super::bench::*;
 use crate::outcome::{Skip, Trigger};

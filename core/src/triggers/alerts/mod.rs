@@ -56,7 +56,7 @@ fnd_manifest::words! {
 pub struct Alert {
     /// The function that the call is about; absent if it is about the node.
     pub about: Option<FunctionName>,
-    /// What has changed.
+    /// The condition that began; `Recovered` if an earlier one ended.
     pub word: AlertCondition,
     /// When the change happened.
     pub since_ms: u64,
@@ -69,11 +69,11 @@ pub struct Alert {
 /// A change to store, and the call that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertChange {
-    /// The function.
+    /// The function whose health changed.
     pub function: FunctionName,
     /// Its state now; absent if no state has to be stored for it.
     pub health: Option<Health>,
-    /// The call.
+    /// The call that tells of the change; absent if the state only has to be stored.
     pub alert: Option<Alert>,
 }
 

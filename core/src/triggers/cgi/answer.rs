@@ -24,7 +24,7 @@ const DROPPED: [&str; 10] = [
 /// Why the output is no answer.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadAnswer {
-    /// Nothing was printed.
+    /// The script printed nothing, not even the headers.
     #[error("a CGI script has to print headers, but it printed nothing")]
     Empty,
     /// The output begins like a complete HTTP response.

@@ -65,7 +65,7 @@ impl Login {
     }
 }
 
-/// Without the password.
+/// Leaves the password out, so that no log shows it.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").finish_non_exhaustive()

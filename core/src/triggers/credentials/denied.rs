@@ -13,9 +13,9 @@ pub enum Denied {
     Repeated(&'static str),
     /// A header does not have the expected form.
     Malformed {
-        /// Its name.
+        /// The name of the header.
         header: &'static str,
-        /// The expected form.
+        /// The form that the header should have, for people.
         expected: &'static str,
     },
     /// The token in this header is no line of the secret.

@@ -50,7 +50,7 @@ pub struct Verifier {
     keys: Keys,
 }
 
-/// What the lines of a secret are used for. Each of them is valid.
+/// The use of the lines of a secret. Each of them is valid.
 enum Keys {
     /// SHA-256 of each line.
     Tokens(Vec<[u8; 32]>),
@@ -63,7 +63,7 @@ enum Keys {
 /// A credential that holds, as far as it can be decided here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It holds.
+    /// It holds, and needs no further check.
     Holds,
     /// It holds if the same request was not admitted before.
     HoldsOnce(ReplayKey),
@@ -83,7 +83,7 @@ impl Verifier {
         })
     }
 
-    /// Returns the credential.
+    /// Returns the credential that the manifest asks for, without the secret's content.
     #[must_use]
     pub fn credential(&self) -> &Credential {
         &self.credential
@@ -122,7 +122,7 @@ impl Verifier {
     }
 }
 
-/// Without the keys.
+/// Leaves the keys out, so that no log shows them.
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Verifier")

@@ -50,9 +50,9 @@ pub enum PasswordHash {
     Bcrypt {
         /// 2 to the power of this rounds: 4 to 14.
         cost: u32,
-        /// The salt.
+        /// The salt, decoded from the 22 characters before the hash.
         salt: [u8; 16],
-        /// The hash.
+        /// The hash; bcrypt drops the last of its 24 bytes.
         hash: [u8; 23],
     },
     /// Argon2 (RFC 9106).
@@ -66,15 +66,15 @@ pub struct Argon2 {
     pub variant: &'static str,
     /// Version 1.3, not 1.0.
     pub is_13: bool,
-    /// Memory in KiB.
+    /// Memory in KiB (`m` of the text form).
     pub memory_kib: u32,
     /// Passes over the memory.
     pub passes: u32,
-    /// Lanes.
+    /// Degree of parallelism (`p` of the text form).
     pub lanes: u32,
-    /// The salt.
+    /// The salt, decoded from base64.
     pub salt: Vec<u8>,
-    /// The hash.
+    /// The hash, decoded from base64; its length is a parameter of the computation.
     pub hash: Vec<u8>,
 }
 
@@ -237,7 +237,7 @@ fn number(text: &str) -> Option<u32> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Without the hashes.
+/// Leaves the hashes out, so that no log shows them.
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Users")

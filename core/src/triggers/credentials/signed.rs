@@ -9,7 +9,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 /// How far a signed time may be from the clock, in both directions.
 pub const TOLERANCE_S: u64 = 300;
 
-/// What identifies an admitted request, so that it is not admitted again.
+/// The identity of an admitted request, by which it is not admitted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplayKey {
     /// SHA-256 of the form, the name of the secret and everything that is signed (id, time and body). The signature
@@ -23,7 +23,7 @@ pub struct ReplayKey {
 /// The signatures of a request, and what they sign.
 #[derive(Debug, Default)]
 pub(super) struct Signed<'h> {
-    /// What is signed before the body, in parts.
+    /// The signed parts before the body, in this order.
     pub(super) before: Vec<&'h [u8]>,
     /// The signed time, as it was sent.
     pub(super) time: Option<&'h [u8]>,

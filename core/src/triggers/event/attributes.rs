@@ -87,7 +87,7 @@ impl Attributes {
         self.datacontenttype.as_deref().is_none_or(is_json)
     }
 
-    /// Sets an attribute.
+    /// Sets an attribute, after checking its name and its value.
     ///
     /// # Errors
     /// The name or the value breaks a rule.

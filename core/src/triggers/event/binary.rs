@@ -4,7 +4,7 @@ use super::read::EventRequest;
 use super::{Attributes, CloudEvent, EventContent, Malformed};
 use percent_encoding::percent_decode_str;
 
-/// Reads an event.
+/// Returns the event of a request in binary mode: attributes in headers, the data in the body.
 ///
 /// # Errors
 /// An attribute is missing, occurs twice, or has a wrong value.

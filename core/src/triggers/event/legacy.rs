@@ -21,7 +21,7 @@ const VERSION_0_1: [(&str, &str); 7] = [
     ("eventid", "id"),
     ("eventtime", "time"),
     ("source", "source"),
-    // What the SDK of that time sent.
+    // The SDK of that time sent this name.
     ("eventsource", "source"),
     ("schemaurl", "dataschema"),
 ];

@@ -35,12 +35,12 @@ pub const BATCH_MAX: usize = 1000;
 /// Most bytes of the names and values of an event's attributes. Functions get them as variables and as headers.
 pub const ATTRIBUTES_MAX: usize = 16 << 10;
 
-/// An event.
+/// An event as CloudEvents 1.0 has it, whatever form it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudEvent {
     /// Everything but the data.
     pub attributes: Attributes,
-    /// The data.
+    /// The place of the data; an event need not have any.
     pub data: EventContent,
 }
 
@@ -58,7 +58,7 @@ pub enum EventContent {
 /// The events of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Events {
-    /// One event.
+    /// One event, in binary or structured mode.
     One(Box<CloudEvent>),
     /// A batch, which may be empty.
     Batch(Vec<CloudEvent>),
@@ -90,9 +90,9 @@ pub enum Malformed {
     /// An attribute is missing or has a wrong value.
     #[error("the attribute `{name}` {problem}")]
     Attribute {
-        /// The attribute.
+        /// The name of the attribute.
         name: String,
-        /// What is wrong, as the end of a sentence.
+        /// The problem, as the end of a sentence.
         problem: Cow<'static, str>,
     },
     /// An event of a batch is malformed.
@@ -100,7 +100,7 @@ pub enum Malformed {
     InBatch {
         /// Number of the event, from 1.
         number: usize,
-        /// Its problem.
+        /// The problem of the event.
         problem: Box<Malformed>,
     },
     /// The batch has too many events.

@@ -7,7 +7,7 @@ use super::{CloudEvent, Events, Malformed, binary, essence, is_media_type, legac
 pub struct EventRequest<'a> {
     /// The headers; names in lower case.
     pub headers: &'a [(&'a str, &'a [u8])],
-    /// The body.
+    /// The whole body: an event, a batch, or the data of an event in binary mode.
     pub body: &'a [u8],
     /// An id for an event of an old form that has none.
     pub id: &'a str,

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Reads an event.
+/// Returns the event of a body in structured mode, one JSON object.
 ///
 /// # Errors
 /// The body is no JSON object, or an attribute is missing or wrong.
@@ -17,7 +17,7 @@ pub(super) fn event(body: &[u8]) -> Result<CloudEvent, Malformed> {
     of(&parsed(body, "object")?)
 }
 
-/// Reads a batch.
+/// Returns the events of a body in batched mode, in its order; a batch may be empty.
 ///
 /// # Errors
 /// The body is no array, has too many items, or an item is no event.

@@ -44,7 +44,7 @@ struct Subscriber {
 /// A function that takes an event, or the reason why it does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventShare<'a> {
-    /// The function.
+    /// The function whose subscription matches the event.
     pub function: &'a FunctionName,
     /// The value of `key` (absent if the entry has no `key` or the event has no value there), or the refusal.
     pub taken: Result<Option<String>, SubscriptionRefusal>,
@@ -66,7 +66,7 @@ pub enum SubscriptionRefusal {
     TooLarge {
         /// Bytes of the data.
         size: u64,
-        /// Most bytes.
+        /// Most bytes that the function takes.
         max: u64,
         /// The limit: `limits.body` or `schema`.
         key: &'static str,

@@ -336,7 +336,7 @@ fn headers_of_version_0_1_are_renewed_for_a_function() {
             ("ce-mine", "y"),
         ],
     );
-    // What the caller names itself stays; a type needs a source.
+    // An attribute that the caller names itself stays; a type needs a source.
     check(&[("ce-eventtype", "t"), ("ce-type", "u")], &[("ce-source", "/")]);
     check(&[("ce-eventid", "1")], &[("ce-id", "1")]);
     check(&[("ce-type", "t"), ("ce-id", "1")], &[]);

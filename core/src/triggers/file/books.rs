@@ -24,11 +24,11 @@ pub(super) struct FileQueue {
 pub(super) struct FileBooks {
     records: Vec<Option<FileRecord>>,
     free: Vec<FileId>,
-    /// For each directory.
+    /// The files of each watched directory, by their path below it.
     paths: Vec<BTreeMap<Rc<[u8]>, FileId>>,
     /// Known contents by directory and inode.
     inodes: HashMap<(u16, u64), FileId>,
-    /// For each entry.
+    /// The queue of each entry of `[[file]]`.
     pub(super) lines: Vec<FileQueue>,
     /// Number of files that are ready or offered.
     pub(super) waiting: u64,

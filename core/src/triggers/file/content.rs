@@ -6,11 +6,11 @@ use fnd_wire::form::Bytes;
 /// Properties of a file, from `fstatat(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
-    /// Inode.
+    /// Number of the inode (`st_ino`).
     pub inode: u64,
-    /// Device.
+    /// Device of the file system (`st_dev`).
     pub device: u64,
-    /// Size in bytes.
+    /// Size in bytes (`st_size`).
     pub size: u64,
     /// `st_mtime` in nanoseconds since 1970.
     pub modified_ns: i64,

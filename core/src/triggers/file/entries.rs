@@ -35,7 +35,7 @@ struct WatchedEntry {
 }
 
 impl Entries {
-    /// Prepares the patterns.
+    /// Compiles the pattern of each entry; an entry whose pattern is invalid has none.
     #[must_use]
     pub fn new(triggers: Vec<FileTrigger>) -> Self {
         let numbers = directories(&triggers);

@@ -13,7 +13,7 @@ pub(super) enum LookVerdict {
     Handled,
     /// Only the hash can decide.
     AskHash,
-    /// It is new.
+    /// The content is new, by this kind of change.
     New(FileChange),
     /// Its inode is about to be known, or forgotten: fnd's answer decides.
     Later,

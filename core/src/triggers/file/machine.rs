@@ -33,7 +33,7 @@ const WAITING_INTERVAL: Duration = Duration::from_secs(1);
 /// The time of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileClock {
-    /// Monotonic.
+    /// Monotonic clock, for quiet times and pauses.
     pub now: Duration,
     /// Wall clock, nanoseconds since 1970.
     pub wall_ns: i64,
@@ -84,7 +84,7 @@ pub enum Acted {
     Failed(String),
 }
 
-/// Something that happened.
+/// An event of the watcher's machine: a message of fnd, a change of a file, or the result of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileEvent {
     /// A message of fnd.
@@ -131,9 +131,9 @@ pub type FileStamp = (u64, u64, i64);
 pub struct Act {
     /// The invocation that has ended.
     pub after: InvocationId,
-    /// The entry.
+    /// Position of the entry of `[[file]]` that says what to do.
     pub entry: u16,
-    /// The directory.
+    /// Number of the watched directory that has the file.
     pub directory: u16,
     /// The path below it.
     pub path: Rc<[u8]>,
@@ -257,7 +257,7 @@ impl FileMachine {
         }
     }
 
-    /// Returns the entries.
+    /// Returns the entries of `[[file]]` with their compiled patterns.
     #[must_use]
     pub fn entries(&self) -> &Entries {
         &self.entries

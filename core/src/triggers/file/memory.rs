@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum FileMark {
     /// The content of this file is handled; it replaces what is known of the same inode.
     Known {
-        /// The watched directory.
+        /// Path of the watched directory that has the file.
         directory: Arc<str>,
         /// The file; its number of a directory does not count.
         file: SeenFile,
@@ -23,7 +23,7 @@ pub enum FileMark {
     },
     /// The file is gone.
     Gone {
-        /// The watched directory.
+        /// Path of the watched directory that had the file.
         directory: Arc<str>,
         /// Inode of the file.
         inode: u64,

@@ -23,11 +23,11 @@ wire_structs! {
         pub directory: u16,
         /// Path below the watched directory; not always UTF-8.
         pub path: Bytes,
-        /// Inode.
+        /// Number of the inode (`st_ino`).
         pub inode: u64,
         /// Device (`st_dev`).
         pub device: u64,
-        /// Size in bytes.
+        /// Size in bytes (`st_size`).
         pub size: u64,
         /// `st_mtime` in nanoseconds since 1970.
         pub modified_ns: i64,
@@ -40,7 +40,7 @@ wire_structs! {
 
     /// A file that is handled, for the memory of fnd.
     pub struct KnownFile {
-        /// The content.
+        /// The content that is handled.
         pub file: SeenFile,
         /// The invocation after whose end something is to be done with the file; absent if nothing is.
         pub after: Option<InvocationId>,
@@ -66,9 +66,9 @@ wire_structs! {
 
     /// The end of an invocation.
     pub struct FileRunEnded {
-        /// The invocation.
+        /// The invocation that ended.
         pub id: InvocationId,
-        /// Whether it succeeded.
+        /// Whether it succeeded, which decides between `then` and `failed`.
         pub success: bool,
         /// Its contents: a watcher does not know those of a run that repeats another. Empty where [`KnownFile::after`] has them.
         pub contents: Vec<RunContent>,
@@ -78,9 +78,9 @@ wire_structs! {
     pub struct RunContent {
         /// Number of the watched directory.
         pub directory: u16,
-        /// Inode.
+        /// Number of the inode (`st_ino`).
         pub inode: u64,
-        /// Size in bytes.
+        /// Size in bytes (`st_size`).
         pub size: u64,
         /// `st_mtime` in nanoseconds since 1970.
         pub modified_ns: i64,
@@ -90,7 +90,7 @@ wire_structs! {
     pub struct AcceptedFile {
         /// The number of the message.
         pub number: u64,
-        /// The invocation.
+        /// The invocation that fnd has made for the files.
         pub id: InvocationId,
     }
 

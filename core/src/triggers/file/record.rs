@@ -9,7 +9,7 @@ pub type FileId = u32;
 /// Where a file is on its way. States with a look end when the look is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileState {
-    /// Nothing is due.
+    /// Nothing is due for the file.
     Idle,
     /// It was created or moved in: a look decides whether its content is known.
     Arriving,

@@ -39,7 +39,7 @@ struct HookBody<'a> {
     payload: Option<ShownOutput<'a>>,
 }
 
-/// JSON or text.
+/// A result or a payload in the body of a call: JSON as it is, anything else as text.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum ShownOutput<'a> {

@@ -14,7 +14,7 @@ pub struct RequestValues<'a> {
     pub query: &'a str,
     /// Media type of the body.
     pub content_type: &'a str,
-    /// The body.
+    /// The whole body, unparsed.
     pub body: &'a [u8],
     /// Address of the caller; absent for a Unix socket.
     pub ip: Option<IpAddr>,

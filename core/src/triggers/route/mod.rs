@@ -37,7 +37,7 @@ use std::rc::Rc;
 /// A route of a function.
 #[derive(Debug)]
 pub struct Route {
-    /// The function.
+    /// The function that the route calls.
     pub function: FunctionName,
     /// A number that the route keeps in every table: of its function, host and path.
     pub identity: u64,
@@ -133,22 +133,22 @@ pub fn shape(path: &str) -> String {
 /// A route that a function cannot have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The method.
+    /// The method that both routes have.
     pub method: Method,
     /// The path of the new route.
     pub path: String,
     /// The host of the new route; absent: every host.
     pub host: Option<String>,
-    /// What has the route.
+    /// The function or the part of fnd that has the route.
     pub owner: RouteOwner,
     /// Whether it has the very same route, and not one that overlaps.
     pub is_same: bool,
 }
 
-/// What has a route.
+/// The owner of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOwner {
-    /// A function.
+    /// A function, by an entry of `[[http]]` in its manifest.
     Function(FunctionName),
     /// `[http] events` of the configuration: on every host, with every method.
     Events,
@@ -325,7 +325,7 @@ struct Host {
     admits: Admits,
 }
 
-/// What the routes of a host admit together.
+/// The sum of what the routes of a host admit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admits {
     /// Whether some route needs no credential.

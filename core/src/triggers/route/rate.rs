@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Largest number of addresses that are remembered; the ones whose time is over go first, then all.
 const ADDRESSES_MAX: usize = 100_000;
 
-/// What the routes have accepted.
+/// The acceptances of the routes that have a rate, for as long as they count.
 #[derive(Debug, Default)]
 pub struct Rates {
     /// Until when the rate of a route, or of an address at a route, is used up; the time since boot.

@@ -318,7 +318,7 @@ fn pattern() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever path two routes have in common, they overlap; removing a route leaves nothing of it.
+    /// Two routes overlap if they have a path in common; removing a route leaves nothing of it.
     #[test]
     fn routes_with_a_path_in_common_overlap(
         one in pattern(),

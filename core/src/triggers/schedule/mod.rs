@@ -43,7 +43,7 @@ pub struct LastSlot {
 /// All marks of a function. They replace those in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
-    /// The function.
+    /// The function whose marks these are.
     pub function: FunctionName,
     /// Its marks; empty if the function has no schedule any more.
     pub marks: Vec<LastSlot>,
@@ -52,7 +52,7 @@ pub struct Marks {
 /// One or more slots of a schedule that are due.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occurrence {
-    /// The function.
+    /// The function that the schedule belongs to.
     pub function: FunctionName,
     /// The slots for which the function runs once now.
     pub run: Option<SlotSpan>,
@@ -62,7 +62,7 @@ pub struct Occurrence {
     pub before: LastSlot,
     /// The mark after the occurrence.
     pub mark: LastSlot,
-    /// What happens if all processes are busy.
+    /// The effect of a run while all processes are busy.
     pub overlap: OverlapKey,
     /// The payload, JSON. Absent: the payload of the function's manifest.
     pub data: Option<Data>,

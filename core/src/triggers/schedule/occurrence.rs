@@ -25,7 +25,7 @@ pub struct SlotSpan {
 pub(super) struct Due {
     pub(super) run: Option<SlotSpan>,
     pub(super) missed: Option<SlotSpan>,
-    /// The latest slot.
+    /// The latest slot that is due, Unix milliseconds: the next mark.
     pub(super) last_ms: u64,
 }
 

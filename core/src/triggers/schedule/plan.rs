@@ -20,7 +20,7 @@ pub struct SchedulePlan {
     pub jitter_ms: u64,
     /// A missed slot still runs if it is at most this old, in milliseconds.
     pub catch_up_ms: u64,
-    /// What happens if all processes are busy.
+    /// The effect of a run while all processes are busy.
     pub overlap: OverlapKey,
     /// The payload, JSON.
     pub data: Option<Data>,
@@ -35,7 +35,7 @@ pub struct SchedulePlan {
 pub enum Timing {
     /// A line of cron. Only its text is kept: parsing takes 16 us, and a parsed line takes 5.5 KiB.
     Cron {
-        /// The line.
+        /// The text of the line, as the manifest has it.
         line: Arc<str>,
         /// The time zone of the line.
         zone: TimeZone,

@@ -279,7 +279,7 @@ fn jitter_is_the_same_for_the_same_slot_and_differs_between_hosts() {
     );
 }
 
-/// What may happen to a schedule.
+/// An event in the life of a schedule.
 #[derive(Debug, Clone)]
 enum Step {
     /// Time passes, and fnd looks.

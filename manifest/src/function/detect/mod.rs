@@ -61,7 +61,7 @@ pub struct Uncalled {
     pub line: u32,
     /// The function as people write it: `def main`.
     pub what: String,
-    /// Its name.
+    /// The name of the function, without the words around it.
     pub name: String,
     /// The number of its parameters.
     pub parameters: usize,

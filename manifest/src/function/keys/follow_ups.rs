@@ -34,10 +34,10 @@ words! {
 /// An item of `[hooks]`: a function that is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookCall {
-    /// The function.
+    /// The function that is called.
     #[serde(with = "text::id")]
     pub call: FunctionName,
-    /// What follows if it fails.
+    /// The consequence for the invocation that made the call, if the called function fails.
     pub on_failure: OnHookFailure,
 }
 
@@ -87,7 +87,7 @@ impl Hooks {
         self.all().next().is_none()
     }
 
-    /// Returns all items.
+    /// Returns all items: those for success, for failure and for every end.
     pub fn all(&self) -> impl Iterator<Item = &HookCall> {
         self.on_success
             .iter()

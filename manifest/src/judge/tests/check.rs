@@ -90,7 +90,7 @@ fn code_that_is_here_only_in_part_is_not_checked() {
     assert_eq!(python(Vec::new()), None);
     assert_eq!(python(vec![b'\n'; fnd_wire::plan::CODE_MAX]), None);
     assert!(python(vec![b'\n'; fnd_wire::plan::CODE_MAX - 1]).is_some());
-    // What a shell never reads.
+    // A shell never reads the bytes after `exit`.
     assert_eq!(check(&single(file("/f/x.sh", b"exit\n\0\0"), None)), None);
 }
 

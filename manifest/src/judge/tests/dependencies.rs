@@ -80,7 +80,7 @@ fn a_file_of_the_directory_is_used_if_it_lists_something() {
         with("main.cjs", &[package, lock], ""),
         Some((named("package.json"), inputs(&["package.json", "package-lock.json"])))
     );
-    // What came along with the code is used as it is.
+    // Packages that came along with the code are used as they are.
     assert_eq!(
         with("main.cjs", &[package, ("node_modules/pad/index.js", "")], ""),
         None

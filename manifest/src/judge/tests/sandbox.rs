@@ -380,7 +380,7 @@ fn defaults_for_functions_of_root_are_left_out_for_others() {
     // Nothing to leave out: an empty list, and words that open no more than the profile.
     let narrow = "[defaults.sandbox]\nprofile = \"standard\"\nread_only = []\nsyscalls = \"strict\"\n";
     assert!(with_defaults(narrow, "", false).1.is_empty());
-    // What the function's own file asks for is refused as before.
+    // A directory that the function's own file asks for is refused as before.
     let (refused, problems) = answer(&mut judge(settings), "[sandbox]\nread_only = [\"/home/ada\"]\n", false);
     assert!(refused.is_none() && problems[0].code == "not-trusted", "{problems:?}");
 }

@@ -26,7 +26,7 @@ pub const PROBLEMS_MAX: usize = 50;
 /// The keys of a kind of file.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// The keys.
+    /// The keys of the file's top level.
     pub keys: &'static [Key],
     /// Name of the kind of file, for "unknown key ... in ...".
     pub what: &'static str,

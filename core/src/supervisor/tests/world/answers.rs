@@ -1,4 +1,4 @@
-//! What the ledger, the spawner and the workers answer.
+//! The answers of the ledger, the spawner and the workers.
 
 use super::*;
 

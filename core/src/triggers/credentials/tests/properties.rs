@@ -1,4 +1,4 @@
-//! What a naive signer makes is admitted, and any change to it is denied.
+//! Requests that a naive signer makes are admitted, and any change to them is denied.
 
 use super::*;
 use proptest::prelude::*;

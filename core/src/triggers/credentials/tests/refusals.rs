@@ -1,4 +1,4 @@
-//! What each form refuses, and why.
+//! The requests that each form refuses, and why.
 
 use super::*;
 
