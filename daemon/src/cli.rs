@@ -123,7 +123,6 @@ pub struct Places {
     pub runtimes: Vec<PathBuf>,
     /// Whether the runtimes inside the program are used as well, since no directory has the shipped ones.
     pub runtimes_inside: bool,
-    /// The state directory.
     pub state: PathBuf,
     /// The directory of the control socket and the status files.
     pub run_dir: PathBuf,
@@ -162,7 +161,6 @@ pub enum PlacesError {
     Absolute {
         /// The path as given.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
 }

@@ -35,13 +35,12 @@ const ENTRIES_MAX: usize = 64;
 const KNOWN: [&str; 7] = ["type", "provider", "host", "port", "database", "username", "certificates"];
 
 wire_structs! {
-    /// What the spawner may know of a function's values.
+    /// The facts about a function's values that the spawner may know.
     pub struct CredentialsHead {
         /// Why the values can't be used; empty if they can.
         pub problems: Vec<Problem>,
         /// Hash of the values with a key of this machine, so that a new value makes a new version.
         pub digest: Version,
-        /// Their fingerprints.
         pub masks: Masks,
     }
 
@@ -60,7 +59,7 @@ wire_structs! {
 /// The values of an installed version.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What the spawner knows of them.
+    /// The part that the spawner reads.
     pub head: CredentialsHead,
     /// The memory file with head and values.
     pub memory: File,
@@ -84,7 +83,7 @@ pub struct Gatherer {
     pub vault: Vault,
     /// Reads those that lie beside the function.
     pub decrypter: Decrypter,
-    /// What the function gets.
+    /// The values that the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
     pub key: [u8; 32],

@@ -39,7 +39,6 @@ pub struct FunctionPlaces {
     /// State directory, its `HOME`.
     pub home: PathBuf,
     pub cache: PathBuf,
-    /// Secrets.
     pub credentials: PathBuf,
     pub bindings: PathBuf,
     /// Directories of its invocations.
@@ -54,7 +53,9 @@ pub struct AttemptFiles {
     pub result: PathBuf,
     /// The result file, open for reading.
     pub result_file: File,
-    /// What another user has left of this invocation: the function had other files when it began. To be emptied and removed.
+    /// A directory of this invocation that belongs to another user, because the function had other files when it began. To be
+    /// emptied and
+    /// removed.
     pub others: Option<PathBuf>,
     previous: PathBuf,
 }

@@ -48,7 +48,6 @@ use tokio::sync::oneshot;
 #[derive(Clone)]
 pub struct Control {
     pub daemon: Rc<Daemon>,
-    /// The history.
     pub reader: ledger::LedgerReader,
     /// The directory of kept output.
     pub logs: PathBuf,

@@ -46,7 +46,7 @@ pub(crate) enum Input {
     Interpreters,
     /// A watcher of files says something, or something that cannot be read, and why.
     Watcher(WorkerId, Result<FromWatcher, String>),
-    /// What a process has measured; nothing if it has no result.
+    /// The result of a process that measures; nothing if it has none.
     Measured(WorkerId, Option<Measured>),
     /// The ledger knows files of this function, which may no longer exist.
     FilesOf(FunctionName),
@@ -298,7 +298,8 @@ impl Driver {
 
     /// Handles the end of a worker whose result has room.
     fn captured_with_room(&mut self, frame: &Exited, mut captured: Captured, reserved: Reservation) {
-        // What the next attempt gets as the result of this one stays in memory for long.
+        // Exit code 99 asks for another attempt, which gets this result. That may be much later, so the result keeps no part
+        // of the budget.
         if frame.status != ExitStatus::Code(99) {
             self.carry(&mut captured.result, reserved);
         }

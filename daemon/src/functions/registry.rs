@@ -19,7 +19,6 @@ use std::sync::Arc;
 /// The code of the problem that a function's code could not be fetched.
 pub(super) const UNFETCHED: &str = "source";
 
-/// An installed version.
 #[derive(Debug, Clone)]
 pub struct ServingVersion {
     /// The spawner's number for it.

@@ -13,7 +13,7 @@ use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::oneshot;
 
-/// What became of a release that somebody asked for.
+/// The end of a request for a release: the version that serves, or the reason why it does not.
 pub(crate) type Outcome = Result<Version, String>;
 
 /// The releases of all functions.

@@ -22,7 +22,6 @@ pub(crate) struct NodeFacts<'a> {
     pub(crate) host: &'a str,
     /// The time, Unix milliseconds.
     pub(crate) now_ms: u64,
-    /// The functions directories.
     pub(crate) dirs: &'a [String],
     /// The one of them that has the uploads.
     pub(crate) uploads: &'a Path,

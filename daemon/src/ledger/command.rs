@@ -39,7 +39,7 @@ pub enum LedgerCommand {
     },
     /// The marks of a function's schedules, in place of those that are stored.
     StoreMarks(Marks),
-    /// What is remembered of watched files.
+    /// A change of the remembered contents of watched files.
     Files(FileMemory),
     /// Whether a user has paused the schedules of a function.
     StorePaused {
@@ -58,7 +58,6 @@ pub enum LedgerCommand {
     /// The releases of a function and which one is held, as JSON of core; absent: the function is gone.
     StoreReleases {
         function: FunctionName,
-        /// The JSON.
         releases: Option<String>,
     },
     /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
@@ -74,17 +73,17 @@ pub enum LedgerCommand {
     },
     /// Somebody has asked for the end of this invocation: the next fnd ends it, if this one is killed before.
     Cancel(InvocationId),
-    /// What follows the end of this invocation is not known yet.
+    /// The calls that follow the end of this invocation are not decided yet.
     FollowLater(InvocationId),
-    /// What follows the end of this invocation is stored.
+    /// The calls that follow the end of this invocation are stored.
     Followed(InvocationId),
     /// A function that a hook of this invocation called has failed.
     HookFailed(InvocationId),
-    /// What was told of a function, or with an empty name of the node; absent: nothing has to be known.
+    /// The state of the alerts of a function, or of the node.
     StoreAlert {
         /// The name of the function; empty for the node.
         about: String,
-        /// The state as JSON.
+        /// The state as JSON; absent if there is nothing to remember.
         health: Option<String>,
     },
 }
@@ -116,7 +115,9 @@ impl LedgerCommand {
             Self::Record(_, record) | Self::Update(record) => is_end_of_files(record),
             Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // Whoever waits for `StoreReleases` makes a `Change` of it. What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
+            // A caller that waits for `StoreReleases` wraps it in a `Change`. `FollowLater`, `Followed` and `HookFailed` are
+            // lost together
+            // with the end that they belong to, or not at all. The contents of files are found again by the watcher.
             Self::Files(_)
             | Self::StoreVersions { .. }
             | Self::StoreReleases { .. }
@@ -232,9 +233,7 @@ pub enum Acknowledged {
     /// The end of a run that files have started is on disk.
     FilesEnded {
         function: FunctionName,
-        /// The run.
         id: InvocationId,
-        /// Whether it succeeded.
         success: bool,
         /// The contents that wait for it, each with its directory.
         contents: Vec<(Arc<str>, RunContent)>,

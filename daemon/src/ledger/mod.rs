@@ -121,7 +121,7 @@ pub struct OpenedLedger {
     pub releases: Vec<(FunctionName, Releases)>,
     /// Ended invocations of which it is not decided yet what follows.
     pub unfollowed: Vec<Unfollowed>,
-    /// What was told of functions, and with an empty name of the node, as JSON.
+    /// The states of alerts as JSON, by the name of the function; the empty name stands for the node.
     pub alerts: Vec<(String, String)>,
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
@@ -140,7 +140,6 @@ pub enum OpenError {
         path.display(), schema::VERSION
     )]
     Newer {
-        /// The database.
         path: PathBuf,
         /// Its schema version.
         found: String,
@@ -152,7 +151,6 @@ pub enum OpenError {
         path.display()
     )]
     Corrupt {
-        /// The database.
         path: PathBuf,
         /// The damage, in the words of SQLite.
         detail: String,
@@ -162,7 +160,6 @@ pub enum OpenError {
     SetAside {
         /// The file being written.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A copy would use disk space that the history needs.
@@ -180,9 +177,7 @@ pub enum OpenError {
     /// SQLite reported another error.
     #[error("failed to open the ledger `{}`", path.display())]
     Sqlite {
-        /// The database.
         path: PathBuf,
-        /// Why.
         source: rusqlite::Error,
     },
     /// The table of attempts that have begun could not be opened.
@@ -190,7 +185,6 @@ pub enum OpenError {
     InFlight {
         /// The table.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A copy of the ledger could not be read back.
@@ -198,15 +192,12 @@ pub enum OpenError {
     Copy {
         /// The copy.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The log of the database, or the record of its end, could not be read.
     #[error("failed to read the log of `{}`", path.display())]
     Log {
-        /// The database.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The threads could not be started.
@@ -435,9 +426,7 @@ pub enum LockError {
     /// The lock file could not be created or locked.
     #[error("failed to lock `{}`", path.display())]
     Io {
-        /// The lock file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }

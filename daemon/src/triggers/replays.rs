@@ -184,7 +184,7 @@ impl ReplaysFile {
                 self.records += records.len();
                 file.write_all(&bytes)
             }
-            // What is in memory has these records already.
+            // `memory` contains these records already, so writing the whole file anew stores them, too.
             _ => self.rewrite(),
         };
         match stored {

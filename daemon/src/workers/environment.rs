@@ -173,7 +173,6 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
 
 /// An attempt's documents: descriptors in the order of [`fnd_wire::frame::Spawn`].
 pub struct PassedVariables {
-    /// The variables.
     pub environment: Vec<(String, Bytes)>,
     /// Whether standard input is among the descriptors.
     pub input: bool,

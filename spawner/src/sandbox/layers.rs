@@ -41,7 +41,7 @@ pub struct Seal {
     pub rules: Option<OwnedFd>,
     /// Whether the launcher is in a user namespace of its own.
     pub user_namespace: bool,
-    /// What the init of each attempt adds, where there are no cgroups.
+    /// The part that the init of each attempt adds, where there are no cgroups.
     pub init: Init,
 }
 

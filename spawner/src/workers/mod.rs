@@ -84,7 +84,6 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 /// The parts of the environment that a start needs.
 pub struct Host {
     pub fnd: PathBuf,
-    /// Directories.
     pub places: Places,
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
@@ -146,7 +145,7 @@ impl Host {
     }
 }
 
-/// What a worker is.
+/// The kind of a worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// An attempt, or a handler's worker.

@@ -39,7 +39,7 @@ pub(crate) struct ScriptCode {
     lines: Vec<String>,
     /// The files beside it.
     files: Vec<MadeFile>,
-    /// What it needs to see.
+    /// The paths that the script needs to see.
     pub(crate) places: ShownPlaces,
 }
 

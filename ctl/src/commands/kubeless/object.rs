@@ -40,7 +40,7 @@ pub(super) fn function(name: &str, manifest: &Value) -> Value {
     })
 }
 
-/// What the columns and keys with the namespace have.
+/// The value of columns and keys with the namespace.
 pub(super) const NAMESPACE: &str = "default";
 
 /// Returns the labels of a function, without those in which names of triggers are kept.

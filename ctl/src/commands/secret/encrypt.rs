@@ -40,7 +40,7 @@ pub(super) struct Encrypt {
     force: bool,
 }
 
-/// What was written, as `-o json` prints it.
+/// The written secret, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
 struct MadeSecret {
     file: String,

@@ -23,12 +23,11 @@ pub trait EventBackend {
     fn count_events(&self, outcome: EventOutcome, events: u64);
 }
 
-/// Who sends the events of a request.
+/// The sender of a request's events, with its permissions.
 #[derive(Debug, Clone)]
 pub struct EventOrigin {
-    /// What the sender may do.
+    /// The permissions of the sender.
     pub reach: Permissions,
-    /// Who it is.
     pub sender: EventSender,
 }
 
@@ -71,7 +70,6 @@ pub enum NotPublished {
         event: usize,
         /// The first of them.
         function: FunctionName,
-        /// Why.
         rejection: Rejection,
     },
     /// Too many functions subscribe to the events of one request for one transaction.
@@ -104,7 +102,6 @@ pub enum EventOutcome {
 }
 
 impl EventOutcome {
-    /// All outcomes.
     pub const ALL: [Self; 5] = [
         Self::Accepted,
         Self::Duplicate,

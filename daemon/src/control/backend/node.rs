@@ -73,7 +73,6 @@ pub trait NodeBackend {
 /// A database that a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Database {
-    /// The history.
     Ledger,
     /// The values that functions share.
     State,

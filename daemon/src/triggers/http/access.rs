@@ -1,4 +1,4 @@
-//! What is told of each request: a line in the journal, counters, and the last calls of each route.
+//! Records each request: a line in the journal, counters, and the last calls of each route.
 
 use super::listener::Listener;
 use crate::backend::Control;

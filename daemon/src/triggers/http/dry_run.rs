@@ -1,4 +1,4 @@
-//! What would become of a request: for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
+//! Predicts the treatment of a request, for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
 
 use super::access::Calls;
 use super::admission::OfRequest;

@@ -52,7 +52,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure>
     Ok(programs(&ImportText::read(&args.file)?, machine))
 }
 
-/// What is known of the machine.
+/// The facts about the machine.
 #[derive(Debug, Clone, Copy)]
 struct SupervisordMachine<'a> {
     scripts: Scripts,

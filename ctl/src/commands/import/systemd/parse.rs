@@ -195,7 +195,7 @@ fn escape(chars: &mut std::str::Chars<'_>, text: &mut String) -> Result<(), Stri
     Ok(())
 }
 
-/// What the specifiers of a unit stand for.
+/// The values of a unit's specifiers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Specifiers {
     /// Full name, such as `backup@db.service`.

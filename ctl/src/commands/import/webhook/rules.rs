@@ -7,7 +7,7 @@ use fnd_manifest::foreign::{ConversionReport, Field};
 use std::collections::BTreeMap;
 use toml::Value;
 
-/// What a rule comes to.
+/// The parts of a function that a rule becomes.
 #[derive(Debug, Default)]
 pub(super) struct WebhookRules {
     /// The credential: its form, and the secret's value.

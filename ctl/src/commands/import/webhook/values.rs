@@ -23,7 +23,7 @@ pub(super) const FIELD: &str = r#"field() { # NAME, QUERY: prints the first valu
     done <<<"$2&"
 }"#;
 
-/// What a script needs.
+/// The parts of the request that a script needs.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Needs {
     /// The body as a file, `$body`.
