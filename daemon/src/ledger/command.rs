@@ -103,6 +103,7 @@ impl LedgerCommand {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
+            // The function sees its work right after a claim, so a claim that a power cut could lose might run twice.
             Self::Publish { .. }
             | Self::Claim(_)
             | Self::StoreEnabled { .. }
@@ -408,6 +409,8 @@ impl CommandQueue {
                 .0;
         }
         let count = inner.waiting.len().min(BATCH_MAX);
+        // Commands of a failed write are still in hand: then the earlier time stays, because `age` is that of the oldest
+        // command.
         inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
         let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
         inner.bytes -= commands.iter().map(LedgerCommand::size).sum::<usize>();
@@ -416,6 +419,7 @@ impl CommandQueue {
         Batch {
             commands,
             retention: inner.retention.take(),
+            // Commands that were queued before the stop are still written.
             last: inner.stopped && inner.waiting.is_empty(),
         }
     }
@@ -423,6 +427,7 @@ impl CommandQueue {
     /// Reports the result of a batch and wakes the callers that wait for it.
     pub(super) fn done(&self, count: usize, failing: Option<String>) {
         let mut inner = self.lock();
+        // Counts tried commands and not stored ones, so that a flush does not wait for a disk that fails.
         inner.tried += count as u64;
         if failing.is_none() {
             inner.in_hand = None;
@@ -442,6 +447,7 @@ impl CommandQueue {
         inner.urgent = true;
         self.arrived.notify_one();
         let behind = |inner: &mut InnerQueue| inner.tried < target;
+        // After the limit the caller goes on with the records that are on disk.
         drop(self.tried.wait_timeout_while(inner, limit, behind));
     }
 
@@ -491,6 +497,7 @@ impl CommandQueue {
     /// Passes a new retention to the writer.
     pub(super) fn retain(&self, retention: Box<Retention>) {
         let mut inner = self.lock();
+        // Only the newest retention counts, so there is one place for it and no queue.
         inner.retention = Some(retention);
         inner.urgent = true;
         self.arrived.notify_one();

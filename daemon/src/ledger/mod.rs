@@ -319,7 +319,9 @@ struct Start {
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
-    // Before SQLite opens the database.
+    // The log is compared before SQLite opens the database: opening it could copy the rest of a damaged log into it, and the
+    // evidence
+    // would be gone.
     if let Some(lost) = lost_commits(run, &path)? {
         return Err(OpenError::corrupt(&path, lost.what));
     }
@@ -443,6 +445,8 @@ pub fn lock_state(state: &Path) -> Result<StateLock, LockError> {
         path: path.clone(),
         source: source.into(),
     };
+    // `flock` belongs to the open file description (flock(2)): a child that inherited the descriptor would hold the lock
+    // after fnd.
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
