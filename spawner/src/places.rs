@@ -54,8 +54,7 @@ pub struct AttemptFiles {
     /// The result file, open for reading.
     pub result_file: File,
     /// A directory of this invocation that belongs to another user, because the function had other files when it began. To be
-    /// emptied and
-    /// removed.
+    /// emptied and removed.
     pub others: Option<PathBuf>,
     previous: PathBuf,
 }

@@ -116,8 +116,7 @@ impl Driver {
                     kept.extend([part, LedgerCommand::FollowLater(id)]);
                 }
                 // The state of alerts, and the removal of an id from `unfollowed`, are true only together with the calls:
-                // without the calls
-                // they are dropped, and the next fnd decides again.
+                // without the calls they are dropped, and the next fnd decides again.
                 _ => {}
             }
         }

@@ -1,6 +1,5 @@
 //! Carries out people's requests about releases (going back, pinning, reading stored files), and the consequences of a
-//! release that
-//! serves or cannot be loaded.
+//! release that serves or cannot be loaded.
 
 use super::Driver;
 use super::canary::asked_canary;

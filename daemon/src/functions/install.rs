@@ -365,8 +365,7 @@ impl Functions {
     /// Returns the next installation to ask for, while there is room.
     pub(crate) fn next_install(&mut self) -> Option<(Request, SourceFiles)> {
         // While old versions of a function are deleted, none is installed: the list of versions to keep does not name it, so
-        // it would be
-        // deleted as well.
+        // it would be deleted as well.
         let candidate = self
             .installer
             .next_request(|function| self.versions.is_pruning(function))?;

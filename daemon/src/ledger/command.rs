@@ -117,8 +117,8 @@ impl LedgerCommand {
             Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
             // A caller that waits for `StoreReleases` wraps it in a `Change`. `FollowLater`, `Followed` and `HookFailed` are
-            // lost together
-            // with the end that they belong to, or not at all. The contents of files are found again by the watcher.
+            // lost together with the end that they belong to, or not at all. The contents of files are found again by the
+            // watcher.
             Self::Files(_)
             | Self::StoreVersions { .. }
             | Self::StoreReleases { .. }

@@ -320,8 +320,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
     // The log is compared before SQLite opens the database: opening it could copy the rest of a damaged log into it, and the
-    // evidence
-    // would be gone.
+    // evidence would be gone.
     if let Some(lost) = lost_commits(run, &path)? {
         return Err(OpenError::corrupt(&path, lost.what));
     }

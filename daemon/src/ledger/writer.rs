@@ -199,8 +199,7 @@ impl LedgerThread {
             return commands;
         };
         // Records of work that runs already are always stored. New durable work, and claims of a queue that is of an earlier
-        // moment,
-        // could make something run twice.
+        // moment, could make something run twice.
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
             LedgerCommand::Store(accepted) => accepted.durable,
             LedgerCommand::Publish { .. } => true,

@@ -99,8 +99,7 @@ impl HttpService for Public {
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let answer = self.route(request, peer, &mut access).await;
         // A socket that is closed with unread bytes resets the connection, and the sender could lose the answer. So the rest
-        // of the body is
-        // read first, also after a refusal.
+        // of the body is read first, also after a refusal.
         discard(&unread, Pace::REMOTE).await;
         let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
         let mut answer = count(answer, &buffers).await;
