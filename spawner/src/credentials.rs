@@ -97,7 +97,8 @@ impl Gatherer {
     pub fn gather(&self, memory: &File) -> io::Result<()> {
         let (values, mut problems) = self.values();
         let body = values.to_wire();
-        // The key also comes last: a hash that only begins with it can be continued without it (length extension).
+        // The key keeps weak values from being guessed from the hash of a version. It also comes last: a hash that only
+        // begins with the key can be continued without it (length extension).
         let digest = Sha256::new().chain_update(self.key).chain_update(&body).chain_update(self.key).finalize();
         let hidden = |(name, _): &&(String, Bytes)| !KNOWN.iter().any(|known| name.ends_with(&format!("/{known}")));
         let masked = values.secrets.iter().chain(values.bindings.iter().filter(hidden));
@@ -211,6 +212,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 /// Why it can't be read.
 pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
     let mut value = Vec::new();
+    // One byte more than there was shows that the file has grown.
     let read = file.take(length + 1).read_to_end(&mut value);
     match read {
         Ok(count) if count as u64 == length => Ok(value),

@@ -255,6 +255,7 @@ impl WorkerTable {
             given: HashMap::new(),
             hangs: HashMap::new(),
             launcher_count: 0,
+            // A launcher takes the number 0 for the order to end.
             next: 1,
             leaves: 0,
             kept: None,
@@ -307,6 +308,7 @@ impl WorkerTable {
 
     /// Forgets the exit of a worker.
     pub fn acknowledge(&mut self, id: WorkerId) {
+        // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             self.workers.remove(&id.0);
             self.forget_kept();
