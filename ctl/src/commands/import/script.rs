@@ -110,6 +110,7 @@ impl ScriptCode {
         }
         let file = if bash { "run.sh" } else { "run" };
         made.manifest.set("entry", file, None);
+        // Of the shells only bash is a runtime; another one is started by the `#!` line.
         if !bash {
             made.manifest.set("runtime", "exec", None);
         }

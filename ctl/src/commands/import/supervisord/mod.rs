@@ -140,6 +140,7 @@ fn program(
         );
         return (Vec::new(), report);
     };
+    // All processes of a function have one command, so processes whose commands differ become functions of their own.
     let differ = ["command", "environment", "directory"]
         .iter()
         .any(|key| value(key).is_some_and(|item| item.value.contains("%(process_num)")));
@@ -308,6 +309,7 @@ impl SupervisordImport<'_> {
         if let Some(mask) = &self.umask {
             code.line(format!("umask {mask}"));
         }
+        // supervisord looks for a name without a directory in its `PATH`, and so does bash.
         let start = if program.starts_with('/') {
             code.program(program, self.machine.scripts)
         } else {

@@ -185,6 +185,7 @@ fn escape(chars: &mut std::str::Chars<'_>, text: &mut String) -> Result<(), Stri
         }
         'x' => {
             let digits: String = chars.by_ref().take(2).collect();
+            // No argument can have a NUL byte (execve(2)), and a byte above 0x7f alone is no UTF-8.
             let byte = u8::from_str_radix(&digits, 16)
                 .ok()
                 .filter(|byte| (1..0x80).contains(byte));

@@ -229,6 +229,7 @@ fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<Stri
         let parts: Result<Vec<String>, String> = part.items().iter().map(|rule| nested(rule, needs, depth)).collect();
         match parts?.join(with) {
             empty if empty.is_empty() => Err("a rule is empty".to_owned()),
+            // With braces, because `&&` and `||` have the same precedence in bash.
             parts => Ok(format!("{{ {parts}; }}")),
         }
     };
