@@ -92,6 +92,7 @@ impl Measurements {
 
     fn done(&mut self, worker: WorkerId) -> Option<MeasurementEnd> {
         let measurement = self.running.get(&worker)?;
+        // Output and end come from two tasks, in any order.
         if measurement.said.is_none() || measurement.ended.is_none() {
             return None;
         }
