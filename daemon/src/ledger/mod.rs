@@ -177,6 +177,7 @@ pub enum OpenError {
     /// SQLite reported another error.
     #[error("failed to open the ledger `{}`", path.display())]
     Sqlite {
+        /// The database.
         path: PathBuf,
         source: rusqlite::Error,
     },
@@ -197,6 +198,7 @@ pub enum OpenError {
     /// The log of the database, or the record of its end, could not be read.
     #[error("failed to read the log of `{}`", path.display())]
     Log {
+        /// The database.
         path: PathBuf,
         source: io::Error,
     },
@@ -427,6 +429,7 @@ pub enum LockError {
     /// The lock file could not be created or locked.
     #[error("failed to lock `{}`", path.display())]
     Io {
+        /// The lock file.
         path: PathBuf,
         source: io::Error,
     },

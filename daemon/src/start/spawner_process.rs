@@ -20,12 +20,14 @@ pub enum SpawnerError {
     /// It could not be started.
     #[error("failed to start `{path}`")]
     Start {
+        /// The program.
         path: PathBuf,
         source: io::Error,
     },
     /// It could not be reached.
     #[error("failed to connect to the spawner at `{path}`; is fnd-spawner.service running?")]
     Connect {
+        /// The socket.
         path: PathBuf,
         source: io::Error,
     },
