@@ -17,7 +17,6 @@ use std::time::Duration;
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// Names of functions.
 pub(crate) fn functions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let list: Option<FunctionList> = ask("/v1/functions");
@@ -72,22 +71,18 @@ pub(crate) fn functions_and_runs() -> ArgValueCandidates {
     })
 }
 
-/// States of runs.
 pub(crate) fn states() -> ArgValueCandidates {
     words(RunState::ALL.map(RunState::as_str).to_vec())
 }
 
-/// Triggers of runs.
 pub(crate) fn triggers() -> ArgValueCandidates {
     words(Trigger::ALL.map(Trigger::as_str).to_vec())
 }
 
-/// Reasons of ends.
 pub(crate) fn reasons() -> ArgValueCandidates {
     words(REASONS.to_vec())
 }
 
-/// Kinds of events.
 pub(crate) fn kinds() -> ArgValueCandidates {
     words(Kind::ALL.map(Kind::as_str).to_vec())
 }

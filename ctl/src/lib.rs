@@ -180,7 +180,7 @@ fn run(cli: Cli) -> Result<Exit, CommandFailure> {
             done => done,
         }
     });
-    // What was printed before a failure is shown, too.
+    // Output that was printed before a failure is shown, too, so the pager starts before the failure is returned.
     let shown = context.out.finish();
     done.and_then(|exit| exit.after(shown))
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 /// The places of configuration, functions, runtimes and state.
 #[derive(Debug)]
 pub(crate) struct LocalPlaces {
-    /// Configuration file.
     pub(crate) config: PathBuf,
     /// Functions directories, the first wins.
     pub(crate) functions: Vec<PathBuf>,

@@ -58,7 +58,7 @@ pub(crate) struct Output {
     width: Option<u16>,
     /// The zone in which instants are shown; absent where they stay in UTC.
     zone: Option<TimeZone>,
-    /// What was printed for the pager; absent where nothing is paged.
+    /// The output so far, for the pager; absent where nothing is paged.
     paged: RefCell<Option<Vec<u8>>>,
 }
 

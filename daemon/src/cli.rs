@@ -123,7 +123,6 @@ pub struct Places {
     pub runtimes: Vec<PathBuf>,
     /// Whether the runtimes inside the program are used as well, since no directory has the shipped ones.
     pub runtimes_inside: bool,
-    /// The state directory.
     pub state: PathBuf,
     /// The directory of the control socket and the status files.
     pub run_dir: PathBuf,
@@ -139,6 +138,7 @@ impl Places {
     /// Makes the uploads the last functions directory, so that the others win.
     pub(crate) fn add_uploads(&mut self) {
         let uploads = self.uploads();
+        // A configuration may name this directory itself, perhaps in front of others.
         self.functions.retain(|directory| *directory != uploads);
         self.functions.push(uploads);
     }
@@ -162,7 +162,6 @@ pub enum PlacesError {
     Absolute {
         /// The path as given.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
 }
@@ -215,6 +214,7 @@ fn shipped_runtimes(program: &Path) -> Option<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     let described = |directory: &PathBuf| {
         let meta = std::fs::metadata(directory.join("exec/runtime.toml"));
+        // Whoever writes a runtime decides what every function of it executes.
         meta.is_ok_and(|meta| [0, own].contains(&meta.uid()))
     };
     let found = shipped::directories(program).into_iter().find(described)?;
@@ -239,6 +239,7 @@ fn user_places() -> Result<Places, PlacesError> {
     let config = xdg("XDG_CONFIG_HOME", ".config").join("fnd");
     let state = xdg("XDG_STATE_HOME", ".local/state").join("fnd");
     let run_dir =
+        // Only a login session sets this variable.
         std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |dir| PathBuf::from(dir).join("fnd"));
     Ok(Places {
         config: config.join("fnd.toml"),

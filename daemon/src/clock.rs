@@ -15,7 +15,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the clock.
     #[must_use]
     pub fn start() -> Self {
         let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -26,7 +25,6 @@ impl Clock {
         }
     }
 
-    /// Reads both clocks.
     #[must_use]
     pub fn now(&self) -> Now {
         Now {

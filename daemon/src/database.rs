@@ -1,5 +1,6 @@
-//! What the databases have in common: their logs, damage, and copies. What follows from damage is decided by each: the history
-//! (`ledger/damage.rs`), the state of functions (`state_store/salvage.rs`), and the audit, which only sets a damaged one aside.
+//! The code that all databases share: their logs, damage, and copies. Each database decides what follows from damage: the
+//! history in `ledger/damage.rs`, the state of functions in `state_store/salvage.rs`; the audit only sets a damaged file
+//! aside.
 //!
 //! Files:
 //! - `aside`: replaces a damaged database in steps

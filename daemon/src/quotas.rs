@@ -28,7 +28,7 @@ struct Measurement {
     function: FunctionName,
     /// Its temporary files.
     tmp: (FunctionId, InvocationId),
-    /// What it has printed, once that is read; nothing if it was no result.
+    /// The result that the process printed, once it is read; the inner value is absent if the output was no result.
     said: Option<Option<Measured>>,
     /// Why there may be no result, once it has ended.
     ended: Option<MeasurementFailure>,
@@ -92,6 +92,7 @@ impl Measurements {
 
     fn done(&mut self, worker: WorkerId) -> Option<MeasurementEnd> {
         let measurement = self.running.get(&worker)?;
+        // Output and end come from two tasks, in any order.
         if measurement.said.is_none() || measurement.ended.is_none() {
             return None;
         }

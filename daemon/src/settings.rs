@@ -30,7 +30,8 @@ pub struct CurrentSettings {
     pub access: Rc<RefCell<PeerAccess>>,
     /// The daemon's own user, if the spawner has the same one: then a person runs both.
     pub own_uid: Option<u32>,
-    /// What the authors of functions may do, as far as somebody has asked since the roles were last looked up.
+    /// The permissions of authors of functions. An author is added at the first question; the map is emptied when roles are
+    /// looked up anew.
     reaches: RefCell<BTreeMap<Author, Permissions>>,
 }
 

@@ -39,7 +39,6 @@ pub struct FunctionPlaces {
     /// State directory, its `HOME`.
     pub home: PathBuf,
     pub cache: PathBuf,
-    /// Secrets.
     pub credentials: PathBuf,
     pub bindings: PathBuf,
     /// Directories of its invocations.
@@ -54,7 +53,8 @@ pub struct AttemptFiles {
     pub result: PathBuf,
     /// The result file, open for reading.
     pub result_file: File,
-    /// What another user has left of this invocation: the function had other files when it began. To be emptied and removed.
+    /// A directory of this invocation that belongs to another user, because the function had other files when it began. To be
+    /// emptied and removed.
     pub others: Option<PathBuf>,
     previous: PathBuf,
 }
@@ -102,6 +102,7 @@ impl Places {
                 if meta.uid() == 0 && meta.mode() & 0o001 == 0 {
                     fs::set_permissions(dir, Permissions::from_mode(meta.mode() & 0o777 | 0o111))?;
                 }
+                // A function reaches its code and its home as its own user, through every directory above.
                 for above in dir.ancestors() {
                     if fs::metadata(above)?.mode() & 0o001 == 0 {
                         let above = above.display();
@@ -111,6 +112,7 @@ impl Places {
                     }
                 }
             }
+            // Whoever can change a directory above could put files of its own in the place of root's.
             if let Some(bad) = places.fixed().iter().find_map(|(dir, _)| insecure_above(dir, &[0])) {
                 let bad = bad.display();
                 return Err(io::Error::other(format!(
@@ -278,6 +280,7 @@ impl FunctionPlaces {
     }
 
     fn is_bounded(&self) -> io::Result<bool> {
+        // A directory that is a mount point has another device number than the directory above it.
         let device = |path: &Path| Ok::<_, io::Error>(fs::symlink_metadata(path)?.dev());
         Ok(device(&self.tmp)? != device(self.tmp.parent().unwrap_or(&self.tmp))?)
     }
@@ -323,10 +326,12 @@ impl FunctionPlaces {
     /// Moves the `TMPDIR` of an earlier attempt that had another user out of the invocation's directory, and returns where
     /// it is then.
     fn without_others(&self, tmp: &Path, worker: u64, owner: Option<&Identity>) -> io::Result<Option<PathBuf>> {
+        // One that root owns was made and not given to a user yet.
         let is_others = |meta: fs::Metadata| owner.is_some_and(|owner| ![0, owner.uid].contains(&meta.uid()));
         if !fs::symlink_metadata(tmp).is_ok_and(is_others) {
             return Ok(None);
         }
+        // The numbers of workers begin anew with each spawner, so only the time makes the name a new one.
         let aside = self.tmp.join(format!("others-{worker}-{}", crate::clock::unix_ms()));
         fs::rename(tmp, &aside)?;
         Ok(Some(aside))

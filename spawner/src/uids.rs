@@ -78,7 +78,6 @@ pub struct Assigned {
 /// A directory in `home`: its owner, the function that its name is of, and whether the name has a uid, too.
 pub type OwnedHome = (u32, Option<FunctionName>, bool);
 
-/// The table.
 #[derive(Debug)]
 pub struct Uids {
     file: File,

@@ -79,7 +79,7 @@ struct ListedBinding {
     used_by: Option<Vec<String>>,
 }
 
-/// What was stored or removed, as `-o json` prints it.
+/// The stored or removed binding, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
 struct ChangedBinding {
     name: String,

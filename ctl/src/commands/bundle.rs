@@ -37,7 +37,6 @@ pub(crate) struct Args {
 /// An archive that was made.
 #[derive(Debug, Serialize, Deserialize)]
 struct MadeBundle {
-    /// The archive.
     file: String,
     /// The files in it.
     files: Vec<String>,

@@ -49,7 +49,6 @@ struct ShownHome {
     uid: u32,
     /// The owner of the files that had it: `root`, `uploads`, or uids; null: an earlier fnd did not write it down.
     owner: Option<String>,
-    /// Its path.
     path: PathBuf,
     /// Whether the function has it now; null where fnd does not answer.
     in_use: Option<bool>,
@@ -58,13 +57,12 @@ struct ShownHome {
 /// The homes of a function.
 #[derive(Debug, Serialize, Deserialize)]
 struct Homes {
-    /// The function.
     function: String,
     /// All of them, the first one first.
     homes: Vec<ShownHome>,
     /// How many entries of a home were handed over; null if none was to be.
     taken: Option<usize>,
-    /// What was not handed over completely, each with the reason.
+    /// Entries that were not handed over completely, each with the reason.
     left: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct FunctionSource {
     pub(super) is_directory: bool,
     /// The manifest beside the code, or in the directory; it may not exist.
     pub(super) manifest: PathBuf,
-    /// What fnd says about the function.
+    /// The answer of fnd about the function.
     pub(super) detail: FunctionDetail,
 }
 

@@ -172,6 +172,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
 fn last(function: &FunctionStatus, now: Timestamp) -> String {
     if let Some(up) = &function.up_since {
         let up = distance(Some(up), now);
+        // The run that goes on is not counted yet, so each counted run was followed by a restart.
         let restarts = match function.runs {
             0 => String::new(),
             runs => format!(", {}", counted(runs, "restart", "restarts")),

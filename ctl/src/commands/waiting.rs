@@ -1,4 +1,4 @@
-//! What a run waits for, on a terminal: its turn, or its next attempt.
+//! Shows on a terminal why a run does not go on: it waits for its turn, or for its next attempt.
 
 use super::text::distance;
 use super::{Context, Parameters, function_path};

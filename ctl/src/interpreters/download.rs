@@ -91,6 +91,7 @@ impl Downloads {
     /// The registry does not answer them.
     pub(crate) fn versions(&self) -> Result<Vec<String>, CommandFailure> {
         let mut versions: Vec<String> = self.list()?.versions.into_keys().collect();
+        // Names that cannot be the name of a directory, and previews, are in a registry too.
         versions.retain(|found| version(found).is_ok() && rank(found).1);
         versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
         Ok(versions)

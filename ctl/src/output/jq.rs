@@ -15,7 +15,6 @@ def @tsv: map(if type == "string" then gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") 
   elif . == null then "" else tostring end) | join("\t");
 "#;
 
-/// A compiled expression.
 pub(crate) struct Jq {
     filter: Filter<JustLut<Val>>,
 }

@@ -24,7 +24,7 @@ pub(super) enum ProgressForm {
 pub(crate) struct ProgressLine {
     form: ProgressForm,
     bar: ProgressBar,
-    /// What the last line said, and when.
+    /// The text of the last line, and when it was printed.
     line: Option<(String, Instant)>,
 }
 

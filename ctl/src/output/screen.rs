@@ -28,7 +28,6 @@ pub(crate) enum Look {
     Selected,
 }
 
-/// What somebody pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyPress {
     Char(char),

@@ -4,7 +4,6 @@ use super::escape;
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use std::borrow::Cow;
 
-/// Blanks between columns.
 const GAP: u16 = 2;
 
 /// The state of a row, which decides its colour.

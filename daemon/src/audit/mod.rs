@@ -35,7 +35,7 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Audit(Arc<SharedAudit>);
 
-/// What the handle and the thread share.
+/// The state that the handle and the thread share.
 struct SharedAudit {
     path: PathBuf,
     /// Where the end of the log is recorded.
@@ -55,7 +55,7 @@ struct AuditState {
     keep_for: Duration,
     /// Why the last write failed.
     failing: Option<String>,
-    /// What is missing of what was written before.
+    /// A description of earlier entries that are lost.
     gap: Option<String>,
     /// How many calls were lost since fnd started.
     lost: u64,

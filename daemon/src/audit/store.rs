@@ -131,6 +131,7 @@ impl AuditStore {
         let mut bytes = self.bytes;
         let transaction = self.db.transaction()?;
         {
+            // Refusals that share a row may differ in other columns: these become NULL, so that the row says nothing wrong.
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO entry (kind, minute, at_ms, uid, user, pid, exe, verb, function, invocation, status, code,
                     duration_us, count, size)
@@ -175,6 +176,7 @@ impl AuditStore {
                     ],
                     |row| row.get(0),
                 )?;
+                // With a larger count the row was there before, and its bytes are counted already.
                 if let Some(sum) = bytes.get_mut(kind).filter(|_| count == entry.count) {
                     *sum += size as u64;
                 }
@@ -196,6 +198,7 @@ impl AuditStore {
         for kind in AuditKind::ALL {
             while self.forget_step(kind, before_ms)? > 0 {}
         }
+        // The integers of SQLite have a sign, so this is the latest time that it can compare.
         while self.used()? > bytes_max && self.forget_step(forgotten_first(self.bytes), u64::MAX >> 1)? > 0 {}
         // Free pages are used again. Giving back each of them would write the file anew all the time.
         if database::free(&self.db)? > bytes_max / FREE_SHARE {

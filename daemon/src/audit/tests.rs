@@ -160,7 +160,7 @@ fn a_flood_of_refusals_is_one_row_a_minute() {
     assert_eq!(list.entries[2].function, None, "they differ in it");
 }
 
-/// What is answered is there although fnd was killed: another handle on the same directory finds it.
+/// An answered entry survives a kill of fnd: another handle on the same directory finds it.
 #[test]
 fn a_change_is_written_before_its_answer() {
     let running = Running::start(BYTES_MAX);

@@ -124,13 +124,13 @@ fn lost_entry(at_ms: u64, count: u64) -> AuditedCalls {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct AuditWriter {
     /// Absent until it can be opened.
     store: Option<AuditStore>,
     /// Where the end of the log is recorded.
     run: PathBuf,
-    /// What is missing, until it is reported.
+    /// A description of lost entries, until it is reported.
     gap: Option<String>,
     bytes_max: u64,
     /// Entries that could not be written yet.

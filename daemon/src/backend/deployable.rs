@@ -1,4 +1,4 @@
-//! What has to hold before a function is uploaded or removed: whose files it has, and which version serves.
+//! The conditions of an upload or a removal: the owner of the function's files, and the version that serves.
 
 use super::{DaemonBackend, NotDone, UploadCondition};
 use fnd_wire::ids::FunctionName;

@@ -90,7 +90,6 @@ pub struct NotStored(pub Arc<str>);
 #[derive(Clone)]
 pub struct DaemonBackend {
     pub daemon: Rc<Daemon>,
-    /// The history.
     pub reader: ledger::LedgerReader,
     /// The directory of kept output.
     pub logs: PathBuf,

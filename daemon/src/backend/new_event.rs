@@ -7,12 +7,11 @@ use fnd_core::trace::Trace;
 use fnd_core::triggers::event::Attributes;
 use fnd_wire::ids::FunctionName;
 
-/// Who sends the events of a request.
+/// The sender of a request's events, with its permissions.
 #[derive(Debug, Clone)]
 pub struct EventOrigin {
-    /// What the sender may do.
+    /// The permissions of the sender.
     pub reach: Permissions,
-    /// Who it is.
     pub sender: EventSender,
 }
 
@@ -55,7 +54,6 @@ pub enum NotPublished {
         event: usize,
         /// The first of them.
         function: FunctionName,
-        /// Why.
         rejection: Rejection,
     },
     /// Too many functions subscribe to the events of one request for one transaction.

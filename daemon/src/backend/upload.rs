@@ -17,7 +17,7 @@ pub struct Upload {
     pub(crate) form: UploadForm,
     /// The body of the request.
     pub body: Data,
-    /// What has to serve now.
+    /// The version that has to serve now, if the client names one.
     pub condition: UploadCondition,
     /// Whether the files are only judged.
     pub dry_run: bool,

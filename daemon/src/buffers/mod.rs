@@ -286,6 +286,7 @@ impl Buffers {
             return Ok(AnswerPlace::Memory(Bytes::from_owner(counted)));
         }
         let buffers = Arc::clone(self);
+        // A slow disk must not hold up the thread that every request shares.
         let kept = tokio::task::spawn_blocking(move || buffers.keep(&bytes)).await;
         kept.map_err(io::Error::other)?.map(AnswerPlace::Kept)
     }
@@ -309,6 +310,7 @@ impl Buffers {
             let bytes = bytes.into_owned();
             return Data::new(BudgetedBytes { bytes, _permit: permit });
         }
+        // The bytes were accepted already: without room on the disk they stay as they are.
         self.keep(&bytes).map_or_else(|_| data.clone(), Data::new)
     }
 

@@ -23,7 +23,6 @@ pub enum ListenError {
         step: &'static str,
         /// The path of the socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -42,7 +42,6 @@ impl FileIdentity {
     }
 }
 
-/// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LogRecordContent {
     /// The log is being emptied after all of it was copied into the database.
@@ -96,7 +95,7 @@ impl LogRecordContent {
 /// Commits that are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostCommits {
-    /// What is wrong, as text for people.
+    /// The loss, as text for people.
     pub(crate) what: String,
     /// The end of the log, if what the log still has belongs to the database.
     pub(crate) log: Option<LogEnd>,

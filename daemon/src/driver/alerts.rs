@@ -78,6 +78,7 @@ impl Driver {
         if self.supervisor.is_scanned() {
             let gone: Vec<_> = self.follow_ups.alerts.unknown().cloned().collect();
             for function in gone {
+                // Without rules no time counts.
                 let change = self.follow_ups.alerts.set(0, &function, None);
                 self.store_change(change);
             }

@@ -31,6 +31,8 @@ impl Driver {
         let version = version.map_err(NotHeld::NoRelease)?;
         let waiting = self.functions.releases.wait(function);
         self.store_releases();
+        // A promotion installs the stored copy like any other release, so that routes, schedules and sockets follow by the
+        // one way. The supervisor finds the version among its canaries and keeps the workers.
         self.functions.want_copy(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))

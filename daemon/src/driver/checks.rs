@@ -169,6 +169,7 @@ impl Driver {
         self.install_own(checker(), &installed);
         let id = self.ids.next(self.clock.now().unix_ms);
         self.functions.installer.checks.started(id);
+        // One run checks many files, because starting a process in a new sandbox takes longer than all else of an edit.
         let files = functions.iter().filter_map(|function| self.checks.files.get(function));
         let archive = files.flat_map(|(_, files)| files).chain(&ARCHIVE_END);
         let data = archive.copied().collect::<Vec<u8>>();
@@ -182,6 +183,7 @@ impl Driver {
             ..Submit::new(id, checker(), Trigger::Manual)
         };
         self.step(Event::Submit(Box::new(submit)));
+        // The submission was refused, so no end of an invocation will come.
         if self.supervisor.live_of(&checker()).is_none() {
             let known = self.supervisor.version_and_error(&checker());
             let why = known

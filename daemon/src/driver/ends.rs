@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 /// The places of each invocation, by number.
 type EndPlaces = HashMap<InvocationId, HashMap<u64, oneshot::Sender<()>>>;
 
-/// All places.
 #[derive(Debug, Default)]
 pub(crate) struct EndWaiters {
     places: Rc<RefCell<EndPlaces>>,

@@ -115,7 +115,8 @@ impl Driver {
                     let id = record.id;
                     kept.extend([part, LedgerCommand::FollowLater(id)]);
                 }
-                // What was told, or what is decided, is so only together with the calls.
+                // The state of alerts, and the removal of an id from `unfollowed`, are true only together with the calls:
+                // without the calls they are dropped, and the next fnd decides again.
                 _ => {}
             }
         }
@@ -311,7 +312,7 @@ fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
         Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
         Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
-        // What fnd itself calls has no idempotency key.
+        // A call that fnd itself makes has no idempotency key.
         Rejection::KeyReused => (Skip::Invalid, rejection.words(function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),

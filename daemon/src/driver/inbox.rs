@@ -222,7 +222,8 @@ impl Driver {
 
     /// Handles the end of a worker whose result has room.
     fn captured_with_room(&mut self, frame: &Exited, mut captured: Captured, reserved: Reservation) {
-        // What the next attempt gets as the result of this one stays in memory for long.
+        // Exit code 99 asks for another attempt, which gets this result. That may be much later, so the result keeps no part
+        // of the budget.
         if frame.status != ExitStatus::Code(99) {
             self.carry(&mut captured.result, reserved);
         }

@@ -16,7 +16,7 @@ use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::os::fd::OwnedFd;
 
-/// What `status` says of quotas that nobody measures.
+/// The text of `status` about quotas that nobody measures.
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
      fnd`, which ends running functions)";
 

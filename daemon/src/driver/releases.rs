@@ -1,5 +1,5 @@
-//! What people do with releases: going back, pinning, and reading stored files; and what follows from a release that
-//! serves or cannot be loaded.
+//! Carries out people's requests about releases (going back, pinning, reading stored files), and the consequences of a
+//! release that serves or cannot be loaded.
 
 use super::Driver;
 use super::canary::asked_canary;
@@ -30,7 +30,7 @@ pub enum ReleaseChange {
 /// The files of a stored release, or why they cannot be read.
 pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
 
-/// What became of a request to hold a release.
+/// The result of a request to hold a release.
 pub(crate) enum HoldResult {
     /// It is done: a release, and its state.
     Done(Option<Version>, ReleaseState),

@@ -9,7 +9,7 @@ use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What is said where the running spawner cannot open secrets.
+/// The reason of a refusal where the running spawner cannot open secrets.
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
      which ends running functions)";
 

@@ -84,7 +84,8 @@ impl HttpService for Scrapes {
     }
 
     fn admit(&self, _: &AcceptedConnection) -> Result<((), Rc<HttpConnection>), Option<Refusal>> {
-        // Whoever asks: there are a few places for all, and the rest is closed.
+        // All callers share a few places, and a connection without a place is closed. Nobody's connection is ended for
+        // another one.
         Ok(((), self.connections.admit_if_free(ConnectionOwner::Exempt).ok_or(None)?))
     }
 

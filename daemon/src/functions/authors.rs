@@ -1,7 +1,7 @@
-//! Who answers for a function: root, the owner of its file, or who has uploaded it.
+//! Finds the author of a function: root, the owner of its file, or the user who has uploaded it.
 //!
-//! It counts for what a function does to others: which routes it may have beside theirs. A version that root owns, or that
-//! root uploads, is root's. Of a stored copy, the spawner remembers whether it was.
+//! The author decides how a function affects others: which routes it may have beside theirs. A version that root owns, or
+//! that root uploads, is root's. Of a stored copy, the spawner remembers whether it was.
 
 use super::Functions;
 use super::catalog::SourceFiles;

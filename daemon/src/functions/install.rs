@@ -103,6 +103,7 @@ impl Functions {
         match event {
             CatalogEvent::Changed(mut candidates) => {
                 self.quiet = false;
+                // A person has changed these files, so the answer is news, also if a poll is under way.
                 candidates
                     .iter()
                     .for_each(|candidate| self.sources.no_poll(&candidate.function));
@@ -363,6 +364,8 @@ impl Functions {
 
     /// Returns the next installation to ask for, while there is room.
     pub(crate) fn next_install(&mut self) -> Option<(Request, SourceFiles)> {
+        // While old versions of a function are deleted, none is installed: the list of versions to keep does not name it, so
+        // it would be deleted as well.
         let candidate = self
             .installer
             .next_request(|function| self.versions.is_pruning(function))?;
@@ -373,6 +376,7 @@ impl Functions {
             sidecar: candidate.sidecar.clone(),
             directory_form: candidate.directory_form,
         };
+        // Only a file is fetched, checked or built anew. A copy keeps its tree, so that a rollback brings back its packages.
         let fetches = candidate.copy().is_none() && self.sources.sent(&candidate.function);
         let is_file = candidate.copy().is_none();
         let checked = is_file && self.installer.checks.is_due(&candidate.function);

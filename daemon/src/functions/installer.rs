@@ -12,7 +12,6 @@ use std::time::Duration;
 /// spawn between them does not wait.
 const WINDOW: usize = 256;
 
-/// Installations.
 #[derive(Debug, Default)]
 pub struct Installer {
     waiting: VecDeque<SourceFiles>,

@@ -118,6 +118,7 @@ impl Interpreters {
     /// Watches every directory that the paths of the interpreters lead through now.
     fn watch_ways(&mut self) {
         let Some(watch) = &self.watch else { return };
+        // `ATTRIB` is among them because a change of the mode makes a program usable or unusable.
         let events = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM

@@ -19,7 +19,6 @@ use std::sync::Arc;
 /// The code of the problem that a function's code could not be fetched.
 pub(super) const UNFETCHED: &str = "source";
 
-/// An installed version.
 #[derive(Debug, Clone)]
 pub struct ServingVersion {
     /// The spawner's number for it.
@@ -57,6 +56,7 @@ impl ServingVersion {
         let mut manifest = verdict.manifest.clone()?;
         let entry = std::mem::take(&mut manifest.entry).into();
         let version = verdict.runtime_version.clone();
+        // The name of the real file, such as `python3.11`, tells the version without starting the interpreter.
         let version = version.or_else(|| version_in(alike.real(&installed.interpreter)));
         let runtime = match version {
             Some(version) => format!("{} {version}", manifest.runtime),
@@ -391,6 +391,7 @@ impl Registry {
         verdict: Verdict,
         serves: Option<Version>,
     ) {
+        // The findings about the file are copied first, because `installed` replaces them by those of the copy.
         let Some(file) = self.all.get(name).cloned() else {
             return;
         };

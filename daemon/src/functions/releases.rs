@@ -13,7 +13,7 @@ use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::oneshot;
 
-/// What became of a release that somebody asked for.
+/// The end of a request for a release: the version that serves, or the reason why it does not.
 pub(crate) type Outcome = Result<Version, String>;
 
 /// The releases of all functions.
@@ -55,6 +55,7 @@ impl FunctionReleases {
         let releases = self.of.entry(function.clone()).or_default();
         let before = releases.clone();
         let result = change(releases);
+        // A change of parts that are not stored needs no write.
         if !releases.is_stored_like(&before) {
             self.changed.insert(function.clone());
             match releases.canary().and_then(Canary::promote_at_ms) {
@@ -148,6 +149,8 @@ impl Functions {
                 }
             }
             AfterInstall::Canary(_) => {}
+            // After a start nothing serves yet: the copy that served last comes first, so that the file gets a trial and not
+            // the callers.
             AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.want_copy(&candidate.function, copy),
         }
         next
@@ -267,6 +270,7 @@ fn canary_rules(manifest: &Manifest, percent: u32) -> CanaryRules {
 
 /// Says whether calls can be shared between two releases: both take calls in the same mode, and none needs one port.
 fn share_calls(old: &Manifest, new: &Manifest) -> bool {
+    // Two releases cannot listen on one port at once.
     let has_port = |manifest: &Manifest| {
         let server = manifest.http_server.as_ref();
         server.is_some_and(|server| matches!(server.listen, Listen::Port(_)))

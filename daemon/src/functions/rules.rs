@@ -89,6 +89,7 @@ fn pool(pool: &manifest::PoolKeys, server: Option<&HttpServer>) -> Pool {
     let spare = alone.then_some(pool.spare);
     Pool {
         min: pool.min,
+        // Spares are processes, too: all of them together have to fit into the memory limit of the function.
         most: pool.max.saturating_add(spare.unwrap_or(0)).min(pool.fit),
         concurrency: pool.concurrency,
         idle: pool.idle,
@@ -96,6 +97,7 @@ fn pool(pool: &manifest::PoolKeys, server: Option<&HttpServer>) -> Pool {
         max_age: pool.max_age,
         spare,
         load_max: server.map_or(LOAD_MAX, |server| server.start_timeout),
+        // Only one process at a time can listen on a port.
         alone: server.is_some_and(|server| matches!(server.listen, Listen::Port(_))),
     }
 }

@@ -22,7 +22,6 @@ pub(crate) struct NodeFacts<'a> {
     pub(crate) host: &'a str,
     /// The time, Unix milliseconds.
     pub(crate) now_ms: u64,
-    /// The functions directories.
     pub(crate) dirs: &'a [String],
     /// The one of them that has the uploads.
     pub(crate) uploads: &'a Path,
@@ -122,6 +121,7 @@ impl Functions {
 /// Returns the problem that the output of a check tells of a file.
 fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
     let base = entry.rsplit('/').next().unwrap_or(entry);
+    // The check gives the file another name, which people do not know.
     let output = output.replace(&checked_name(entry), base);
     let cut = |line: &str| line.trim_end().chars().take(LINE_MAX).collect::<String>();
     let lines: Vec<String> = output.lines().filter(|line| !line.trim().is_empty()).map(cut).collect();

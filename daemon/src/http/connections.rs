@@ -292,6 +292,7 @@ impl Connections {
             .filter(|(owner, _)| matches!(owner, ConnectionOwner::User(_)) && owner.is_limited());
         let of_one = users.map(|(_, open)| *open).max();
         let scarce = of_one >= Some(limit(places.of_one)) || self.open.get() >= limit(places.but_roots());
+        // The callback may look at the owners, so they are not borrowed any more.
         drop(owners);
         if self.scarce.replace(scarce) != scarce
             && let Some(ConnectionNotice(changed)) = self.changed.get()

@@ -67,7 +67,7 @@ impl ServerStop {
 /// up. It is less than half of the tasks that a `LocalSet` runs before it polls the loop again (61).
 const ACCEPTED_PER_TURN: u32 = 16;
 
-/// What a server does with requests.
+/// The treatment of requests, which changes only in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RequestPhase {
     Serving,

@@ -76,7 +76,8 @@ impl Tunnel {
             copy(&mut from_caller, &mut to_program).await
         };
         let (side, ended) = tokio::select! {
-            // What the program has sent last reaches the caller: with both ends at once, this one is seen first.
+            // The direction to the caller comes first, so that the program's last bytes arrive if both directions end at
+            // once.
             biased;
             // The other direction is dropped, and both sockets with it.
             ended = copy(&mut from_program, &mut to_caller) => (Side::Program, ended),

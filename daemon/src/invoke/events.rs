@@ -77,6 +77,7 @@ pub(crate) async fn accept(
         Events::One(event) => (vec![*event], false),
         Events::Batch(events) => (events, true),
     };
+    // All events are checked before the first is accepted: a request is accepted or refused as a whole.
     if let Some(emitter) = &emitter {
         events
             .iter()

@@ -39,7 +39,7 @@ pub enum LedgerCommand {
     },
     /// The marks of a function's schedules, in place of those that are stored.
     StoreMarks(Marks),
-    /// What is remembered of watched files.
+    /// A change of the remembered contents of watched files.
     Files(FileMemory),
     /// Whether a user has paused the schedules of a function.
     StorePaused {
@@ -58,7 +58,6 @@ pub enum LedgerCommand {
     /// The releases of a function and which one is held, as JSON of core; absent: the function is gone.
     StoreReleases {
         function: FunctionName,
-        /// The JSON.
         releases: Option<String>,
     },
     /// Commands that are stored in one transaction or not at all: the end of an invocation, and the invocations that
@@ -74,17 +73,17 @@ pub enum LedgerCommand {
     },
     /// Somebody has asked for the end of this invocation: the next fnd ends it, if this one is killed before.
     Cancel(InvocationId),
-    /// What follows the end of this invocation is not known yet.
+    /// The calls that follow the end of this invocation are not decided yet.
     FollowLater(InvocationId),
-    /// What follows the end of this invocation is stored.
+    /// The calls that follow the end of this invocation are stored.
     Followed(InvocationId),
     /// A function that a hook of this invocation called has failed.
     HookFailed(InvocationId),
-    /// What was told of a function, or with an empty name of the node; absent: nothing has to be known.
+    /// The state of the alerts of a function, or of the node.
     StoreAlert {
         /// The name of the function; empty for the node.
         about: String,
-        /// The state as JSON.
+        /// The state as JSON; absent if there is nothing to remember.
         health: Option<String>,
     },
 }
@@ -104,6 +103,7 @@ impl LedgerCommand {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
+            // The function sees its work right after a claim, so a claim that a power cut could lose might run twice.
             Self::Publish { .. }
             | Self::Claim(_)
             | Self::StoreEnabled { .. }
@@ -116,7 +116,9 @@ impl LedgerCommand {
             Self::Record(_, record) | Self::Update(record) => is_end_of_files(record),
             Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // Whoever waits for `StoreReleases` makes a `Change` of it. What follows an end is lost together with the end, or not at all. What is remembered of files is found again.
+            // A caller that waits for `StoreReleases` wraps it in a `Change`. `FollowLater`, `Followed` and `HookFailed` are
+            // lost together with the end that they belong to, or not at all. The contents of files are found again by the
+            // watcher.
             Self::Files(_)
             | Self::StoreVersions { .. }
             | Self::StoreReleases { .. }
@@ -232,9 +234,7 @@ pub enum Acknowledged {
     /// The end of a run that files have started is on disk.
     FilesEnded {
         function: FunctionName,
-        /// The run.
         id: InvocationId,
-        /// Whether it succeeded.
         success: bool,
         /// The contents that wait for it, each with its directory.
         contents: Vec<(Arc<str>, RunContent)>,
@@ -409,6 +409,8 @@ impl CommandQueue {
                 .0;
         }
         let count = inner.waiting.len().min(BATCH_MAX);
+        // Commands of a failed write are still in hand: then the earlier time stays, because `age` is that of the oldest
+        // command.
         inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
         let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
         inner.bytes -= commands.iter().map(LedgerCommand::size).sum::<usize>();
@@ -417,6 +419,7 @@ impl CommandQueue {
         Batch {
             commands,
             retention: inner.retention.take(),
+            // Commands that were queued before the stop are still written.
             last: inner.stopped && inner.waiting.is_empty(),
         }
     }
@@ -424,6 +427,7 @@ impl CommandQueue {
     /// Reports the result of a batch and wakes the callers that wait for it.
     pub(super) fn done(&self, count: usize, failing: Option<String>) {
         let mut inner = self.lock();
+        // Counts tried commands and not stored ones, so that a flush does not wait for a disk that fails.
         inner.tried += count as u64;
         if failing.is_none() {
             inner.in_hand = None;
@@ -443,6 +447,7 @@ impl CommandQueue {
         inner.urgent = true;
         self.arrived.notify_one();
         let behind = |inner: &mut InnerQueue| inner.tried < target;
+        // After the limit the caller goes on with the records that are on disk.
         drop(self.tried.wait_timeout_while(inner, limit, behind));
     }
 
@@ -492,6 +497,7 @@ impl CommandQueue {
     /// Passes a new retention to the writer.
     pub(super) fn retain(&self, retention: Box<Retention>) {
         let mut inner = self.lock();
+        // Only the newest retention counts, so there is one place for it and no queue.
         inner.retention = Some(retention);
         inner.urgent = true;
         self.arrived.notify_one();

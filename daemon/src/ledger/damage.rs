@@ -6,7 +6,7 @@ use super::{FILE, OpenError, Site, lost_commits};
 use crate::database::Replacement;
 use std::path::{Path, PathBuf};
 
-/// What follows if the state that was read may be older than the last one.
+/// The end of the message if the state that was read may be older than the last one.
 const QUEUE_WAITS: &str = "; until then queued work waits, because some of it may have run";
 /// Replaces a damaged database with a new one; `detail` describes the damage.
 ///

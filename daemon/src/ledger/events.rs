@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What came of events that were sent before: by the number of the shares, for each event.
+/// The first answers to events that were sent before: by the number of the shares, one entry for each event.
 pub(super) type Earlier = BTreeMap<u64, Vec<Option<Delivered>>>;
 
 /// Old events that are forgotten for each new one: more than one, so that the table shrinks after a burst.

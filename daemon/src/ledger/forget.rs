@@ -145,7 +145,6 @@ impl Round {
         Self::new(Scope::Each(of), KeepBounds::before(end.saturating_add(1)))
     }
 
-    /// Forgets some records.
     pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<ForgetProgress> {
         let found = self.candidates(db)?;
         // Only this thread writes, so the candidates are still the same inside of the transaction.

@@ -151,6 +151,7 @@ impl InFlightSlots {
         let before = self.taken.get(&key).map(|filled| filled.at);
         let at = self.place(pages, before);
         let written = pages.write(at, &self.bytes);
+        // The slot counts as filled also if the write has failed: then `wrote` marks the whole table as incomplete.
         self.taken.insert(key, FilledSlot { at, begun });
         if let Some(before) = before.filter(|before| *before != at) {
             // A slot in memory: this cannot fail.
@@ -231,6 +232,7 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .write(true)
         .create(true)
+        // The slots of an earlier fnd stay until they are in the database.
         .truncate(false)
         .mode(0o600)
         .open(path)

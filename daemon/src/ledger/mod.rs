@@ -121,7 +121,7 @@ pub struct OpenedLedger {
     pub releases: Vec<(FunctionName, Releases)>,
     /// Ended invocations of which it is not decided yet what follows.
     pub unfollowed: Vec<Unfollowed>,
-    /// What was told of functions, and with an empty name of the node, as JSON.
+    /// The states of alerts as JSON, by the name of the function; the empty name stands for the node.
     pub alerts: Vec<(String, String)>,
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
@@ -140,7 +140,6 @@ pub enum OpenError {
         path.display(), schema::VERSION
     )]
     Newer {
-        /// The database.
         path: PathBuf,
         /// Its schema version.
         found: String,
@@ -152,7 +151,6 @@ pub enum OpenError {
         path.display()
     )]
     Corrupt {
-        /// The database.
         path: PathBuf,
         /// The damage, in the words of SQLite.
         detail: String,
@@ -162,7 +160,6 @@ pub enum OpenError {
     SetAside {
         /// The file being written.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A copy would use disk space that the history needs.
@@ -182,7 +179,6 @@ pub enum OpenError {
     Sqlite {
         /// The database.
         path: PathBuf,
-        /// Why.
         source: rusqlite::Error,
     },
     /// The table of attempts that have begun could not be opened.
@@ -190,7 +186,6 @@ pub enum OpenError {
     InFlight {
         /// The table.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A copy of the ledger could not be read back.
@@ -198,7 +193,6 @@ pub enum OpenError {
     Copy {
         /// The copy.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The log of the database, or the record of its end, could not be read.
@@ -206,7 +200,6 @@ pub enum OpenError {
     Log {
         /// The database.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The threads could not be started.
@@ -328,7 +321,8 @@ struct Start {
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
-    // Before SQLite opens the database.
+    // The log is compared before SQLite opens the database: opening it could copy the rest of a damaged log into it, and the
+    // evidence would be gone.
     if let Some(lost) = lost_commits(run, &path)? {
         return Err(OpenError::corrupt(&path, lost.what));
     }
@@ -437,7 +431,6 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }
@@ -454,6 +447,8 @@ pub fn lock_state(state: &Path) -> Result<StateLock, LockError> {
         path: path.clone(),
         source: source.into(),
     };
+    // `flock` belongs to the open file description (flock(2)): a child that inherited the descriptor would hold the lock
+    // after fnd.
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -35,7 +35,7 @@ pub struct RecordPage {
     /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
     /// filter.
     pub records: Vec<InvocationRecord>,
-    /// What each of them used, if the filter asks for it; else empty.
+    /// The usage of each record, if the filter asks for it; else empty.
     pub usage: Vec<UsageSum>,
     /// Those whose hooks have failed.
     pub hook_failed: BTreeSet<InvocationId>,
@@ -63,7 +63,7 @@ pub struct WholeInvocation {
     pub attempts: Vec<AttemptRecord>,
     /// The invocation whose payload this one repeats.
     pub origin: Option<InvocationId>,
-    /// What made its trigger run it.
+    /// The facts that the trigger gave with the invocation.
     pub cause: Option<Arc<Cause>>,
     /// Whether a function that a hook of it called has failed.
     pub hook_failed: bool,

@@ -44,6 +44,7 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut statement = db.prepare("SELECT name, runs, failures FROM function")?;
     let counts = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get(1)?, row.get(2)?)))?;
     restored.counts = counts.collect::<Result<_>>()?;
+    // A kill may have come between the answer to a cancellation and the end of its invocation: the supervisor ends these.
     restored.cancelled = cancelled::all(db)?;
     Ok(restored)
 }

@@ -292,6 +292,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     // Before the first write: later it takes effect only when the file is rewritten.
     db.pragma_update(None, "auto_vacuum", SHRINKS)?;
     db.pragma_update(None, "journal_mode", "wal")?;
+    // With `normal` a power cut could lose commits that were acknowledged: SQLite syncs the log only before it copies it.
     db.pragma_update(None, "synchronous", "full")?;
     db.pragma_update(None, "cache_size", CACHE_KIB)?;
     // See `checkpoint`.
@@ -304,6 +305,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 
 /// Migrates a database to this schema; one that already has it is not written.
 pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
+    // The lock for writing is taken at once, so that no other program writes between the reading of the version and the
+    // steps.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // A version that is not a number was refused before.
     let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
@@ -391,6 +394,8 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
         return Ok(());
     }
     let verdict: String = db
+        // Does not compare indexes with tables, which would be slow; `finds_what_waits` does that for the indexes of queued
+        // work.
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(failed)?;
     if verdict != "ok" {

@@ -154,6 +154,7 @@ pub(super) fn apply<'a>(
         }
         LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts
             .iter()
+            // `false` is always right: at most it deletes bodies that are not there.
             .try_for_each(|part| apply(db, (part, false), counts, earlier)),
         LedgerCommand::Cancel(id) => Ok(cancelled::store(db, *id)?),
         LedgerCommand::FollowLater(id) => Ok(follow_later(db, *id)?),
@@ -186,6 +187,7 @@ pub(super) fn apply<'a>(
 
 /// Stores that what follows the end of an invocation is still to be found out.
 pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
+    // A retry may bring an id that is stored already.
     let sql = "INSERT OR IGNORE INTO unfollowed (invocation) VALUES (?1)";
     db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
 }
@@ -238,6 +240,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         // In the same transaction: after a crash the slot has either been handled or it comes again; never both.
         put_mark(db, &accepted.function, mark)?;
     }
+    // In the same transaction: after a crash the files are either handled, or they are offered again.
     files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
     Ok(())
 }
@@ -381,6 +384,7 @@ fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO body (invocation, kind, data, checksum) VALUES (?1, ?2, ?3, ?4)";
+    // SQLite has no checksums of its own, and a damaged payload must not run.
     let checksum = crc32fast::hash(data);
     db.prepare_cached(sql)?
         .execute(params![blob(id), kind, data, checksum])?;

@@ -230,6 +230,7 @@ impl Sweeper {
             let now_ms = (self.clock)().unix_ms;
             self.expiries.add(None, keep_for, time_of(id.0), now_ms);
         }
+        // The last run of an overdue function was kept only because there was no newer one; now there is.
         let is_due = since.count == due || self.overdue.remove(function);
         if is_due && self.waiting.insert(function.clone()) {
             self.due.push(function.clone());
@@ -313,6 +314,7 @@ impl Sweeper {
         if self.jobs.is_empty() {
             self.go_together();
         }
+        // Jobs come before making room: they forget only records above a limit, and the room that they make may be enough.
         if let Some(job) = self.jobs.pop_front() {
             if let Some(next) = self.work(db, job)? {
                 self.jobs.push_front(next);

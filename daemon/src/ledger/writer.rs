@@ -84,6 +84,7 @@ struct LedgerThread {
 
 impl LedgerThread {
     fn run(&mut self, queue: &CommandQueue) {
+        // A start that could not store its changes counts as a failed write, which may be retried at once.
         let mut failing = self.later.as_ref().map(|later| Failing {
             reason: Arc::clone(&later.reason),
             until: crate::clock::monotonic(),
@@ -107,6 +108,7 @@ impl LedgerThread {
             // Commands of the backlog do not count: they were counted when they were tried first.
             let count = commands.len();
             let begun = crate::clock::monotonic();
+            // The last batch is written in any case, because nobody would retry it.
             if let Some(Failing { reason, .. }) = failing.as_ref().filter(|failing| !last && begun < failing.until) {
                 queue.done(count, Some(reason.to_string()));
                 self.settle(&commands, &Err(Arc::clone(reason)));
@@ -149,6 +151,7 @@ impl LedgerThread {
                     if let Unwritten::Sqlite(error) = error {
                         // Forgetting makes room inside the database when the disk has none.
                         let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+                        // An error ends the steps like the end of the work: the next retry tries again.
                         let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                         let _ = (0..STEPS_IN_RETRY).take_while(step).count();
                         self.checkpoint();
@@ -195,6 +198,8 @@ impl LedgerThread {
         let Some(hold) = self.notices.hold.clone() else {
             return commands;
         };
+        // Records of work that runs already are always stored. New durable work, and claims of a queue that is of an earlier
+        // moment, could make something run twice.
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
             LedgerCommand::Store(accepted) => accepted.durable,
             LedgerCommand::Publish { .. } => true,
@@ -241,6 +246,7 @@ impl LedgerThread {
         if self.later.is_some() {
             return None; // a makeshift writes nothing
         }
+        // Without the size of the log there is nothing to record; the next commit tries again.
         let pages = LogPages::of(&self.db).ok()?;
         match &mut self.log {
             Some(log) => log.record(pages),

@@ -107,6 +107,7 @@ impl Capture {
     /// Adds a log record of a worker: each of its lines, with its level in front.
     pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         self.last_ms = time_ms;
+        // A record comes whole, so it is masked here and not by the maskers of the streams.
         let mask = self.meta.mask.clone();
         let text = mask.as_ref().map_or(Cow::Borrowed(text), |mask| mask.text(text));
         for line in text.lines() {

@@ -106,7 +106,7 @@ pub struct Captured {
     pub dropped_bytes: u64,
     /// The content of `$FND_RESULT` if it was written, else standard output if that is not larger than a result may be.
     pub result: Option<RunResult>,
-    /// What would be the result if it did not exceed `limits.result`.
+    /// The facts about a result that exceeds `limits.result` and is therefore no result.
     pub result_too_large: Option<TooLarge>,
     /// Why standard output is no CGI document.
     pub bad_answer: Option<String>,
@@ -185,9 +185,7 @@ pub type LineSink = Box<dyn Fn(&AttemptOutput, &Line<'_>) + Send>;
 #[derive(Debug)]
 pub struct Piped {
     pub worker: WorkerId,
-    /// Its standard output.
     pub stdout: OwnedFd,
-    /// Its standard error.
     pub stderr: OwnedFd,
     /// The invocation whose output it is.
     pub meta: AttemptOutput,

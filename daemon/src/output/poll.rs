@@ -132,6 +132,7 @@ impl OutputThread {
             if woken {
                 for command in self.shared.take() {
                     if matches!(command, OutputCommand::Stop) {
+                        // Scripts need nothing here: all of their output that was read is in their spools.
                         self.leave_pools();
                         self.write_heads();
                         return;

@@ -1,4 +1,4 @@
-//! What is told of each request: a line in the journal, counters, and the last calls of each route.
+//! Records each request: a line in the journal, counters, and the last calls of each route.
 
 use crate::backend::DaemonBackend;
 use crate::clock::monotonic;

@@ -1,4 +1,4 @@
-//! Who may call: credentials in headers first, then those that cover the body.
+//! Decides whether a caller may call: checks credentials in headers first, then those that cover the body.
 //!
 //! A caller without a credential learns nothing about routes. So on a host with signed routes every path takes a body,
 //! up to the largest that such a route takes, if the request has the headers of some signature; and then only the secrets of the
@@ -17,7 +17,7 @@ use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
 use std::net::IpAddr;
 
-/// What admitted a caller.
+/// The reason why a caller was admitted.
 #[derive(Debug)]
 pub(super) enum Admitted {
     /// The route, or some route of the host, is for everybody.
@@ -28,8 +28,8 @@ pub(super) enum Admitted {
     Once(Holder, ReplayKey),
 }
 
-/// Who has a credential: `scheme:secret`, and the user for passwords. Both values of a secret that is being rotated are of
-/// one holder.
+/// The holder of a credential as text: `scheme:secret`, and the user for passwords. Both values of a secret that is being
+/// rotated belong to one holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Holder(String);
 

@@ -88,7 +88,8 @@ impl HttpService for Public {
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let answer = self.route(request, peer, &mut access).await;
-        // Whatever has not read the body: its sender gets to read the answer.
+        // A socket that is closed with unread bytes resets the connection, and the sender could lose the answer. So the rest of the
+        // body is read first, also after a refusal.
         discard(&unread, Pace::REMOTE).await;
         let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
         let mut answer = count(answer, &buffers).await;

@@ -1,4 +1,4 @@
-//! What a request runs: conditions, rate, payload, idempotency key, and the answer.
+//! Runs the function of a request: checks conditions and rate, makes payload and idempotency key, and answers.
 
 use super::Public;
 use super::access::RouteAccess;

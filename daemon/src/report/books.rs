@@ -62,7 +62,6 @@ impl ReportBooks {
         Some((function, scaled))
     }
 
-    /// Returns all processes.
     pub(crate) fn workers(&self) -> Vec<WorkerId> {
         self.workers.keys().copied().collect()
     }

@@ -54,6 +54,7 @@ async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
     if places.runtimes_inside {
         places.runtimes.insert(0, runtimes::unpack(&places.state)?);
     }
+    // An empty value does not count (no-color.org).
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref(), no_color);
     let colour = if std::io::stderr().is_terminal() && !no_color {

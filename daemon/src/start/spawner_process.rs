@@ -22,7 +22,6 @@ pub enum SpawnerError {
     Start {
         /// The program.
         path: PathBuf,
-        /// The reason.
         source: io::Error,
     },
     /// It could not be reached.
@@ -30,7 +29,6 @@ pub enum SpawnerError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// The reason.
         source: io::Error,
     },
 }

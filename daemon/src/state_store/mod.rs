@@ -45,7 +45,7 @@ enum StoreMessage {
 #[derive(Clone)]
 pub(crate) struct StateStore(Arc<SharedStore>);
 
-/// What the handle and the thread share.
+/// The state that the handle and the thread share.
 struct SharedStore {
     places: store::StatePlaces,
     state: Mutex<StoreState>,

@@ -345,7 +345,7 @@ pub(super) fn totals(db: &Connection) -> rusqlite::Result<Totals> {
     })
 }
 
-/// What is stored for a key, and when that was written.
+/// Returns the stored value of a key and its time of writing in Unix milliseconds.
 fn present(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<(StoredValue, u64)>> {
     let sql = "SELECT version, bytes, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
     let mut statement = db.prepare_cached(sql)?;

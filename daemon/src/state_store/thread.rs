@@ -46,7 +46,7 @@ pub(super) fn run(
         };
         let mut asked = Vec::new();
         let mut next = Some(first);
-        // What waits meanwhile shares the transaction.
+        // All requests that wait by now share one transaction, and so one sync.
         while let Some(message) = next {
             match message {
                 StoreMessage::Ask(ask, answer) => asked.push((ask, answer)),

@@ -30,7 +30,6 @@ const FIELDS: [&str; 16] = [
 /// Room for the field values at an attempt's end.
 const VALUES: usize = 192;
 
-/// One message.
 #[derive(Debug)]
 pub(super) struct LogEntry {
     pub(super) level: Level,

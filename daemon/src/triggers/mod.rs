@@ -1,5 +1,4 @@
-//! What starts functions: the machine's side. Each trigger brings facts, `fnd_core::triggers` decides, and a submission
-//! follows.
+//! The machine's side of triggers. Each trigger brings facts, `fnd_core::triggers` decides, and a submission follows.
 //!
 //! Files:
 //! - `files`: the watchers of files

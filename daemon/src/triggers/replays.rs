@@ -81,6 +81,7 @@ impl Replays {
             record: ReplayRecord::Admitted(key),
             written: Some(written),
         };
+        // Never waits for room, because this runs on the main thread.
         if self.jobs.try_send(job).is_err() {
             lock(&self.memory).forget(&key.digest);
             return Err(Replayed::Full);
@@ -184,7 +185,7 @@ impl ReplaysFile {
                 self.records += records.len();
                 file.write_all(&bytes)
             }
-            // What is in memory has these records already.
+            // `memory` contains these records already, so writing the whole file anew stores them, too.
             _ => self.rewrite(),
         };
         match stored {
@@ -211,6 +212,8 @@ impl ReplaysFile {
             .mode(0o600)
             .open(&next)?;
         file.write_all(&bytes)?;
+        // Synced, unlike an append: after a power cut the new name could lead to an empty file, and every key would be
+        // forgotten.
         file.sync_all()?;
         fs::rename(&next, &path)?;
         fs::File::open(&self.directory)?.sync_all()?;

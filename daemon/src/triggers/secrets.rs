@@ -39,7 +39,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What an item is: a secret by its name, or [`CERTIFICATE`] or [`KEY`] of `[http] tls`.
+/// The identity of an item: the name of a secret, or [`CERTIFICATE`] or [`KEY`] of `[http] tls`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum SecretItem {
     Named(String),
@@ -59,7 +59,7 @@ impl From<&SecretAsked> for SecretItem {
     }
 }
 
-/// What is known of an item.
+/// The last answers about an item.
 #[derive(Default)]
 struct KnownSecret {
     /// The secret's value.

@@ -4,7 +4,7 @@ use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
-/// What became of the files of a function.
+/// The result of installing the files of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UploadSeen {
     Installed,
@@ -35,7 +35,6 @@ impl Uploading {
         true
     }
 
-    /// Ends an upload.
     pub(crate) fn end(&mut self, function: &FunctionName) {
         self.0.remove(function);
     }

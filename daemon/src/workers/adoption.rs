@@ -222,6 +222,7 @@ impl Workers {
                 attempt: Attempt(attempt),
                 output_max: member_record.rules.output_max,
                 result_max: member_record.rules.result_max,
+                // Only the output of scripts can be a CGI document.
                 cgi: false,
                 mask: mask.cloned(),
             };

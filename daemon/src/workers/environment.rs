@@ -49,6 +49,7 @@ pub fn variables(order: &SpawnOrder, protocol: u16) -> Vec<(String, Bytes)> {
 /// Returns the same variables for the head of an Invoke; absent where there are none.
 #[must_use]
 pub fn for_worker(payload: &Payload) -> Option<serde_json::Map<String, serde_json::Value>> {
+    // JSON holds text only, while the variable of a script may have any bytes.
     let variables = of_request(payload)
         .into_iter()
         .map(|(name, value)| (name, String::from_utf8_lossy(&value).into()));
@@ -173,7 +174,6 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
 
 /// An attempt's documents: descriptors in the order of [`fnd_wire::frame::Spawn`].
 pub struct PassedVariables {
-    /// The variables.
     pub environment: Vec<(String, Bytes)>,
     /// Whether standard input is among the descriptors.
     pub input: bool,

@@ -22,6 +22,7 @@ impl Listening {
 
     /// Returns whether a user is fnd's, or occurs more than once among `users`, one for each function.
     pub(crate) fn is_shared(&self, user: u32, users: impl Iterator<Item = u32>) -> bool {
+        // If several functions have one user, its ports cannot be told apart; fnd's own user has the listeners of fnd.
         let shared = self.shared.get_or_init(|| {
             let mut seen = HashSet::from([rustix::process::geteuid().as_raw()]);
             users.filter(|user| !seen.insert(*user)).collect()

@@ -127,6 +127,7 @@ impl Workers {
     pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
         match self.connection.as_mut()?.send(request, descriptors) {
             Ok(number) => {
+                // An acknowledgement has no answer, so a spawner that sends none is not silent.
                 if !matches!(request, Request::Acknowledge(_)) {
                     self.await_answer();
                 }

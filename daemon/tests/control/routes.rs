@@ -416,7 +416,11 @@ fn a_stream_is_server_sent_events_or_lines_for_clients_that_accept_them() {
     assert_eq!(request("last-event-id: yesterday").status, 400);
     // A browser that reconnects sends the query of its first request.
     let path = "/v1/stream?follow=0&since=7-1";
-    let again = ask(&server.socket, &format!("GET {path} HTTP/1.1\r\nlast-event-id: 7-2"), b"");
+    let again = ask(
+        &server.socket,
+        &format!("GET {path} HTTP/1.1\r\nlast-event-id: 7-2"),
+        b"",
+    );
     assert_eq!(again.status, 200);
     let seen = server.seen.lock().unwrap().stream.take().unwrap();
     assert_eq!(seen.from, Since::After(Seq { epoch: 7, number: 2 }));

@@ -4,7 +4,7 @@
 //! ```text
 //! Unknown ──clear──▶ Clearing ──emptied──▶ Empty ──start──▶ Build ──exit 0──▶ complete ──seal──▶ Sealing ──▶ Unknown
 //! ```
-//! Whatever else happens leads to `Unknown`. fnd orders all of these steps, and it may have been taken over: then it could
+//! Every other order leads to `Unknown`. fnd orders all of these steps, and it may have been taken over: then it could
 //! have a build of its own leave files in the name of another tree. No files are touched here.
 
 use fnd_wire::ids::{FunctionId, Version, WorkerId};
@@ -38,7 +38,7 @@ enum HomeContents {
     Sealing,
 }
 
-/// What a build that starts finds besides its home.
+/// The files that a build finds besides its home when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildStart {
     /// Its own code only: its invocation has no files yet.

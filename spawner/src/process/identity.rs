@@ -7,9 +7,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 /// The user and the groups that a child runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// User.
     pub uid: u32,
-    /// Primary group.
     pub gid: u32,
     pub groups: Vec<Gid>,
 }

@@ -31,13 +31,12 @@ const ENTRIES_MAX: usize = 64;
 const KNOWN: [&str; 7] = ["type", "provider", "host", "port", "database", "username", "certificates"];
 
 wire_structs! {
-    /// What the spawner may know of a function's values.
+    /// The facts about a function's values that the spawner may know.
     pub struct CredentialsHead {
         /// Why the values can't be used; empty if they can.
         pub problems: Vec<Problem>,
         /// Hash of the values with a key of this machine, so that a new value makes a new version.
         pub digest: Version,
-        /// Their fingerprints.
         pub masks: Masks,
     }
 
@@ -56,7 +55,7 @@ wire_structs! {
 /// The values of an installed version.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What the spawner knows of them.
+    /// The part that the spawner reads.
     pub head: CredentialsHead,
     /// The memory file with head and values.
     pub memory: File,
@@ -68,7 +67,7 @@ pub struct Gatherer {
     pub vault: Vault,
     /// Reads those that lie beside the function.
     pub decrypter: Decrypter,
-    /// What the function gets.
+    /// The values that the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
     pub key: [u8; 32],
@@ -82,7 +81,8 @@ impl Gatherer {
     pub fn gather(&self, memory: &File) -> io::Result<()> {
         let (values, mut problems) = self.values();
         let body = values.to_wire();
-        // The key also comes last: a hash that only begins with it can be continued without it (length extension).
+        // The key keeps weak values from being guessed from the hash of a version. It also comes last: a hash that only
+        // begins with the key can be continued without it (length extension).
         let digest = Sha256::new().chain_update(self.key).chain_update(&body).chain_update(self.key).finalize();
         let hidden = |(name, _): &&(String, Bytes)| !KNOWN.iter().any(|known| name.ends_with(&format!("/{known}")));
         let masked = values.secrets.iter().chain(values.bindings.iter().filter(hidden));

@@ -50,7 +50,7 @@ pub(super) enum After {
     Gathered(Box<Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
     Sealed(u32, FunctionId, PathBuf),
-    /// What builds have left in this home was removed.
+    /// The files that builds have left in this home were removed.
     Cleared(u32, FunctionId, PathBuf),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),

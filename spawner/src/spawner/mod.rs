@@ -390,10 +390,12 @@ fn cgroups(args: &Args, places: &Places) -> Result<CgroupTree, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = cgroup::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
     if rustix::process::geteuid().is_root() {
+        // A process that cannot be looked up counts as running: its groups must stay.
         cgroup::remove_stale(&found, |pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
     }
     let name = args.cgroup_root.clone().unwrap_or_else(|| format!("fnd-{}", std::process::id()));
     let tree = CgroupTree::open(&found, &name, block_device(&places.state))?;
+    // An earlier spawner that was killed may have left processes in these groups.
     tree.kill_remaining(PATIENCE);
     Ok(tree)
 }

@@ -93,7 +93,6 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 /// The parts of the environment that a start needs.
 pub struct Host {
     pub fnd: PathBuf,
-    /// Directories.
     pub places: Places,
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
@@ -155,7 +154,7 @@ impl Host {
     }
 }
 
-/// What a worker is.
+/// The kind of a worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// An attempt, or a handler's worker.
@@ -265,6 +264,7 @@ impl WorkerTable {
             given: HashMap::new(),
             hangs: HashMap::new(),
             launcher_count: 0,
+            // A launcher takes the number 0 for the order to end.
             next: 1,
             leaves: 0,
             kept: None,
@@ -317,6 +317,7 @@ impl WorkerTable {
 
     /// Forgets the exit of a worker.
     pub fn acknowledge(&mut self, id: WorkerId) {
+        // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             self.workers.remove(&id.0);
             self.forget_kept();

@@ -114,7 +114,7 @@ pub(super) struct Silence {
     seen: Progress,
 }
 
-/// What a process has done so far.
+/// The kernel's counts of a process, from `/proc/PID/schedstat`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Progress {
     /// How often it was given a CPU.

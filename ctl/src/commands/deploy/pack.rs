@@ -35,7 +35,6 @@ pub(in crate::commands) struct TreeFile {
     pub(in crate::commands) executable: bool,
 }
 
-/// What is sent.
 #[derive(Debug)]
 pub(in crate::commands) struct Packed {
     /// Name of the function.
@@ -44,7 +43,7 @@ pub(in crate::commands) struct Packed {
     suffix: String,
     code: Vec<u8>,
     manifest: Option<Vec<u8>>,
-    /// What people should know: options that have replaced keys, files that are not sent.
+    /// Remarks for people: options that have replaced keys, files that are not sent.
     pub(super) remarks: Vec<String>,
     path: PathBuf,
     sidecar: PathBuf,

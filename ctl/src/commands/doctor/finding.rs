@@ -6,7 +6,6 @@ use crate::output::{Output, TextTable, Tone, escape};
 use fnd_wire::units::counted;
 use serde::Serialize;
 
-/// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::commands) enum FindingLevel {
@@ -92,7 +91,6 @@ impl Finding {
     }
 }
 
-/// All findings.
 #[derive(Debug, Serialize)]
 struct DoctorReport {
     findings: Vec<Finding>,

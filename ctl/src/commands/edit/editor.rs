@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _};
 use std::path::Path;
 use std::process::Command;
 
-/// What to do with a file that has problems.
+/// The person's choice about a file that has problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EditorAnswer {
     Again,

@@ -149,7 +149,7 @@ struct EditCopy {
     directory: tempfile::TempDir,
     /// The copy of that file.
     file: PathBuf,
-    /// What is judged: the copy of the code, or of the directory.
+    /// The path that is judged: the copy of the code, or of the directory.
     function: PathBuf,
 }
 

@@ -82,6 +82,7 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
                 code: ScriptCode::new("/bin/bash"),
                 directory: base.to_owned(),
                 own,
+                // YAML 1.1 reads `no` as false.
                 service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
             };
             maker.read(&item);
@@ -201,6 +202,7 @@ impl ComposeImport {
             ),
             "user" if !self.own => places::user(made, report, text.split(':').next().unwrap_or_default(), &field),
             "network_mode" if text == "none" => made.works(report, "sandbox.network", "none", &field),
+            // A function has the machine's network already.
             "network_mode" if text == "host" => report.works(&field, ""),
             "ports" | "expose" => report.not_here(
                 &field,
@@ -222,6 +224,7 @@ impl ComposeImport {
             "privileged" | "cap_add" | "devices" | "security_opt" | "pid" | "ipc" => {
                 report.not_here(&field, "a function has no privileges; see `[sandbox]`");
             }
+            // The sandbox does so for every function.
             "cap_drop" | "read_only" | "tmpfs" => report.works(&field, "sandbox.profile"),
             key if key.starts_with("x-") || key == "annotations" || key == "labels" => report.works(&field, ""),
             _ => report.not_here(&field, "fnd has nothing like it, or compose has no such key"),
@@ -366,6 +369,7 @@ impl ComposeImport {
 
     fn script(&mut self, service: &NamedValue<'_>) {
         let mut words = self.words(service, "entrypoint");
+        // Behind an entrypoint the command is its arguments.
         words.extend(self.words(service, "command"));
         if words.is_empty() && !self.report.is_refused() {
             return self.report.refused(

@@ -110,7 +110,7 @@ pub(crate) struct ImportTarget {
 pub(crate) struct Imported {
     /// The functions; one with a mistake is not among them.
     pub(crate) functions: Vec<MadeManifest>,
-    /// What became of each field.
+    /// The treatment of each field.
     pub(crate) report: ConversionReport,
     /// Secrets that belong to no single function: name and value.
     pub(crate) secrets: Vec<(String, Vec<u8>)>,

@@ -39,7 +39,7 @@ pub(crate) struct ScriptCode {
     lines: Vec<String>,
     /// The files beside it.
     files: Vec<MadeFile>,
-    /// What it needs to see.
+    /// The paths that the script needs to see.
     pub(crate) places: ShownPlaces,
 }
 
@@ -110,6 +110,7 @@ impl ScriptCode {
         }
         let file = if bash { "run.sh" } else { "run" };
         made.manifest.set("entry", file, None);
+        // Of the shells only bash is a runtime; another one is started by the `#!` line.
         if !bash {
             made.manifest.set("runtime", "exec", None);
         }

@@ -79,6 +79,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CommandFailure> {
         return Err(CommandFailure::usage(format!("`{name}` is a directory")).help("name the file in it"));
     }
     let mut bytes = Vec::new();
+    // One byte more shows that there is too much, also where no size is known before, as of a pipe.
     file.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(refused)?;
     if bytes.len() as u64 > SIZE_MAX {
         let message = format!("`{name}` is larger than 1 MiB");

@@ -1,4 +1,4 @@
-//! What a file, an archive or a URL has.
+//! Reads the content of a file, an archive or a URL.
 
 use super::super::deploy::TreeFile;
 use crate::exit::{CommandFailure, Exit};
@@ -20,7 +20,7 @@ const MORE_SUFFIXES: [(&str, Format); 6] = [
 /// Most bytes that are fetched from a URL: as many as the files of a function may have.
 const FETCHED_MAX: u64 = 512 << 20;
 
-/// What a path or a URL has.
+/// The content of a path or a URL.
 #[derive(Debug)]
 pub(super) struct FetchedContent {
     /// The path or the URL, without a query.

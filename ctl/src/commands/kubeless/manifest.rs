@@ -42,6 +42,7 @@ impl ManifestChanges {
                 manifest.insert(key.to_owned(), text(value));
             }
         }
+        // In Kubeless `-e` replaces all variables, while labels and secrets are added.
         if !self.env.is_empty() {
             let pairs = self.env.iter().map(|typed| values::pair(typed));
             let env = pairs.map(|(name, value)| (name, Value::String(value))).collect();
@@ -95,6 +96,7 @@ pub(super) fn set_entries(
     let mut named = named_entries(manifest, place)?;
     let before = named.iter().position(|(known, _)| known == name);
     named.retain(|(known, _)| known != name);
+    // The new entries take the place of the old ones, so that the order of the others stays.
     let at = before.unwrap_or(named.len());
     let new = entries.into_iter().map(|entry| (name.to_owned(), Value::Table(entry)));
     named.splice(at..at, new);

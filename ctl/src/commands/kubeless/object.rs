@@ -23,6 +23,7 @@ pub(super) fn function(name: &str, manifest: &Value) -> Value {
     let env = manifest["env"].as_object().into_iter().flatten();
     let env: Vec<Value> = env.map(|(name, value)| json!({"name": name, "value": value})).collect();
     let timeout = limit("timeout").and_then(|text| parse_duration(text).ok());
+    // The default of Kubeless, in seconds.
     let timeout = timeout.map_or_else(|| "180".to_owned(), |timeout| timeout.as_secs().to_string());
     json!({
         "apiVersion": "kubeless.io/v1beta1",
@@ -40,7 +41,7 @@ pub(super) fn function(name: &str, manifest: &Value) -> Value {
     })
 }
 
-/// What the columns and keys with the namespace have.
+/// The value of columns and keys with the namespace.
 pub(super) const NAMESPACE: &str = "default";
 
 /// Returns the labels of a function, without those in which names of triggers are kept.

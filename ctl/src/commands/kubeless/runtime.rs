@@ -12,7 +12,7 @@ pub(super) struct Chosen {
     pub(super) id: String,
     /// The value of the manifest's `runtime`.
     pub(super) name: String,
-    /// What a person should know: another version is used than the one that was asked for.
+    /// A warning for people: the function runs with another version of the language than the one asked for.
     pub(super) warning: Option<String>,
     suffixes: Vec<String>,
 }

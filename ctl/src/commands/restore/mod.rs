@@ -156,7 +156,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFail
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
-            // What it decrypts is lost without it.
+            // Secrets that the key on this machine decrypts would be lost without it, so it is never replaced.
             Part::Key => path.exists(),
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };

@@ -37,7 +37,6 @@ pub(super) struct Args {
     from: Option<String>,
 }
 
-/// Runs the verb.
 pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut headers = Vec::new();
     for header in &args.headers {

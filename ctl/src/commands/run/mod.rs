@@ -76,7 +76,7 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 }
 
-/// What the command line says about the run.
+/// The settings of the run from the command line.
 #[derive(Debug)]
 struct RunNeeds {
     /// Changes in the manifest.

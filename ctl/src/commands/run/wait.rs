@@ -1,4 +1,4 @@
-//! What `run` waits for beside the function: Ctrl-C and other signals, and changes of the function's files.
+//! The events that `run` waits for beside the function's end: Ctrl-C and other signals, and changes of the function's files.
 
 use super::subject::RunSubject;
 use crate::exit::CommandFailure;

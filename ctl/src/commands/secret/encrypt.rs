@@ -40,7 +40,7 @@ pub(super) struct Encrypt {
     force: bool,
 }
 
-/// What was written, as `-o json` prints it.
+/// The written secret, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
 struct MadeSecret {
     file: String,
@@ -88,6 +88,7 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
     zeroize::Zeroize::zeroize(&mut question.key.0);
     zeroize::Zeroize::zeroize(&mut question.text.0);
     let text = run("--encrypt", &bytes)?;
+    // Everybody may read an encrypted file: it is meant for git.
     write(&path, &text, 0o644)?;
     report(
         out,

@@ -138,7 +138,7 @@ struct Set {
     existing: Existing,
 }
 
-/// What was stored, as `-o json` prints it.
+/// The stored secret, as `-o json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     name: String,

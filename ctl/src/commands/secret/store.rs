@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// What becomes of a value that is there.
+/// The treatment of a value that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     /// It stays: the new one is refused.

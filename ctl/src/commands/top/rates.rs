@@ -1,4 +1,4 @@
-//! What functions used between two readings.
+//! The usage of functions between two readings.
 
 use clap::ValueEnum;
 use fnd_core::api::{FunctionUsage, UsageList};
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// What functions used in a time, in the form of `-o json`.
+/// The usage of functions in a time, in the form of `-o json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rates {
     /// When it was read.
@@ -18,7 +18,7 @@ pub(super) struct Rates {
     pub(super) functions: Vec<Rate>,
 }
 
-/// What a function used. Absent values are unknown: nothing of it runs, or there are no cgroups.
+/// The usage of a function. Absent values are unknown: nothing of it runs, or there are no cgroups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rate {
     pub(super) function: String,

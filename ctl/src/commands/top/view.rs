@@ -1,4 +1,4 @@
-//! What `top` draws, as lines; it knows no terminal.
+//! The lines that `top` draws; this file knows no terminal.
 
 use super::rates::{Rate, Rates, RatesOrder};
 use crate::commands::text::size;
@@ -6,7 +6,6 @@ use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 
-/// What is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopPage {
     /// All functions.
@@ -17,7 +16,7 @@ pub(super) enum TopPage {
     Help,
 }
 
-/// What somebody looks at.
+/// The person's current choices: page, order and function.
 #[derive(Debug)]
 pub(super) struct TopView {
     pub(super) page: TopPage,

@@ -1,5 +1,5 @@
-//! What fnd-spawner checks on the files themselves: who can write to them, where links lead, and which interpreter is
-//! installed. It judges by the same rules and words.
+//! Checks on the files themselves, as fnd-spawner makes them: who can write to them, where links lead, and which interpreter
+//! is installed. The rules and the words are the same.
 
 use super::super::doctor::permissions::insecure_above;
 use crate::local::LocalPlaces;

@@ -14,7 +14,6 @@ use fnd_wire::ids::{FunctionName, Version};
 use hyper::StatusCode;
 use hyper::header::{ETAG, LOCATION};
 
-/// Uploads a function.
 pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
     let function = named(&call)?;

@@ -1,4 +1,4 @@
-//! What a record says of a log that is whole, short, gone, or of another database.
+//! Compares a record with a log that is whole, short, gone, or of another database.
 
 use super::*;
 

@@ -38,7 +38,7 @@ impl Driver {
             let why = why.clone();
             return self.is_as_before(request, &document, &why);
         }
-        // What is wrong with the code that was fetched before is wrong until other code is there.
+        // A poll fetches the code again. An error in the code that was fetched before stays until other code is there.
         let keeps_error = is_poll && task == BuildTask::Fetch;
         let Some(candidate) = self.functions.waits_for_build(request, &document, keeps_error) else {
             return;

@@ -21,7 +21,7 @@ pub enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What is known about the other end of a connection.
+/// The facts about the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its address; of an IPv4 client the IPv4 address, whatever socket it came to. Absent on a Unix socket.
@@ -57,7 +57,7 @@ impl Peer {
 #[derive(Debug)]
 pub struct AcceptedConnection {
     pub(in crate::http) socket: Socket,
-    /// What to make the handshake with.
+    /// The configuration of the handshake; absent without TLS.
     pub(in crate::http) tls: Option<Tls>,
     /// Its other end.
     pub peer: Peer,

@@ -26,7 +26,7 @@ static PLACES: [MappedRange; MAPPINGS] = [const {
     }
 }; MAPPINGS];
 static PAGE: AtomicUsize = AtomicUsize::new(0);
-/// What SIGBUS did before; nothing if the handler could not be set.
+/// The action of SIGBUS before; absent if the handler could not be set.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 /// A mapping whose pages may vanish, until this value is dropped.

@@ -28,7 +28,7 @@ impl Killed {
             let accepted = accepted(second, "hello");
             ledger.store(accepted.clone()).unwrap();
             if second == ENDED.start {
-                // What was accepted before is in the file; what has ended since is in the log.
+                // The acceptances so far are now in the database file; the ends that follow are in the log.
                 let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
                 db.query_row("PRAGMA wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
             }

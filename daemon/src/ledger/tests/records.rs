@@ -1,4 +1,4 @@
-//! What is stored is there again: records, results, lists and requests.
+//! Stored records, results, lists and requests can be read back.
 
 use super::*;
 

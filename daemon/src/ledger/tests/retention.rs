@@ -1,4 +1,4 @@
-//! What is forgotten: by count, age and bytes, and on a disk that is nearly full.
+//! Records are forgotten by count, age and bytes, and on a disk that is nearly full.
 
 use super::lists::fill;
 use super::*;

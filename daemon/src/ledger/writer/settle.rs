@@ -1,4 +1,4 @@
-//! What follows a write: acknowledgements, and the commands that are kept for a retry.
+//! Acts on the result of a write: sends acknowledgements, and keeps commands for a retry.
 
 use super::LedgerThread;
 use crate::ledger::command::{self, Acknowledged, CommandQueue, LedgerCommand, StoredShares};

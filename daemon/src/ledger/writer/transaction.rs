@@ -8,7 +8,7 @@ use crate::ledger::unwritable;
 use fnd_core::record::Accepted;
 use std::collections::HashSet;
 
-/// What a transaction reports.
+/// The report of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct WrittenRecords {
     /// Number of commands that SQLite refused because of their content.

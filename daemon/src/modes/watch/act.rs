@@ -38,6 +38,7 @@ pub(super) fn act(root: BorrowedFd<'_>, watched: &str, act: &Act) -> Acted {
     };
     let Some(to) = act.action.destination(watched) else {
         return match unlinkat(&parent, OsStr::from_bytes(name), AtFlags::empty()) {
+            // With another name left, the content is still there under it.
             Ok(()) => Acted::Deleted(fstat(&file).is_ok_and(|stat| stat.st_nlink > 0)),
             Err(Errno::NOENT) => Acted::Changed,
             Err(error) => failed(watched, act, "delete", error),

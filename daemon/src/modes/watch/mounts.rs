@@ -24,7 +24,6 @@ impl Mounts {
         Some(Self { table })
     }
 
-    /// Returns the table.
     pub(super) fn read(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let whole = self.table.rewind().and_then(|()| self.table.read_to_end(&mut text));

@@ -22,9 +22,7 @@ wire_structs! {
         pub cut: u64,
         /// When the first bytes were dropped, Unix milliseconds.
         pub gap_ms: u64,
-        /// Standard output.
         pub stdout: UnfinishedLine,
-        /// Standard error.
         pub stderr: UnfinishedLine,
         /// The bytes of standard output, while they can be a result.
         pub result: Bytes,

@@ -10,9 +10,7 @@ use std::collections::VecDeque;
 /// The source of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
     /// fnd itself: notes on output that was not kept.
     Note,

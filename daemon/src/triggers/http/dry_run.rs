@@ -1,4 +1,4 @@
-//! What would become of a request: for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
+//! Predicts the treatment of a request, for `fndctl routes` and `fndctl routes test`. Nothing runs and nothing is remembered.
 
 use super::listener::Listener;
 use super::request_facts::RequestFacts;
@@ -120,6 +120,7 @@ impl Listener {
             let place = route.entry.idempotency.as_ref();
             report.idempotency_key = place.and_then(|place| conditions::key(facts, place));
         });
+        // The verdict follows the order in which a request is checked.
         let admitted = route.is_open() || report.credentials.iter().any(|check| check.holds);
         let function = &route.function;
         (report.status, report.verdict) = if !admitted {

@@ -126,6 +126,7 @@ impl Listener {
     /// one. A certificate that cannot be used does not replace the one that serves.
     pub(crate) fn renew(&self, secrets: &TriggerSecrets, credentials: BTreeSet<Credential>, now: Duration) {
         *self.keyring.borrow_mut() = Keyring::new(credentials, secrets);
+        // The files are asked for every few seconds and are mostly the same: then nothing is made anew.
         if self.pairs.replace(secrets.generation()) == secrets.generation() {
             return;
         }

@@ -12,7 +12,6 @@ use hyper::header::{CONTENT_TYPE, FORWARDED, HOST, HeaderMap};
 use hyper::http::request::Parts;
 use std::net::IpAddr;
 
-/// The facts.
 #[derive(Debug)]
 pub(crate) struct RequestFacts {
     /// The host in lower case, without a port; empty if the request names none.

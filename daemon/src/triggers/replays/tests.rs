@@ -1,4 +1,4 @@
-//! What a restart, a damaged file and a failing disk leave of admitted requests.
+//! Tests that admitted requests stay known after a restart, with a damaged file and with a failing disk.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
@@ -67,7 +67,7 @@ fn a_torn_end_and_foreign_bytes_cost_only_themselves() {
     assert_eq!(admit(&next, key(0, end_s)), Err(Replayed::Before));
     assert_eq!(admit(&next, key(2, end_s)), Err(Replayed::Before));
     assert_eq!(admit(&next, key(3, end_s)), Ok(()));
-    // What was damaged is gone from the file.
+    // The damaged record is gone from the file.
     let content = replay_file::read(&fs::read(path(&state)).unwrap()).unwrap();
     assert_eq!((content.skipped, content.replays.len()), (0, 3));
 }

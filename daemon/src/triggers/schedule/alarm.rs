@@ -22,7 +22,6 @@ pub(crate) enum AlarmCause {
     ClockSet,
 }
 
-/// The timer.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: AsyncFd<OwnedFd>,

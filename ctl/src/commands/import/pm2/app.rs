@@ -83,6 +83,7 @@ impl<'a> App<'a> {
         if restarts {
             self.made.manifest.set("mode", "service", None);
         } else {
+            // pm2 gives a program any time.
             self.made.manifest.set("limits.timeout", "none", None);
         }
         for item in app.items() {
@@ -123,6 +124,7 @@ impl<'a> App<'a> {
                     report.not_here(&field, "`--env NAME` takes it over");
                 }
             }
+            // pm2 counts each process by itself, while the limit of a function holds for all of them together.
             "max_memory_restart" => match parse_size(&text)
                 .ok()
                 .and_then(|size| size.checked_mul(instances))
@@ -134,6 +136,7 @@ impl<'a> App<'a> {
                 }
                 None => report.refused(&field, &format!("`{text}` is no size such as `200M`")),
             },
+            // Without `autorestart` pm2 starts the program only at these times.
             "cron_restart" | "cron" if !restarts => self.schedule(&field, &text),
             "cron_restart" | "cron" => report.not_here(
                 &field,
@@ -149,6 +152,7 @@ impl<'a> App<'a> {
                 Some(delay) if restarts => {
                     report.works(&field, "retry.interval");
                     made.manifest.set("retry.interval", delay, Some(&field));
+                    // This pause is the same each time; the other one grows.
                     if item.key == "restart_delay" {
                         made.manifest.set("retry.backoff", "fixed", None);
                         made.manifest.set("retry.jitter", "none", None);
@@ -296,6 +300,7 @@ impl<'a> App<'a> {
         let interpreter = interpreter
             .and_then(|item| item.text())
             .or_else(|| by_suffix(&script).map(str::to_owned));
+        // With the interpreter `none` pm2 starts the file itself.
         let mut words: Vec<String> = interpreter.into_iter().filter(|name| name != "none").collect();
         words.extend(self.words(app, "node_args"));
         words.extend(self.words(app, "interpreter_args"));

@@ -52,7 +52,7 @@ pub(crate) fn import(args: &Args, own: bool) -> Result<Imported, CommandFailure>
     Ok(programs(&ImportText::read(&args.file)?, machine))
 }
 
-/// What is known of the machine.
+/// The facts about the machine.
 #[derive(Debug, Clone, Copy)]
 struct SupervisordMachine<'a> {
     scripts: Scripts,
@@ -140,6 +140,7 @@ fn program(
         );
         return (Vec::new(), report);
     };
+    // All processes of a function have one command, so processes whose commands differ become functions of their own.
     let differ = ["command", "environment", "directory"]
         .iter()
         .any(|key| value(key).is_some_and(|item| item.value.contains("%(process_num)")));
@@ -308,6 +309,7 @@ impl SupervisordImport<'_> {
         if let Some(mask) = &self.umask {
             code.line(format!("umask {mask}"));
         }
+        // supervisord looks for a name without a directory in its `PATH`, and so does bash.
         let start = if program.starts_with('/') {
             code.program(program, self.machine.scripts)
         } else {

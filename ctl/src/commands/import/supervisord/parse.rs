@@ -3,7 +3,6 @@
 use crate::commands::import::text::ImportText;
 use fnd_manifest::foreign::Field;
 
-/// A setting.
 #[derive(Debug, Clone)]
 pub(super) struct SupervisordSetting {
     pub(super) key: String,
@@ -72,7 +71,7 @@ fn without_comment(line: &str) -> &str {
 /// Reads `A="b c",D='e',F=g` of `environment=`.
 ///
 /// # Errors
-/// What is wrong.
+/// The mistake, as text for people.
 pub(super) fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut variables = Vec::new();
     let mut rest = text.trim_start_matches([',', '\n', ' ', '\t']);

@@ -100,6 +100,7 @@ fn weekdays(text: &str) -> Result<String, String> {
             .unwrap_or((item, item));
         let (mut day, last) = (number(from)?, number(to)?);
         days.insert(day);
+        // A range such as `Fri..Mon` goes over the end of the week.
         while day != last {
             day = (day + 1) % 7;
             days.insert(day);
@@ -201,6 +202,7 @@ pub(super) fn duration(text: &str) -> Result<Option<Duration>, String> {
             "h" | "hr" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86_400.0,
             "w" | "week" | "weeks" => 604_800.0,
+            // A month of 30.44 days and a year of 365.25 days, as in systemd.time(7).
             "M" | "month" | "months" => 2_629_800.0,
             "y" | "year" | "years" => 31_557_600.0,
             _ => return Err(wrong()),

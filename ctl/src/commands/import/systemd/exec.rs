@@ -4,7 +4,6 @@ use super::parse::{Specifiers, words};
 use crate::commands::import::script::{ScriptCode, Scripts};
 use crate::suggestions::quoted;
 
-/// A command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exec {
     /// `-`: its failure does not count.
@@ -24,7 +23,7 @@ pub(super) struct Exec {
 /// Reads the commands of a line; a `;` of its own separates them.
 ///
 /// # Errors
-/// What cannot be done.
+/// The part of the line that fnd cannot do, as text for people.
 pub(super) fn commands(value: &str, specifiers: &Specifiers) -> Result<Vec<Exec>, String> {
     let words = words(value)?;
     let parts = words.split(|word| word == ";").filter(|part| !part.is_empty());

@@ -20,7 +20,7 @@ pub(super) struct Unit {
     pub(super) texts: Vec<ImportText>,
 }
 
-/// What is known of the machine.
+/// The facts about the machine.
 #[derive(Clone, Copy)]
 pub(super) struct SystemdMachine<'a> {
     pub(super) scripts: Scripts,
@@ -254,7 +254,9 @@ impl UnitImport<'_> {
             if !self.grows {
                 manifest.set("retry.backoff", "fixed", None);
             }
+            // systemd waits exactly this pause.
             manifest.set("retry.jitter", "none", None);
+            // The default of `retry.max_interval` would shorten a longer pause.
             if pause > Duration::from_secs(300) && manifest.get("retry.max_interval").is_none() {
                 manifest.set("retry.max_interval", print_duration(pause), None);
             }
@@ -279,6 +281,7 @@ impl UnitImport<'_> {
             Some((directory, _)) if directory == "$HOME" => "cd \"$HOME\" || exit".to_owned(),
             Some((directory, true)) => format!("cd {} 2>/dev/null || cd /", quoted(directory)),
             Some((directory, false)) => format!("cd {} || exit", quoted(directory)),
+            // The default of `WorkingDirectory=` for services of the system (systemd.exec(5)).
             None => "cd / || exit".to_owned(),
         });
         let count = self.steps.len();

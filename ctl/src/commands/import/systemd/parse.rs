@@ -185,6 +185,7 @@ fn escape(chars: &mut std::str::Chars<'_>, text: &mut String) -> Result<(), Stri
         }
         'x' => {
             let digits: String = chars.by_ref().take(2).collect();
+            // No argument can have a NUL byte (execve(2)), and a byte above 0x7f alone is no UTF-8.
             let byte = u8::from_str_radix(&digits, 16)
                 .ok()
                 .filter(|byte| (1..0x80).contains(byte));
@@ -195,7 +196,7 @@ fn escape(chars: &mut std::str::Chars<'_>, text: &mut String) -> Result<(), Stri
     Ok(())
 }
 
-/// What the specifiers of a unit stand for.
+/// The values of a unit's specifiers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Specifiers {
     /// Full name, such as `backup@db.service`.

@@ -106,6 +106,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         }
         "WorkingDirectory" => match filled {
             Ok(directory) => {
+                // With `-` the unit starts also without the directory, and `~` is the home of its user (systemd.exec(5)).
                 let lenient = directory.starts_with('-');
                 let directory = directory.trim_start_matches('-');
                 let directory = if directory == "~" { "$HOME" } else { directory };
@@ -204,6 +205,7 @@ fn exec(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
         }
         _ => return false,
     };
+    // Behind a service the script would never get to it, since the service does not end.
     if step == UnitStep::After && maker.service {
         maker.report.refused(
             &item.field,
@@ -230,7 +232,9 @@ fn is_sigterm(command: &str) -> bool {
         .iter()
         .map(String::as_str)
         .partition(|word| ["$MAINPID", "${MAINPID}"].contains(word));
+    // kill(1) takes `-TERM`, `-SIGTERM` and `-s TERM`; the last one is joined to `-STERM`.
     let signal = signal.concat().to_ascii_uppercase().replace("SIG", "");
+    // These characters before a program are systemd's own (systemd.service(5)).
     program.trim_start_matches(['-', '@', ':', '+', '!']).rsplit('/').next() == Some("kill")
         && targets.len() == 1
         && ["", "-TERM", "-15", "-STERM", "-S15"].contains(&signal.as_str())
@@ -247,6 +251,7 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
                 "",
                 "the sandbox has it for every function; `sandbox.profile` loosens it",
             ),
+            // A value that is no truth value, such as `ProtectSystem=strict`, asks for the protection as well.
             _ => report.works(field, "sandbox.profile"),
         },
         _ if FILTERS.contains(&key) => {
@@ -263,8 +268,10 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
         },
         "ReadWritePaths" | "ReadOnlyPaths" | "BindReadOnlyPaths" | "InaccessiblePaths" => {
             for path in value.split_whitespace() {
+                // `-` allows that the path is missing, `+` is about `RootDirectory=` (systemd.exec(5)).
                 let path = path.trim_start_matches(['-', '+']).trim_end_matches('/').to_owned();
                 let valid =
+                    // A `:` separates two places and a `%` begins a specifier: a place in a manifest has neither.
                     path.starts_with('/') && !path.split('/').any(|part| part == "..") && !path.contains([':', '%']);
                 if !valid {
                     report.refused(field, &format!("`{path}` is no absolute path that a manifest can name"));
@@ -303,6 +310,7 @@ fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
         ),
         "Restart" if value == "no" => report.works(field, ""),
         "Restart" => {
+            // As many as `StartLimitBurst=` allows by default.
             let note = "it is tried again five times: `retry.retries` is the number";
             maker.made.differs(report, ("retry.retries", 5), field, note);
         }

@@ -10,7 +10,7 @@ use toml::Value;
 /// A key of a schedule, its value and its origin.
 type TimerKey = (&'static str, Value, Option<Field>);
 
-/// What the settings of a timer come to.
+/// The schedules that the settings of a timer mean.
 #[derive(Debug, Default)]
 pub(super) struct UnitTimer {
     schedules: Vec<Vec<TimerKey>>,

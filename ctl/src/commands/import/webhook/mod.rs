@@ -159,6 +159,7 @@ impl WebhookImport {
         self.credentials();
         self.route();
         self.script(hook);
+        // webhook waits for its command without a limit.
         self.made.manifest.set("limits.timeout", "none", None);
     }
 
@@ -174,6 +175,7 @@ impl WebhookImport {
         match item.key {
             "id" => {
                 let path = format!("/hooks/{}", item.text().unwrap_or_default());
+                // For webhook a brace is a character of the id; in a route it would begin a parameter.
                 if fnd_manifest::function::route::is_pattern(&path) && !path.contains('{') {
                     report.works(&field, "http.path");
                     self.route.push(("path", Value::from(path), Some(field)));
@@ -250,6 +252,7 @@ impl WebhookImport {
             let name = parameter.text_of("name").unwrap_or_default();
             let name = parameter.text_of("envname").unwrap_or_else(|| format!("HOOK_{name}"));
             let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty();
+            // Names that begin with `FND_` are fnd's own.
             if !valid || name.starts_with("FND_") || name.starts_with(|c: char| c.is_ascii_digit()) {
                 self.report.refused(
                     &parameter.named(list.key),
@@ -269,6 +272,7 @@ impl WebhookImport {
                         ""
                     };
                     self.exports.push(format!(
+                        // webhook removes these files after the command, and `$TMPDIR` goes with the run.
                         "export {name}=$TMPDIR/{name}; printf %s {word}{decode} >\"${name}\""
                     ));
                 }
@@ -282,6 +286,7 @@ impl WebhookImport {
     fn credentials(&mut self) {
         let Some((scheme, value, field)) = self.rules.auth.take() else {
             self.route.push(("auth", Value::from("none"), None));
+            // The script may test this header. Without this key a route for everybody does not pass it on.
             self.route.push(("authorization", Value::from(true), None));
             return;
         };
@@ -307,12 +312,14 @@ impl WebhookImport {
     fn script(&mut self, hook: &NamedValue<'_>) {
         let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         let mut conditions = String::new();
+        // webhook answers with this sentence, and with success.
         for expression in &self.rules.script {
             conditions.push_str(&format!(
                 "{expression} || {{ echo 'Hook rules were not satisfied.'; exit; }}\n"
             ));
         }
         if self.needs.body {
+            // Standard input can be read once, and several values may come from it.
             code.line("body=$TMPDIR/body; cat >\"$body\"");
         }
         for (needed, function) in [(self.needs.field, FIELD), (self.needs.payload, PAYLOAD)] {
@@ -330,6 +337,7 @@ impl WebhookImport {
                 .headers
                 .iter()
                 .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            // The type that Go's HTTP server, and so webhook, gives to text.
             let kind = if own {
                 ""
             } else {

@@ -7,7 +7,7 @@ use fnd_manifest::foreign::{ConversionReport, Field};
 use std::collections::BTreeMap;
 use toml::Value;
 
-/// What a rule comes to.
+/// The parts of a function that a rule becomes.
 #[derive(Debug, Default)]
 pub(super) struct WebhookRules {
     /// The credential: its form, and the secret's value.
@@ -229,6 +229,7 @@ fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<Stri
         let parts: Result<Vec<String>, String> = part.items().iter().map(|rule| nested(rule, needs, depth)).collect();
         match parts?.join(with) {
             empty if empty.is_empty() => Err("a rule is empty".to_owned()),
+            // With braces, because `&&` and `||` have the same precedence in bash.
             parts => Ok(format!("{{ {parts}; }}")),
         }
     };

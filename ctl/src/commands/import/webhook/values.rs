@@ -23,7 +23,7 @@ pub(super) const FIELD: &str = r#"field() { # NAME, QUERY: prints the first valu
     done <<<"$2&"
 }"#;
 
-/// What a script needs.
+/// The parts of the request that a script needs.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Needs {
     /// The body as a file, `$body`.
@@ -61,6 +61,7 @@ pub(super) fn word(parameter: &NamedValue<'_>, needs: &mut Needs) -> Result<Stri
         ("header", name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
             let variable = name.to_ascii_uppercase().replace('-', "_");
             match variable.as_str() {
+                // CGI names these two without `HTTP_` (RFC 3875, section 4.1).
                 "CONTENT_TYPE" | "CONTENT_LENGTH" => format!("\"${{{variable}-}}\""),
                 _ => format!("\"${{HTTP_{variable}-}}\""),
             }
@@ -69,6 +70,7 @@ pub(super) fn word(parameter: &NamedValue<'_>, needs: &mut Needs) -> Result<Stri
         ("request", "remote-addr") => "\"$REMOTE_ADDR\"".to_owned(),
         ("entire-payload", _) => {
             needs.body = true;
+            // webhook is written in Go, whose encoder of JSON sorts the keys of a map and writes no blanks.
             "\"$(jq -cS . \"$body\")\"".to_owned()
         }
         ("raw-request-body", _) => {

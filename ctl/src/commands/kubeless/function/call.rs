@@ -61,6 +61,7 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> 
         let message = format!("the function failed: it answered {}", reply.status);
         return Err(CommandFailure::new(Exit::FunctionFailed, message));
     }
+    // With the line end that Kubeless prints behind an answer.
     context.out.result(&[&reply.body[..], b"\n"].concat())?;
     Ok(Exit::Fine)
 }

@@ -101,6 +101,7 @@ impl TriggerKind {
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
     async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), CommandFailure> {
+        // Kubeless's triggers are objects of a cluster, so a name is unique over all functions.
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
             return Err(CommandFailure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
@@ -189,6 +190,7 @@ impl TriggerKind {
             let entries = detail.more.manifest[self.place.0].as_array().into_iter().flatten();
             let mut last = "";
             for (name, entry) in names.zip(entries) {
+                // An HTTP trigger has several routes, for its path and those below it; it is listed once.
                 if std::mem::replace(&mut last, name) == name && !name.is_empty() {
                     continue;
                 }

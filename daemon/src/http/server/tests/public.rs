@@ -20,7 +20,7 @@ pub(super) const HEAD_TIME: Duration = Duration::from_secs(10);
 pub(super) const IDLE: Duration = Duration::from_secs(75);
 pub(super) const OF_ONE: usize = 64;
 
-/// What the service has seen.
+/// The requests that the service has received.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Paths of requests, in order, each with its body.
