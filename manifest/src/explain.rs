@@ -68,7 +68,7 @@ fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), resul
             not_yet,
         });
         // `[defaults]` has the keys of a manifest, which are listed already.
-        if !matches!(key.kind, ValueKind::Defaults) {
+        if !matches!(key.kind, ValueKind::Defaults(_)) {
             collect(file, key.kind.keys(), (&format!("{path}."), not_yet), result);
         }
     }

@@ -11,6 +11,7 @@
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `foreign`: makes functions of other systems' files
 //! - `function`: the keys of a function's manifest, resolved
+//! - `json_schema`: JSON Schemas of the files, for editors
 //! - `json_text`: JSON in the order in which it was written
 //! - `judge`: bytes of files in, plans and documents out
 //! - `regular_file`: opens what other people own, without waiting for them
@@ -30,6 +31,7 @@ pub mod diagnostic;
 pub mod explain;
 pub mod foreign;
 pub mod function;
+pub mod json_schema;
 pub mod json_text;
 pub mod judge;
 pub mod regular_file;

@@ -1,6 +1,7 @@
 //! Values of `[[file]]`: which changes count, which names match, and what happens to a file afterwards.
 
 use super::keys::FileTrigger;
+use crate::schema::TextGrammar;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::TomlValue;
 use crate::words;
@@ -19,6 +20,20 @@ words! {
         Deleted = "deleted",
     }
 }
+
+/// A pattern of file names.
+pub(crate) const PATTERN: TextGrammar = TextGrammar {
+    expected: "a pattern of file names such as `*.csv` or `*.{csv,txt}`, without `/`",
+    holds: |text| matcher(text).is_some(),
+    pattern: || "^[^/]+$".to_owned(),
+};
+
+/// `keep`, `delete`, or `move:` and a directory.
+pub(crate) const ACTION: TextGrammar = TextGrammar {
+    expected: "`keep`, `delete`, or `move:` and a directory such as `move:done`",
+    holds: |text| FileAction::parse(text).is_some(),
+    pattern: || "^(keep|delete|move:.+)$".to_owned(),
+};
 
 /// The treatment of a file after its invocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
