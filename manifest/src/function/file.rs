@@ -116,7 +116,7 @@ pub fn matcher(pattern: &str) -> Option<GlobMatcher> {
 }
 
 /// Returns a path without `.` and `..`, as text alone: no link is followed.
-pub(super) fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {
