@@ -10,10 +10,10 @@ use crate::control::backend::{Answering, CallerLeft, Failure, NotStored, Repeate
 use crate::driver::tasks::TaskOwner;
 use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_core::outcome::Trigger;
+use fnd_core::records::FileMark;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
-use fnd_core::triggers::cause::Cause;
-use fnd_core::triggers::file::memory::FileMark;
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;

@@ -7,7 +7,7 @@ use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
 use crate::database;
 use fnd_core::api::{DeadLetter, InvocationView};
-use fnd_core::record::InvocationFilter;
+use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;

@@ -7,7 +7,7 @@
 use super::read::EventRequest;
 use super::structured::parsed;
 use super::{Attributes, CloudEvent, EventContent, Malformed, binary};
-use crate::record::is_json;
+use crate::json::is_json;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@
 //! numbers. Its errors do not name the attribute.
 //!
 //! Files:
-//! - `attributes`: the attributes of an event, and the rules for their names and values
+//! - `attributes`: the rules for the names and values of attributes
 //! - `binary`: attributes in headers, the data as the body
 //! - `legacy`: the forms of Kubeless, of Kyma, and of CloudEvents 0.1
 //! - `read`: finds the form of a request
@@ -24,10 +24,10 @@ pub mod subscription;
 #[cfg(test)]
 mod tests;
 
-pub use attributes::Attributes;
 pub use legacy::renewed;
 pub use read::{EventRequest, read};
 
+use crate::records::Attributes;
 use std::borrow::Cow;
 
 /// Most events in a batch. The number is limited because one transaction accepts the whole batch.

@@ -3,9 +3,9 @@
 use super::Pending;
 use fnd_core::access::Permissions;
 use fnd_core::data::Data;
+use fnd_core::records::Attributes;
 use fnd_core::supervisor::{Delivered, NotTaken, Rejection};
 use fnd_core::trace::Trace;
-use fnd_core::triggers::event::Attributes;
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Events and their subscribers.

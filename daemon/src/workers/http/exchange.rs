@@ -11,7 +11,7 @@ use crate::driver::inbox::Inbox;
 use crate::driver::tasks::TaskOwner;
 use crate::http::paced::{BodyError, Paced};
 use bytes::Bytes;
-use fnd_core::record::Response as Answer;
+use fnd_core::records::Response as Answer;
 use fnd_wire::ids::WorkerId;
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
