@@ -12,6 +12,7 @@
 //! - `binary`: attributes in headers, the data as the body
 //! - `legacy`: the forms of Kubeless, of Kyma, and of CloudEvents 0.1
 //! - `read`: finds the form of a request
+//! - `request`: a request that may carry events
 //! - `structured`: an event, or a batch of events, as JSON
 //! - `subscription`: which functions an event starts
 
@@ -19,13 +20,15 @@ mod attributes;
 mod binary;
 mod legacy;
 mod read;
+mod request;
 mod structured;
 pub mod subscription;
 #[cfg(test)]
 mod tests;
 
 pub use legacy::renewed;
-pub use read::{EventRequest, read};
+pub use read::read;
+pub use request::EventRequest;
 
 use crate::records::Attributes;
 use std::borrow::Cow;
