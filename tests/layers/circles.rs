@@ -105,16 +105,13 @@ fn imports(name: &str) -> Imports {
             return;
         }
         let text = texts.entry(module).or_default();
-        let content = fs::read_to_string(file).unwrap();
-        code(&content, |_, line| {
-            text.extend([line.split("//").next().unwrap_or_default(), "\n"])
+        code(&fs::read_to_string(file).unwrap(), |_, line| {
+            text.extend([line.split("//").next().unwrap_or_default(), "\n"]);
         });
     });
     let of = |(module, text): (&Module, &String)| {
-        let targets = paths(text)
-            .into_iter()
-            .filter_map(|path| target(module, &path, |known| texts.contains_key(known)));
-        (module.clone(), targets.collect())
+        let of_path = |path| target(module, &path, |known| texts.contains_key(known));
+        (module.clone(), paths(text).into_iter().filter_map(of_path).collect())
     };
     texts.iter().map(of).collect()
 }
