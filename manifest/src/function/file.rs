@@ -23,6 +23,7 @@ words! {
 
 /// A pattern of file names.
 pub(crate) const PATTERN: TextGrammar = TextGrammar {
+    name: "Glob",
     expected: "a pattern of file names such as `*.csv` or `*.{csv,txt}`, without `/`",
     holds: |text| matcher(text).is_some(),
     pattern: || "^[^/]+$".to_owned(),
@@ -30,6 +31,7 @@ pub(crate) const PATTERN: TextGrammar = TextGrammar {
 
 /// `keep`, `delete`, or `move:` and a directory.
 pub(crate) const ACTION: TextGrammar = TextGrammar {
+    name: "FileAction",
     expected: "`keep`, `delete`, or `move:` and a directory such as `move:done`",
     holds: |text| FileAction::parse(text).is_some(),
     pattern: || "^(keep|delete|move:.+)$".to_owned(),

@@ -32,6 +32,7 @@ enum WrittenNetwork {
 
 /// `connect:` and a port.
 pub(crate) const CONNECT: TextGrammar = TextGrammar {
+    name: "Connect",
     expected: "`connect:` and a port from 1 to 65535, such as `connect:443`",
     holds: |text| port(text).is_some(),
     pattern: || "^connect:[1-9][0-9]{0,4}$".to_owned(),

@@ -67,6 +67,7 @@ words! {
 
 /// `SCHEME:SECRET`, or `none`.
 pub(crate) const AUTH: TextGrammar = TextGrammar {
+    name: "Auth",
     expected: "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token`, `basic`, \
                `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`",
     holds: |text| text == "none" || Credential::parse(text).is_some(),
@@ -75,6 +76,7 @@ pub(crate) const AUTH: TextGrammar = TextGrammar {
 
 /// The path of a route.
 pub(crate) const PATTERN: TextGrammar = TextGrammar {
+    name: "Pattern",
     expected: "a path of segments such as `/hello`, `/users/{id}` or `/files/{*rest}`, with different names in braces",
     holds: is_pattern,
     pattern: || "^/".to_owned(),
@@ -82,6 +84,7 @@ pub(crate) const PATTERN: TextGrammar = TextGrammar {
 
 /// The origin of a web page, or `*`.
 pub(crate) const ORIGIN: TextGrammar = TextGrammar {
+    name: "Origin",
     expected: "`*` or an origin such as `https://example.com`",
     holds: |text| text == "*" || is_origin(text),
     pattern: || "^(\\*|[a-z+.-]+://.+)$".to_owned(),
@@ -89,6 +92,7 @@ pub(crate) const ORIGIN: TextGrammar = TextGrammar {
 
 /// A place in a request.
 pub(crate) const PLACE: TextGrammar = TextGrammar {
+    name: "Place",
     expected: "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
     holds: |text| RequestPlace::parse(text).is_some(),
     pattern: || "^(ip|(header|query|body)\\..+)$".to_owned(),

@@ -117,6 +117,8 @@ pub(crate) const NAME_PART: &str = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?";
 /// The form of a text that only some keys have. It stands beside the type that such keys are read into.
 #[derive(Debug)]
 pub struct TextGrammar {
+    /// A name for programmers.
+    pub name: &'static str,
     /// A description, for "expected ...".
     pub expected: &'static str,
     /// Says whether a text without NUL has this form.

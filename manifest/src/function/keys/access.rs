@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Functions that may be called: a name, `GROUP/*`, or `*`.
 const CALLEES: TextGrammar = TextGrammar {
+    name: "Callees",
     expected: "the name of a function, `GROUP/*` for all of a group, or `*` for all",
     holds: names_functions,
     pattern: || format!("^(\\*|{NAME_PART}/\\*|({NAME_PART}/)?{NAME_PART})$"),
