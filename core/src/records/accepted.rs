@@ -22,7 +22,7 @@ pub struct Accepted {
     pub payload: Payload,
     /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::supervisor::Event::Stored) follows).
     pub durable: bool,
-    /// Whether it becomes a dead letter if it [fails](InvocationRecord::ends_as_dead_letter).
+    /// Whether it becomes a dead letter if it [fails](super::InvocationRecord::ends_as_dead_letter).
     pub dead_letter: bool,
     /// For trigger `load`: the content that is stored as run, in the same transaction.
     pub load_key: Option<Version>,

@@ -192,7 +192,7 @@ impl Driver {
         let refused: Vec<LedgerCommand> = refused.collect();
         let calls = due.into_iter().map(|due| {
             let too_deep = || {
-                let message = format!("the chain of hooks ends after {} calls", DEPTH_MAX);
+                let message = format!("the chain of hooks ends after {DEPTH_MAX} calls");
                 (Skip::Depth, message)
             };
             FollowUpCall {
