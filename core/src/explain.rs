@@ -3,7 +3,7 @@
 //! Reasons are matched by their type, so that none can be forgotten. [`fnd_manifest::explain`] explains keys and codes of
 //! diagnostics, [`crate::api::problem`] the error codes of the control API.
 
-use crate::outcome::{Reason, Skip};
+use crate::records::outcome::{Reason, Skip};
 
 /// Returns the meaning of a reason or of a class of ends (docs/errors-and-reasons.md), for people.
 #[must_use]

@@ -215,6 +215,13 @@ fn write(string: &str, out: &mut String) -> Option<()> {
     Some(())
 }
 
+/// Says whether a media type is JSON: `application/json` or `.../...+json`.
+#[must_use]
+pub fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,6 +326,19 @@ mod tests {
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok() && str::from_utf8(&bytes).is_ok();
             prop_assert_eq!(compact(&bytes).is_some(), is_json);
+        }
+    }
+
+    #[test]
+    fn media_types_of_json() {
+        for (text, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("application/cloudevents+json", true),
+            ("text/plain", false),
+            ("application/jsonl", false),
+        ] {
+            assert_eq!(is_json(text), expected, "{text}");
         }
     }
 }

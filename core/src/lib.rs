@@ -19,11 +19,9 @@
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
 //! - `mask`: masks the values of secrets in what is kept and shown
-//! - `outcome`: classes and reasons of ends, and their words
-//! - `protocol`: messages between fnd and a worker
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
-//! - `record`: what is stored of invocations and attempts
+//! - `records`: what is stored of invocations and attempts, and what travels with them
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `report`: what happened, for people and programs
 //! - `kv`: what a change of a key of the state needs, and what it leads to
@@ -49,10 +47,8 @@ pub mod interned;
 pub mod json;
 pub mod kv;
 pub mod mask;
-pub mod outcome;
-pub mod protocol;
 pub mod quota;
-pub mod record;
+pub mod records;
 pub mod release;
 pub mod report;
 pub mod supervisor;

@@ -3,8 +3,8 @@
 //! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
 //! show. An event borrows its data, so that reporting copies only what one of them keeps.
 
-use crate::outcome::Trigger;
-use crate::record::{AttemptRecord, InvocationRecord, Usage};
+use crate::records::outcome::Trigger;
+use crate::records::{AttemptRecord, InvocationRecord, Usage};
 use crate::supervisor::Notice;
 use crate::trace::Span;
 use crate::triggers::alerts::Alert;

@@ -9,7 +9,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
 use fnd_core::api::{FunctionList, InvocationList, ReleaseList, ReleaseView};
 use fnd_core::explain::REASONS;
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::{RunState, Trigger};
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;

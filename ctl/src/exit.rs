@@ -2,7 +2,7 @@
 
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::outcome::Class;
+use fnd_core::records::outcome::Class;
 use fnd_manifest::diagnostic::Diagnostic;
 use std::process::ExitCode;
 

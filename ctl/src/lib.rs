@@ -82,7 +82,7 @@ fn completion_of(program: &str, shell: &str) -> io::Result<Vec<u8>> {
 /// Returns the JSON Schemas for editors, by the names of their files.
 #[must_use]
 pub fn schemas() -> [(&'static str, String); 2] {
-    use fnd_manifest::schema::json::SchemaFile;
+    use fnd_manifest::json_schema::SchemaFile;
     [
         ("manifest.json", SchemaFile::Manifest),
         ("config.json", SchemaFile::Configuration),

@@ -114,7 +114,7 @@ impl CurrentSettings {
     pub fn catalog_rules(&self, uploads: PathBuf) -> WalkRules {
         WalkRules {
             uploads,
-            claims: Claims::of(&self.runtimes),
+            claims: Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.suffixes)),
             default_runtime: self.settings.default_runtime.is_some(),
         }
     }

@@ -13,11 +13,10 @@ use crate::diagnostic::Diagnostic;
 use crate::foreign::{self, MadeFile, yaml};
 use crate::function::forms::{Claims, is_program};
 use crate::function::listing::{
-    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, Listing, Question, listing,
+    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, ListedYaml, Listing, Question, listing,
 };
 use crate::function::{calls, project};
 use crate::judge::{Judge, Verdict};
-use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
 use crate::warning::Warning;
 use fnd_wire::archive::{ArchiveRefusal, Format};
@@ -247,13 +246,7 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
 }
 
 fn claims(judge: &Judge) -> Claims {
-    Claims::of(
-        judge
-            .runtimes()
-            .iter()
-            .map(|runtime| &runtime.summary)
-            .collect::<Vec<&RuntimeSummary>>(),
-    )
+    Claims::of(judge.runtimes().iter().flat_map(|runtime| &runtime.summary.suffixes))
 }
 
 struct DirectoryCheck<'a> {
@@ -303,7 +296,7 @@ impl DirectoryCheck<'_> {
             let path = format!("{path}/{name}");
             // One byte more than is allowed, so that a file that is too large is seen as such.
             let bytes = self.files.read(&path, yaml::FILE_MAX + 1);
-            bytes.map_or(foreign::ListedYaml::Other, |bytes| foreign::listed(&path, &bytes))
+            bytes.map_or(ListedYaml::Other, |bytes| foreign::listed(&path, &bytes))
         };
         Some(listing(place, &entries, answer, foreign))
     }

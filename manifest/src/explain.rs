@@ -68,7 +68,7 @@ fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), resul
             not_yet,
         });
         // `[defaults]` has the keys of a manifest, which are listed already.
-        if !matches!(key.kind, ValueKind::Defaults) {
+        if !matches!(key.kind, ValueKind::Defaults(_)) {
             collect(file, key.kind.keys(), (&format!("{path}."), not_yet), result);
         }
     }
@@ -321,7 +321,8 @@ mod tests {
             include_str!("schema/read/values.rs"),
             include_str!("schema/read/words.rs"),
             include_str!("schema/source.rs"),
-            include_str!("function/resolve.rs"),
+            include_str!("resolve/mod.rs"),
+            include_str!("resolve/environment.rs"),
             include_str!("function/inline.rs"),
             include_str!("function/near_block.rs"),
             include_str!("function/project.rs"),

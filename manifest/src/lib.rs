@@ -11,9 +11,11 @@
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `foreign`: makes functions of other systems' files
 //! - `function`: the keys of a function's manifest, resolved
+//! - `json_schema`: JSON Schemas of the files, for editors
 //! - `json_text`: JSON in the order in which it was written
 //! - `judge`: bytes of files in, plans and documents out
 //! - `regular_file`: opens what other people own, without waiting for them
+//! - `resolve`: makes a function's manifest of its keys, the configuration and its runtime
 //! - `runtime`: descriptions of languages
 //! - `schema`: tables of keys, and the reader that checks files by them
 //! - `settings`: the keys of fnd.toml, resolved
@@ -30,9 +32,11 @@ pub mod diagnostic;
 pub mod explain;
 pub mod foreign;
 pub mod function;
+pub mod json_schema;
 pub mod json_text;
 pub mod judge;
 pub mod regular_file;
+pub mod resolve;
 pub mod runtime;
 pub mod schema;
 pub mod settings;

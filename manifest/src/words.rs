@@ -2,6 +2,12 @@
 
 use schemars::{Schema, json_schema};
 
+/// An enum that [`words!`](crate::words!) defines.
+pub trait Word: Sized {
+    /// Returns the variant with this word; nothing for another text.
+    fn of_word(word: &str) -> Option<Self>;
+}
+
 /// Defines an enum of words. `ALL` and `WORDS` list them in its order; it is read and written as one of them. The API's
 /// description has it under its name, or under the one after `as`, with its comments.
 #[macro_export]
@@ -47,9 +53,9 @@ macro_rules! words {
             }
         }
 
-        impl $crate::schema::pick::FromValue for $name {
-            fn from_value(value: Option<$crate::schema::tree::TomlValue>) -> Option<Self> {
-                Self::parse(&value?.text())
+        impl $crate::words::Word for $name {
+            fn of_word(word: &str) -> Option<Self> {
+                Self::parse(word)
             }
         }
 

@@ -1,6 +1,6 @@
 //! A shim without fnd, called over a socketpair with as little as the protocol allows: the lower bound of warm calls.
 
-use fnd_core::protocol::{Decoder, InvokeHead, WorkerMessage, invoke};
+use fnd_core::records::protocol::{Decoder, InvokeHead, WorkerMessage, invoke};
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -4,7 +4,7 @@
 use crate::memory;
 use crate::table::Table;
 use fnd_core::api::InvocationList;
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
 use fnd_tests::{Fnd, now, wait_until};
 use std::fmt::Write as _;
 use std::time::Duration;

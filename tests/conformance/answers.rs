@@ -2,7 +2,7 @@
 
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, HttpRequest, Level};
+use fnd_core::records::protocol::{FailureKind, HttpRequest, Level};
 use serde_json::{Value, json};
 
 /// Runs `judge` with a worker of a function, for each runtime that has it.

@@ -3,7 +3,7 @@
 use crate::answers::each;
 use crate::runtimes::Runtime;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::HttpRequest;
+use fnd_core::records::protocol::HttpRequest;
 use serde_json::{Value, json};
 
 const TYPE: &str = "multipart/form-data; boundary=frontier";

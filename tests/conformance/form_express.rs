@@ -3,7 +3,7 @@
 use crate::forms::serve;
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, HttpRequest, ResultHead};
+use fnd_core::records::protocol::{FailureKind, HttpRequest, ResultHead};
 
 /// Runs `judge` with both runtimes.
 pub(crate) fn both(mut judge: impl FnMut(&Runtime)) {

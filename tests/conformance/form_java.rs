@@ -3,7 +3,7 @@
 use crate::forms::{request, runtime, serve, written};
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, WorkerMessage};
+use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use serde_json::json;
 use std::fs;
 use std::process::Command;

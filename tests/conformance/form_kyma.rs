@@ -4,7 +4,7 @@ use crate::form_express::both;
 use crate::forms::{request, runtime, serve};
 use crate::runtimes;
 use crate::worker::{Answer, Call};
-use fnd_core::protocol::FailureKind;
+use fnd_core::records::protocol::FailureKind;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -4,7 +4,7 @@
 use crate::forms::{request, runtime, serve, written};
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, HttpRequest};
+use fnd_core::records::protocol::{FailureKind, HttpRequest};
 use serde_json::json;
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::forms::{runtime, serve, written};
 use crate::runtimes;
 use crate::worker::{Call, Worker};
-use fnd_core::protocol::WorkerMessage;
+use fnd_core::records::protocol::WorkerMessage;
 
 #[test]
 fn a_form_that_fnd_does_not_have_is_refused_at_load() {

@@ -3,7 +3,7 @@
 use crate::forms::{request, runtime, serve, written};
 use crate::runtimes;
 use crate::worker::{Call, Worker};
-use fnd_core::protocol::FailureKind;
+use fnd_core::records::protocol::FailureKind;
 use serde_json::json;
 use std::fs;
 

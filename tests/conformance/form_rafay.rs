@@ -3,7 +3,7 @@
 use crate::forms::{request, runtime, serve, written};
 use crate::runtimes;
 use crate::worker::{Answer, Call};
-use fnd_core::protocol::{FailureKind, Level};
+use fnd_core::records::protocol::{FailureKind, Level};
 use serde_json::json;
 
 const CODE: &str = r#"package function

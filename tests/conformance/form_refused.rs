@@ -4,7 +4,7 @@ use crate::form_express::both;
 use crate::forms::written;
 use crate::runtimes;
 use crate::worker::Worker;
-use fnd_core::protocol::WorkerMessage;
+use fnd_core::records::protocol::WorkerMessage;
 
 #[test]
 fn a_form_that_cannot_be_served_is_refused_when_it_is_loaded() {

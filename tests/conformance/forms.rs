@@ -2,7 +2,7 @@
 
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, TIME, Worker};
-use fnd_core::protocol::{FailureKind, HttpRequest, WorkerMessage};
+use fnd_core::records::protocol::{FailureKind, HttpRequest, WorkerMessage};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use crate::forms::{serve, written};
 use crate::runtimes;
 use crate::worker::{Call, Worker};
-use fnd_core::protocol::WorkerMessage;
+use fnd_core::records::protocol::WorkerMessage;
 use fnd_tests::programs::repository;
 use serde_json::json;
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, WorkerMessage, cancel};
+use fnd_core::records::protocol::{FailureKind, WorkerMessage, cancel};
 
 /// A frame of a type no worker knows, which it may skip.
 fn optional_frame() -> Vec<u8> {

@@ -3,7 +3,7 @@
 use crate::forms::{serve, written};
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::FailureKind;
+use fnd_core::records::protocol::FailureKind;
 use fnd_tests::programs::repository;
 use serde_json::json;
 use std::fs;

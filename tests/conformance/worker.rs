@@ -3,7 +3,7 @@
 use crate::runtimes::Runtime;
 use bytes::Bytes;
 use fnd_core::data::Data;
-use fnd_core::protocol::{
+use fnd_core::records::protocol::{
     Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, ReadyMessage, ResultHead, WorkerMessage, invoke, stop,
 };
 use fnd_tests::wait::{PATIENCE, wait_until};

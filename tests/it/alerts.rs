@@ -1,6 +1,6 @@
 //! Functions that are called when another one turns bad, and when it is well again.
 
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use nix::sys::signal::Signal;

@@ -1,7 +1,7 @@
 //! Each way in which an answer can travel, and each way in which it can end: what the caller sees, the reason in the record,
 //! and the metric agree.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use fnd_wire::ids::InvocationId;

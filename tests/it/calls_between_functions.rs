@@ -1,8 +1,8 @@
 //! Functions that call functions and send events, at the socket in `FND_SOCKET`.
 
 use fnd_core::api::AuditList;
-use fnd_core::outcome::{Reason, RunState, Trigger};
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_tests::install::with_manifest;
 use fnd_tests::programs::program;
 use fnd_tests::wait::PATIENCE;

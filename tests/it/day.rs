@@ -2,7 +2,7 @@
 //! caught up, fails, is retried, and somebody is told. The file is mended, the run is repeated, and the owner is told that
 //! all is well. The next night it runs by itself. With `--nocapture` the test prints the commands and their output.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use jiff::tz::TimeZone;

@@ -1,7 +1,7 @@
 //! The stream of events: `fndctl events` and `GET /v1/stream`.
 
 use fnd_core::api::stream::{Kind, StreamEvent};
-use fnd_core::outcome::{Reason, RunState, Skip};
+use fnd_core::records::outcome::{Reason, RunState, Skip};
 use fnd_tests::Setup;
 use fnd_tests::programs::program;
 use fnd_tests::wait::PATIENCE;

@@ -1,6 +1,6 @@
 //! Every shipped example runs, with local stand-ins for what it would reach.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::client::Answer;
 use fnd_tests::http_stub::HttpStub;
 use fnd_tests::programs::repository;

@@ -2,8 +2,8 @@
 //! renames and full queues; and what happens to the files afterwards.
 
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::{RunState, Trigger};
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, install, require, wait_until};

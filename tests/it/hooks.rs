@@ -1,7 +1,7 @@
 //! Functions that are called after the final record of an invocation.
 
 use fnd_core::api::HookEnd;
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_tests::wait::{PATIENCE, pause_briefly};
 use fnd_tests::{Fnd, Setup, wait_until};
 use fnd_wire::ids::InvocationId;

@@ -1,6 +1,6 @@
 //! Timeouts kill the whole process tree, whatever it did to escape.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 

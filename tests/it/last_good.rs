@@ -2,7 +2,7 @@
 //! ends no function.
 
 use crate::takeover::start;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! The history is right after a restart, after a crash, and with two daemons at once.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 

@@ -1,6 +1,6 @@
 //! Each limit is enforced, and the reason names it.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::{Fnd, Setup, require};
 
 #[test]

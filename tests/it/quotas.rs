@@ -1,7 +1,7 @@
 //! A function whose home or cache is over its quota is not run until there is room.
 
 use fnd_core::api::FunctionStatus;
-use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
+use fnd_core::records::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! What functions see of a request to a route: variables of CGI, parameters, forms; and the answers of CGI scripts.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::client::Client;
 use fnd_tests::wait::{PATIENCE, wait_until};
 use fnd_tests::{Fnd, Setup};

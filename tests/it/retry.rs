@@ -1,6 +1,6 @@
 //! Attempts after the first: retries with growing delays, and polls that get the previous result.
 
-use fnd_core::outcome::{Exhausted, RunState};
+use fnd_core::records::outcome::{Exhausted, RunState};
 use fnd_tests::ask::gaps_ms;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};

@@ -1,6 +1,6 @@
 //! Invocations: payload and result over the API, queues, concurrency, cancel, enable and disable.
 
-use fnd_core::outcome::{Reason, RunState};
+use fnd_core::records::outcome::{Reason, RunState};
 use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};

@@ -1,8 +1,8 @@
 //! Schedules with a real fnd, real scripts and the real clock: each slot is handled once, over kills and restarts.
 
 use fnd_core::api::{InvocationView, ScheduleList, ScheduleState};
-use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
-use fnd_core::triggers::cause::{Cause, CauseSlots};
+use fnd_core::records::cause::{Cause, CauseSlots};
+use fnd_core::records::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 

@@ -1,6 +1,6 @@
 //! Secrets of routes: fnd gets those that root's files name, nobody else sees them, and a reload rotates them.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::ctl::Run;
 use fnd_tests::{Fnd, require};
 use std::fs;

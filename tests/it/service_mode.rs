@@ -1,6 +1,6 @@
 //! Services are kept running, restarted with a delay, and ended with their function; they survive a restart of fnd.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::{Signal, kill};

@@ -46,7 +46,12 @@ fn concurrent_runs_count_right_and_an_answered_change_outlives_a_kill() {
     let runs: Vec<_> = (0..20).map(|_| fnd.queue("count", "")).collect();
     for id in runs {
         let view = fnd.wait_end(id);
-        assert_eq!(view.state, fnd_core::outcome::RunState::Succeeded, "{}", view.message);
+        assert_eq!(
+            view.state,
+            fnd_core::records::outcome::RunState::Succeeded,
+            "{}",
+            view.message
+        );
     }
     let get = |fnd: &Fnd, key: &str| {
         let got = fnd.ctl(&["state", "get", key, "--jq", "[.value, .version]"]);

@@ -2,7 +2,7 @@
 //! doubled or stuck.
 
 use fnd_core::api::Queued;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use fnd_wire::ids::InvocationId;

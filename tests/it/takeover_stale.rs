@@ -1,7 +1,7 @@
 //! The adoption records of warm workers that a planned restart leaves are valid for the next fnd only.
 
 use super::takeover::start;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{require, wait_until};
 use nix::sys::signal::Signal;

@@ -2,7 +2,7 @@
 
 use super::takeover::start;
 use fnd_core::api::InvocationList;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! `fndctl verify` finds damage and leftovers, and `--repair` makes the safe repairs.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::ctl::Run;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};

@@ -1,7 +1,7 @@
 //! Every warning and every setting without an effect: where it is shown (`status`, `validate`, `reload`, `doctor`), and whether
 //! the first run of a script waits. [`made_by`] matches every kind, so a new kind needs a row here.
 
-use fnd_core::outcome::{Class, RunState};
+use fnd_core::records::outcome::{Class, RunState};
 use fnd_manifest::warning::{Warning, WarningPlaces};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};

@@ -1,8 +1,8 @@
 //! Bodies about functions.
 
-use crate::outcome::{Reason, Trigger};
+use crate::records::cause::AlertCondition;
+use crate::records::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
-use crate::triggers::alerts::AlertCondition;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_manifest::words;

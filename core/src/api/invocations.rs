@@ -1,9 +1,9 @@
 //! Bodies about invocations and dead letters.
 
 use crate::instant;
-use crate::outcome::{Class, Exhausted, Reason, RunState, Trigger};
-use crate::record::{AttemptRecord, InvocationRecord};
-use crate::triggers::cause::Cause;
+use crate::records::cause::Cause;
+use crate::records::outcome::{Class, Exhausted, Reason, RunState, Trigger};
+use crate::records::{AttemptRecord, InvocationRecord};
 use fnd_manifest::text;
 use fnd_manifest::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

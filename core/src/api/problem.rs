@@ -1,7 +1,7 @@
 //! Error codes of the control API, with their HTTP status and their meaning. The server, `fndctl`'s exit codes and
 //! `fndctl explain` all use this one table.
 
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId};

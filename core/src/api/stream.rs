@@ -1,7 +1,7 @@
 //! Bodies that come line by line: output, and events as `GET /v1/stream` sends them, with a sequence position from which
 //! a reader can resume.
 
-use crate::outcome::{Exhausted, Reason, RunState, Trigger};
+use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::supervisor::FunctionState;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::{text, words};

@@ -20,7 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use crate::record::{Response, RunResult};
+use crate::records::{Response, RunResult};
 use fnd_wire::mask::Masks;
 use hash::Window;
 use state::LineMasker;

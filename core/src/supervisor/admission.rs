@@ -11,7 +11,7 @@ use super::function::{FunctionKey, ServingRelease, SupervisedFunction};
 use super::invocation::InvocationEnd;
 use super::pool::Want;
 use super::rules::{FunctionKind, NodeBudget, Rules};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
 use std::sync::Arc;

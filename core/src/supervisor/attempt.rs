@@ -8,7 +8,7 @@ use super::invocation::{InvocationStage, Started};
 use super::submit::on_wall;
 use super::timers::Timer;
 use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;

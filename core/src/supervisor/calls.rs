@@ -9,8 +9,8 @@ use super::queue::First;
 use super::verdict::AttemptVerdict;
 use super::words;
 use super::worker::{Worker, WorkerKind, WorkerPhase};
-use crate::outcome::Reason;
-use crate::record::{RunResult, Usage};
+use crate::records::outcome::Reason;
+use crate::records::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 

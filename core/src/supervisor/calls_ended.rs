@@ -18,7 +18,7 @@ use super::event::Now;
 use super::timers::Timer;
 use super::verdict::EndCause;
 use super::worker::{Worker, WorkerKind, WorkerPhase};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use super::event::{InstalledVersion, Now};
 use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
 use super::pool::SpareCandidate;
 use super::rules::{FunctionKind, Rules};
-use crate::outcome::{Class, Reason};
+use crate::records::outcome::{Class, Reason};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::sync::Arc;
 

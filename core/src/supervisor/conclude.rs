@@ -7,8 +7,8 @@ use super::function::{ServingRelease, SupervisedFunction};
 use super::invocation::{Invocation, InvocationEnd, InvocationStage};
 use super::submit::on_wall;
 use super::timers::Timer;
-use crate::outcome::{Class, Exhausted, Reason, Trigger};
-use crate::record::{AttemptRecord, RunResult};
+use crate::records::outcome::{Class, Exhausted, Reason, Trigger};
+use crate::records::{AttemptRecord, RunResult};
 use fnd_wire::ids::InvocationId;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use super::event::{Now, ReplyTo};
 use super::invocation::{InvocationEnd, InvocationStage};
 use super::timers::Timer;
 use super::verdict::{CALLERS_DEADLINE, EndCause, deadline_words};
-use crate::outcome::{Exhausted, Reason, Skip};
+use crate::records::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 
 /// Message of an invocation that somebody has cancelled.

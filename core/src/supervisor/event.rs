@@ -7,10 +7,10 @@ use super::publish::{Delivered, Publish};
 use super::rules::{Overlap, Rules};
 use super::takeover::Adopted;
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Skip, Trigger};
-use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
-use crate::triggers::file::memory::FileMark;
-use crate::triggers::schedule::LastSlot;
+use crate::records::FileMark;
+use crate::records::LastSlot;
+use crate::records::outcome::{Skip, Trigger};
+use crate::records::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -301,7 +301,7 @@ pub struct Submit {
     pub overlap: Option<Overlap>,
     /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
     pub skipped: Option<(Skip, Box<str>)>,
-    /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::record::may_become_dead_letter) makes none.
+    /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::records::may_become_dead_letter) makes none.
     pub asks_dead_letter: bool,
     /// For trigger `schedule`: the schedule's mark after it.
     pub mark: Option<LastSlot>,

@@ -9,9 +9,9 @@ use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, St
 use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
 use super::verdict::EndCause;
-use crate::outcome::{Reason, RunState};
-use crate::record::{AttemptRecord, Unfinished, Usage};
-use crate::triggers::cause::Cause;
+use crate::records::cause::Cause;
+use crate::records::outcome::{Reason, RunState};
+use crate::records::{AttemptRecord, Unfinished, Usage};
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
 use std::sync::Arc;

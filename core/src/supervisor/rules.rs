@@ -1,8 +1,8 @@
 //! The part of a manifest that the supervisor uses.
 
 use crate::backoff::Backoff;
-use crate::outcome::Class;
-use crate::record::Payload;
+use crate::records::Payload;
+use crate::records::outcome::Class;
 use fnd_manifest::function::Listen;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -17,7 +17,7 @@ use super::timers::Timer;
 use super::verdict::EndCause;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
 use super::worker::{WorkerKind, WorkerPhase};
-use crate::outcome::{Class, Reason};
+use crate::records::outcome::{Class, Reason};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::EndCause;
 use super::worker::{Worker, WorkerPhase};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 
 /// Phase of the supervisor's life.

@@ -8,7 +8,7 @@ use super::function::{FunctionKey, Presence, ServingRelease, StartFailures};
 use super::invocation::InvocationStage;
 use super::pool::SpareCandidate;
 use super::timers::Timer;
-use crate::outcome::{Skip, Trigger};
+use crate::records::outcome::{Skip, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::worker::{WorkerKind, WorkerPhase};
 use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
-use crate::record::InvocationRecord;
+use crate::records::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;

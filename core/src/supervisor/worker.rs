@@ -18,7 +18,7 @@ use super::pool::HandlerWorker;
 use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::EndCause;
-use crate::outcome::Class;
+use crate::records::outcome::Class;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;

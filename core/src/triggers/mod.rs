@@ -3,7 +3,6 @@
 //!
 //! Files:
 //! - `alerts`: when a function turns bad, and when it is well again
-//! - `cause`: what made a trigger run a function, beside the payload
 //! - `cgi`: a request as the variables of CGI/1.1, and the answer of a CGI script
 //! - `credentials`: whether a caller proves that it knows a secret
 //! - `event`: what a CloudEvent is, and which functions it starts
@@ -15,7 +14,6 @@
 //! - `route`: which route of the public listener a request is for, and whether it runs anything
 
 pub mod alerts;
-pub mod cause;
 pub mod cgi;
 pub mod credentials;
 pub mod event;

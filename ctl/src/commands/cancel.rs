@@ -7,7 +7,7 @@ use super::{Context, function_path, invocation_path};
 use crate::candidates;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{Changed, InvocationList};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use crate::cli::Format;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_wire::units::counted;
 
 /// Options.
@@ -166,9 +166,9 @@ pub(super) fn words(out: &Output, event: &StreamEvent) -> String {
         }
         Kind::GaveUp => {
             let exhausted = event.exhausted.map(|exhausted| match exhausted {
-                fnd_core::outcome::Exhausted::Retries => "no retries are left",
-                fnd_core::outcome::Exhausted::Poll => "the time for polls is over",
-                fnd_core::outcome::Exhausted::Deadline => "the deadline is over",
+                fnd_core::records::outcome::Exhausted::Retries => "no retries are left",
+                fnd_core::records::outcome::Exhausted::Poll => "the time for polls is over",
+                fnd_core::records::outcome::Exhausted::Deadline => "the deadline is over",
             });
             format!("{} ({reason})", exhausted.unwrap_or_default())
         }

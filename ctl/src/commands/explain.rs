@@ -4,7 +4,7 @@ use super::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::problem::Code;
 use fnd_core::explain::{REASONS, reason};
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_manifest::explain;
 use fnd_manifest::schema::read::nearest;
 

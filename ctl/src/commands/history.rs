@@ -10,8 +10,8 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone, escape};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::RunState;
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::RunState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
 use std::cmp::Reverse;
@@ -293,7 +293,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Comman
                 attempt.message.clone(),
             ]);
         }
-        let bad = attempt.reason != fnd_core::outcome::Reason::Ok;
+        let bad = attempt.reason != fnd_core::records::outcome::Reason::Ok;
         table.row(if bad { Tone::Bad } else { Tone::Plain }, cells);
     }
     out.table(&table)

@@ -5,7 +5,7 @@ use super::text::span;
 use super::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 

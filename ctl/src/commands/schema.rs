@@ -4,7 +4,7 @@
 use super::Context;
 use crate::cli::Format;
 use crate::exit::{CommandFailure, Exit};
-use fnd_manifest::schema::json::{SchemaFile, schema};
+use fnd_manifest::json_schema::{SchemaFile, schema};
 
 /// Options.
 #[derive(Debug, clap::Args)]

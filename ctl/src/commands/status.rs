@@ -8,7 +8,7 @@ use crate::cli::Format;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone, parse};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 use hyper::body::Bytes;

@@ -1,7 +1,7 @@
 //! Instants, durations and sizes for people, and instants as people write them.
 
 use crate::exit::CommandFailure;
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;

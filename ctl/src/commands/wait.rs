@@ -8,7 +8,7 @@ use crate::candidates;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::{Reason, RunState};
+use fnd_core::records::outcome::{Reason, RunState};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::units::print_duration;
 use jiff::Timestamp;

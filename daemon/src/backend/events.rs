@@ -5,11 +5,11 @@ use super::{DaemonBackend, EventOrigin, EventSender, NewEvent, NotPublished, Pen
 use crate::metrics::EventOutcome;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::data::Data;
-use fnd_core::outcome::Trigger;
-use fnd_core::record::Payload;
+use fnd_core::records::Attributes;
+use fnd_core::records::Payload;
+use fnd_core::records::cause::{Cause, EventCause};
+use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
-use fnd_core::triggers::cause::{Cause, EventCause};
-use fnd_core::triggers::event::Attributes;
 use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use sha2::{Digest as _, Sha256};

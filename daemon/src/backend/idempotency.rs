@@ -9,10 +9,10 @@ use super::{Answering, CallerLeft, DaemonBackend, Failure, NotStored, Repeated, 
 use crate::input::TaskOwner;
 use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_core::outcome::Trigger;
+use fnd_core::records::FileMark;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
-use fnd_core::triggers::cause::Cause;
-use fnd_core::triggers::file::memory::FileMark;
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;

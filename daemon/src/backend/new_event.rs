@@ -2,9 +2,9 @@
 
 use fnd_core::access::Permissions;
 use fnd_core::data::Data;
+use fnd_core::records::Attributes;
 use fnd_core::supervisor::{NotTaken, Rejection};
 use fnd_core::trace::Trace;
-use fnd_core::triggers::event::Attributes;
 use fnd_wire::ids::FunctionName;
 
 /// The sender of a request's events, with its permissions.

@@ -5,14 +5,14 @@ use super::Driver;
 use super::follow_ups::{Called, FollowUpCall};
 use crate::ledger::LedgerCommand;
 use crate::report::problems::ReportedProblem;
-use fnd_core::outcome::Trigger;
-use fnd_core::record::InvocationRecord;
+use fnd_core::records::InvocationRecord;
+use fnd_core::records::cause::AlertCondition;
+use fnd_core::records::cause::{AlertCause, Cause};
+use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{FunctionState, Now};
-use fnd_core::triggers::alerts::{
-    Alert, AlertChange, AlertCondition, AlertFacts, AlertRules, NodeHealth, payload::payload,
-};
-use fnd_core::triggers::cause::{AlertCause, Cause};
+use fnd_core::triggers::alerts::payload::payload;
+use fnd_core::triggers::alerts::{Alert, AlertChange, AlertFacts, AlertRules, NodeHealth};
 use fnd_manifest::function::AlertOn;
 use fnd_wire::ids::FunctionName;
 use std::time::Duration;

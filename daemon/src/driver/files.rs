@@ -8,11 +8,12 @@ use crate::triggers::files::talk::{self, Feed};
 use crate::triggers::files::{NeededWatcher, Process, WatcherStep, directories, forgotten, numbered, offered, seen};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
-use fnd_core::outcome::Trigger;
-use fnd_core::record::Payload;
+use fnd_core::records::FileMark;
+use fnd_core::records::Payload;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Event, Overlap, Submit};
-use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::{
     AcceptedFile, FileRunEnded, FromWatcher, PROTOCOL, RunContent, ToWatcher, Trouble, WatcherReady,
 };

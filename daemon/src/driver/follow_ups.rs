@@ -8,13 +8,13 @@ use super::Driver;
 use crate::ledger::{LedgerCommand, Unfollowed};
 use fnd_core::access::Author;
 use fnd_core::data::Data;
-use fnd_core::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
-use fnd_core::record::{InvocationRecord, Payload};
+use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
+use fnd_core::records::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
+use fnd_core::records::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{Action, Event, Rejection, Submit, skip_words};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::alerts::{Alerts, NodeHealth};
-use fnd_core::triggers::cause::{Cause, HookCause};
 use fnd_core::triggers::hooks::{self, payload::payload};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;
@@ -193,7 +193,7 @@ impl Driver {
         let refused: Vec<LedgerCommand> = refused.collect();
         let calls = due.into_iter().map(|due| {
             let too_deep = || {
-                let message = format!("the chain of hooks ends after {} calls", hooks::DEPTH_MAX);
+                let message = format!("the chain of hooks ends after {DEPTH_MAX} calls");
                 (Skip::Depth, message)
             };
             FollowUpCall {

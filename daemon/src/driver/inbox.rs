@@ -6,7 +6,7 @@ use crate::input::{Input, TaskOwner};
 use crate::ledger::Acknowledged;
 use crate::output::Captured;
 use crate::workers::link::Incoming;
-use fnd_core::outcome::Trigger;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::{ExitStatus, Exited};

@@ -85,8 +85,8 @@ use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
 use callers::Callers;
 use fnd_core::api::NodePlaces;
+use fnd_core::records::cause::AlertCondition;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
-use fnd_core::triggers::alerts::AlertCondition;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
@@ -456,7 +456,7 @@ fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
             .late
             .map(|(ago, lasted)| (Duration::from_micros(ago), Duration::from_micros(lasted))),
         status: frame.status,
-        usage: fnd_core::record::Usage {
+        usage: fnd_core::records::Usage {
             cpu_us: frame.cpu_us,
             memory_peak_bytes: frame.memory_peak,
             peak_of_largest: frame.peak_of_largest,

@@ -2,7 +2,7 @@
 //! when it is performed, and changes neither.
 
 use super::Driver;
-use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};

@@ -5,7 +5,7 @@
 
 use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
 use crate::output::Captured;
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::metrics::tests::attempt;
     use crate::report::examples;
-    use fnd_core::outcome::Reason;
+    use fnd_core::records::outcome::Reason;
 
     fn ended(id: u128, number: u32) -> EndedRecords {
         let mut attempt = attempt("hello", Reason::Ok);

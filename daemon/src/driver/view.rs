@@ -13,8 +13,8 @@ use fnd_core::api::{
     NodeStatus, milliseconds,
 };
 use fnd_core::instant;
-use fnd_core::outcome::Class;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
+use fnd_core::records::outcome::Class;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::warning::Warning;

@@ -3,9 +3,9 @@
 use super::{Driver, message};
 use crate::buffers::{Reservation, SMALL};
 use crate::workers::AttemptKey;
-use fnd_core::outcome::Reason;
-use fnd_core::protocol::{FailureKind, WorkerMessage};
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
+use fnd_core::records::outcome::Reason;
+use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use fnd_core::supervisor::{Answered, Event};
 use fnd_wire::ids::WorkerId;
 

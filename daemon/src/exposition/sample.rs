@@ -9,7 +9,7 @@ use crate::http::connections::ConnectionOwner;
 use crate::metrics::{self, Labels, Metrics, MetricsFormat, micros, millis, number};
 use crate::report::problems;
 use crate::workers::usage;
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_core::supervisor::FunctionView;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use procfs::process::Process;

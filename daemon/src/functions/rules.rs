@@ -1,8 +1,8 @@
 //! Converts a manifest to the rules of the supervisor.
 
 use fnd_core::backoff::{Backoff, Jitter};
-use fnd_core::outcome::Class;
-use fnd_core::record::Payload;
+use fnd_core::records::Payload;
+use fnd_core::records::outcome::Class;
 use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 use fnd_manifest::function::{self as manifest, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_wire::units::spell_size;

@@ -4,7 +4,7 @@
 use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
-use fnd_core::record::Response;
+use fnd_core::records::Response;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 
 /// Most bytes of headers, names and values, that a function gets.

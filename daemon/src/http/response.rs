@@ -4,7 +4,7 @@ use super::body::Body;
 use crate::buffers::Buffers;
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};

@@ -9,10 +9,10 @@ mod tasks;
 pub(crate) use tasks::TaskOwner;
 
 use crate::buffers::Reservation;
-use fnd_core::outcome::Reason;
-use fnd_core::protocol::WorkerMessage;
 use fnd_core::quota::Measured;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
+use fnd_core::records::outcome::Reason;
+use fnd_core::records::protocol::WorkerMessage;
 use fnd_core::supervisor::Event;
 use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::Exited;

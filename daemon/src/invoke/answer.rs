@@ -8,8 +8,8 @@ use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, 
 use crate::http::streaming_body::Headed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
-use fnd_core::outcome::{Class, Reason, RunState};
-use fnd_core::record::{InvocationRecord, Response, RunResult};
+use fnd_core::records::outcome::{Class, Reason, RunState};
+use fnd_core::records::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::{HeaderMap, UPGRADE};
@@ -223,7 +223,7 @@ fn queued(id: InvocationId) -> Result<Answered, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::outcome::Skip;
+    use fnd_core::records::outcome::Skip;
 
     #[test]
     fn every_reason_has_its_documented_status() {

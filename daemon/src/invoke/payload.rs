@@ -4,7 +4,8 @@ use crate::http::response::{Refusal, internal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::json;
-use fnd_core::record::{Payload, is_json};
+use fnd_core::json::is_json;
+use fnd_core::records::Payload;
 use fnd_manifest::function::Mode;
 
 /// The type that `curl -d` states for every body.

@@ -3,10 +3,11 @@
 use super::notices::Notices;
 use super::retention::Retention;
 use fnd_core::data::Data;
-use fnd_core::outcome::Trigger;
-use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_core::records::FileMark;
+use fnd_core::records::outcome::Trigger;
+use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Delivered, EventShares, Shares};
-use fnd_core::triggers::file::memory::{FileMark, FileMemory};
+use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::RunContent;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};

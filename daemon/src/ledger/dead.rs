@@ -8,7 +8,7 @@ use super::{FILE, OpenError, in_flight, schema};
 use crate::database;
 use crate::free_space::{BYTES_LOW, FreeSpace};
 use fnd_core::api::{DeadLetter, InvocationView};
-use fnd_core::record::InvocationFilter;
+use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;

@@ -3,9 +3,11 @@
 use super::query::{LedgerReader, QueryError};
 use super::rows::{blob, int};
 use super::store::StoreError;
-use fnd_core::outcome::RunState;
-use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{KnownFile, RunContent, SeenFile};
+use fnd_core::records::FileMark;
+use fnd_core::records::SeenFile;
+use fnd_core::records::outcome::RunState;
+use fnd_core::triggers::file::memory::FileMemory;
+use fnd_core::triggers::file::message::{KnownFile, RunContent};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};

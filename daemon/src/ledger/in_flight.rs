@@ -38,7 +38,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
 use pages::Pages;
 use rusqlite::Connection;

@@ -8,8 +8,8 @@
 
 use super::query::{PAGE_MAX, RecordPage};
 use super::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
-use fnd_core::outcome::RunState;
-use fnd_core::record::{InvocationFilter, InvocationRecord};
+use fnd_core::records::outcome::RunState;
+use fnd_core::records::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};

@@ -3,8 +3,8 @@
 use crate::database::damaged;
 use bytes::Bytes;
 use fnd_core::data::Data;
-use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage, UsageSum};
+use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
+use fnd_core::records::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage, UsageSum};
 use fnd_core::trace::Trace;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use rusqlite::types::Type;

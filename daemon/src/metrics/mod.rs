@@ -62,10 +62,10 @@ pub(crate) use labels::Labels;
 use labels::{OTHER, Series, series};
 use registering::value;
 
-use fnd_core::outcome::{Reason, RunState};
-use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::records::cause::AlertCondition;
+use fnd_core::records::outcome::{Reason, RunState};
+use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::RequestEnd;
-use fnd_core::triggers::alerts::AlertCondition;
 use fnd_wire::ids::FunctionName;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -53,7 +53,10 @@ fn attempts_are_counted_under_their_documented_names() {
         metrics.call_ended(&ended(reason), "POST");
     }
     metrics.invocation_ended(&name("hello"), RunState::Failed);
-    metrics.dropped(&name("hello"), Reason::Skipped(fnd_core::outcome::Skip::QueueFull));
+    metrics.dropped(
+        &name("hello"),
+        Reason::Skipped(fnd_core::records::outcome::Skip::QueueFull),
+    );
     let usage = Usage {
         cpu_us: 1_500_000,
         memory_peak_bytes: Some(4096),

@@ -10,7 +10,7 @@
 //! A pipe bounds the number of marks of calls that print, [`LOGS_MAX`] that of records that workers send for the log.
 
 use super::{AttemptOutput, Captured, OutputCommand, SharedOutput};
-use fnd_core::protocol::{Level, LogRecord};
+use fnd_core::records::protocol::{Level, LogRecord};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use rustix::io::Errno;
 use std::collections::VecDeque;

@@ -8,8 +8,8 @@
 
 use super::{AttemptOutput, Captured};
 use crate::output::log_store::{Decoder, Line, LogLinesReader, Stream};
-use fnd_core::protocol::Level;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
+use fnd_core::records::protocol::Level;
 use fnd_core::supervisor::TooLarge;
 use std::borrow::Cow;
 

@@ -56,7 +56,7 @@ use crate::output::log_store::{KeepOutput, Keeper, Line, LogStore, Position, SEG
 use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
 use fnd_core::supervisor::TooLarge;
 use fnd_core::triggers::cgi;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};

@@ -3,7 +3,7 @@
 use super::Captured;
 use super::capture::Capture;
 use bytes::Bytes;
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
 use fnd_core::supervisor::TooLarge;
 use fnd_wire::ids::WorkerId;
 use std::io;

@@ -16,9 +16,9 @@ use crate::triggers::http::RequestFacts;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_core::outcome::Trigger;
-use fnd_core::protocol::HttpRequest;
-use fnd_core::record::{self, Payload};
+use fnd_core::records::outcome::Trigger;
+use fnd_core::records::protocol::HttpRequest;
+use fnd_core::records::{self, Payload};
 use fnd_core::supervisor::{Answer, Rejection, Submit};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::replays::Replayed;
@@ -43,9 +43,9 @@ fn chosen_answer(chosen: &RouteAnswer, queued: &Answered) -> Answered {
     let mut answer = whole("text/plain; charset=utf-8", chosen.body.clone());
     // The schema allows 200 to 599 only.
     *answer.status_mut() = StatusCode::from_u16(chosen.status).unwrap_or(StatusCode::ACCEPTED);
-    let response = record::Response {
+    let response = records::Response {
         headers: chosen.headers.clone().into_iter().collect(),
-        ..record::Response::default()
+        ..records::Response::default()
     };
     // A header that is none was refused with the manifest.
     let _ = headers::put(&response, answer.headers_mut());

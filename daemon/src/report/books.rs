@@ -1,7 +1,7 @@
 //! Facts that reports need besides the event at hand: the processes and the running attempts.
 
 use crate::metrics;
-use fnd_core::record::AttemptRecord;
+use fnd_core::records::AttemptRecord;
 use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
@@ -104,9 +104,9 @@ impl ReportBooks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::outcome::Trigger;
-    use fnd_core::protocol::HttpRequest;
-    use fnd_core::record::Payload;
+    use fnd_core::records::Payload;
+    use fnd_core::records::outcome::Trigger;
+    use fnd_core::records::protocol::HttpRequest;
     use fnd_core::trace::{SpanId, TraceId};
 
     fn name() -> FunctionName {
@@ -156,7 +156,7 @@ mod tests {
             previous: None,
             deadline_ms: None,
         };
-        let record = crate::metrics::tests::attempt("hello", fnd_core::outcome::Reason::Ok);
+        let record = crate::metrics::tests::attempt("hello", fnd_core::records::outcome::Reason::Ok);
         books.attempt_begins(&order);
         let (span, method) = books.attempt_ended(&record);
         assert_eq!((span.trace, span.parent, method), (TraceId(7), Some(SpanId(8)), "PUT"));

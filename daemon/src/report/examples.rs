@@ -1,8 +1,8 @@
 //! Events for the tests of the destinations.
 
 use crate::metrics::tests::attempt;
-use fnd_core::outcome::{Exhausted, Reason, Skip, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Notice;
 use fnd_core::trace::Span;

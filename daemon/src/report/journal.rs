@@ -1,8 +1,8 @@
 //! fnd's messages about events: the words for people, and the fields for queries.
 
 use crate::telemetry::{escape, plain_duration};
-use fnd_core::outcome::{Class, Reason};
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::outcome::{Class, Reason};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
@@ -278,7 +278,7 @@ fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
 mod tests {
     use super::super::examples;
     use super::*;
-    use fnd_core::record::Usage;
+    use fnd_core::records::Usage;
     use fnd_wire::ids::{Attempt, InvocationId};
     use std::io::Seek as _;
     use std::sync::Arc;

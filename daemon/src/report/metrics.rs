@@ -1,7 +1,7 @@
 //! The counters that an event increases.
 
 use crate::metrics::Metrics;
-use fnd_core::outcome::{Reason, RunState, Trigger};
+use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Notice;
 
@@ -74,8 +74,8 @@ mod tests {
     use super::super::examples::{attempt_ended, ended, failed, name, rejected};
     use super::*;
     use crate::metrics::tests::text;
-    use fnd_core::outcome::Skip;
-    use fnd_core::record::{InvocationRecord, Usage};
+    use fnd_core::records::outcome::Skip;
+    use fnd_core::records::{InvocationRecord, Usage};
     use fnd_core::report::ReportEvent;
 
     /// Counts events and checks which lines of the metrics are there with the value 1 then, and not before.

@@ -1,8 +1,8 @@
 //! The events of the stream.
 
 use crate::stream::EventKind;
-use fnd_core::outcome::{Reason, RunState};
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::outcome::{Reason, RunState};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd};
 use fnd_core::supervisor::Notice;
 use fnd_core::trace::Span;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::stream::Happening;
     use fnd_core::api::stream::{Kind, Seq, StreamEvent};
-    use fnd_core::outcome::{Exhausted, Skip, Trigger};
+    use fnd_core::records::outcome::{Exhausted, Skip, Trigger};
     use fnd_manifest::diagnostic::Diagnostic;
     use fnd_wire::ids::{InvocationId, Version};
 

@@ -4,7 +4,7 @@
 use fnd_manifest::check::{Checked, CheckedFiles, Disk, check, judge};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
-use fnd_manifest::function::listing::{DirectoryEntry, EntryKind};
+use fnd_manifest::function::listing::{DirectoryEntry, EntryKind, ListedYaml};
 use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
@@ -98,7 +98,7 @@ fn others(function: &FunctionName, files: &[(String, Vec<u8>)]) -> Vec<Diagnosti
     let own = function.as_str().rsplit('/').next().unwrap_or_default();
     let mut problems = Vec::new();
     for (path, bytes) in files {
-        if let foreign::ListedYaml::Functions(found) = foreign::listed(path, bytes) {
+        if let ListedYaml::Functions(found) = foreign::listed(path, bytes) {
             let others = found.iter().filter(|other| *other != own).take(OTHERS_MAX);
             problems.extend(others.map(|other| another(function, other).in_file(path)));
         }

@@ -3,8 +3,8 @@
 
 use fnd_core::data::Data;
 use fnd_core::json;
-use fnd_core::protocol::HttpRequest;
-use fnd_core::record::{Payload, RunResult};
+use fnd_core::records::protocol::HttpRequest;
+use fnd_core::records::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
 use fnd_core::trace::Span;
 use fnd_core::triggers::cgi;
@@ -227,7 +227,7 @@ fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use fnd_core::outcome::Trigger;
+    use fnd_core::records::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
     use fnd_wire::frame::PROTOCOL_MAX;
     use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};

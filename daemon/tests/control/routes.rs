@@ -299,7 +299,7 @@ fn filters_and_waits_reach_the_daemon() {
         filter.function.as_ref().map(ToString::to_string).as_deref(),
         Some("ops/backup")
     );
-    assert_eq!(filter.reason, Some(fnd_core::outcome::Reason::Exit(3)));
+    assert_eq!(filter.reason, Some(fnd_core::records::outcome::Reason::Exit(3)));
     assert_eq!(
         (filter.since_ms, filter.until_ms, filter.limit),
         (Some(1_795_248_000_000), None, Some(7))

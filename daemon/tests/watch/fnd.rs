@@ -1,7 +1,8 @@
 //! The other end of a watcher: does what fnd does with its messages, in memory.
 
+use fnd_core::records::SeenFile;
 use fnd_core::triggers::file::message::{
-    AcceptedFile, FileRunEnded, FromWatcher, KnownFile, Messages, PROTOCOL, SeenChange, SeenFile, ToWatcher, put,
+    AcceptedFile, FileRunEnded, FromWatcher, KnownFile, Messages, PROTOCOL, SeenChange, ToWatcher, put,
 };
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_manifest::schema::pick::FromValue as _;

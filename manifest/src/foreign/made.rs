@@ -1,8 +1,10 @@
 //! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
 
-use super::placed::ORIGINS;
 use super::report::{ConversionReport, Field};
 use toml::Value;
+
+/// The file with what became of the fields, beside `function.toml`.
+pub const ORIGINS: &str = ".fnd-import.json";
 
 /// A function made of foreign files. It has the directory form: `NAME/function.toml`, and the files beside it.
 #[derive(Debug, Clone, Default, PartialEq)]

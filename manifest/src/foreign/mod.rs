@@ -39,36 +39,11 @@ pub use made::{MadeFile, MadeManifest, Manifest};
 pub use report::{ConversionReport, Field, FieldVerdict, Row};
 pub use secrets::{find as find_secret, secrets};
 
+use crate::function::listing::{ListedYaml, stem};
 use common::Making;
 use fnd_wire::ids::is_part;
 use objects::{Object, ObjectKind, Objects};
 use yaml::Document;
-
-/// The meaning of a YAML file for the list of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedYaml {
-    /// It has nothing to do with fnd.
-    Other,
-    /// The names of its functions; none if it has only what functions name, such as a ConfigMap.
-    Functions(Vec<String>),
-    /// It seems to have functions, but cannot be read.
-    Broken,
-}
-
-impl ListedYaml {
-    /// Returns what an upload of the function `name` may make of its file: that function and no other one, because its
-    /// sender may perhaps not change the others.
-    #[must_use]
-    pub fn of_upload(self, name: &str) -> Self {
-        match self {
-            Self::Functions(mut names) => {
-                names.retain(|found| found == name);
-                Self::Functions(names)
-            }
-            Self::Other | Self::Broken => self,
-        }
-    }
-}
 
 /// Finds the functions in a file. One without a name that fnd could have counts as a function of the file's own name, so
 /// that somebody hears of it.
@@ -95,13 +70,6 @@ pub fn listed(file: &str, bytes: &[u8]) -> ListedYaml {
     names.sort();
     names.dedup();
     ListedYaml::Functions(names)
-}
-
-/// Returns the name of a file without directory and suffix.
-#[must_use]
-pub fn stem(file: &str) -> &str {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.split('.').next().unwrap_or_default()
 }
 
 /// Makes the function of this name that a file has; `documents` are those of the file and of the files beside it.

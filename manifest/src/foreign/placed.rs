@@ -2,21 +2,14 @@
 //!
 //! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
 
-use super::made::{MadeFile, MadeManifest};
+use super::made::{MadeFile, MadeManifest, ORIGINS};
 use super::report::{ConversionReport, FieldVerdict, Row};
 use super::yaml::{Document, documents};
 use super::{function, report::Field};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::judge::Judge;
 use crate::warning::Warning;
-use fnd_wire::form::Bytes;
-use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 use fnd_wire::unpack::Foreign;
 use serde::{Deserialize, Serialize};
-
-/// The file with what became of the fields, beside `function.toml`.
-pub const ORIGINS: &str = ".fnd-import.json";
 
 /// Most fields that are reported of a function.
 const ROWS_MAX: usize = 100;
@@ -71,33 +64,10 @@ pub fn files(mut set: Foreign) -> Vec<MadeFile> {
     written(made, &format!("Made of {name}."), origins)
 }
 
-/// Judges a function that was made, as fnd does when it is installed; problems are at the fields that they come from.
+/// Returns the files of a function that was made: those that an installed one has.
 #[must_use]
-pub fn judged(judge: &Judge, made: &MadeManifest) -> Vec<Diagnostic> {
-    let Ok(name) = FunctionName::new(&made.name) else {
-        return Vec::new();
-    };
-    let file = |file: MadeFile| JudgedFile {
-        path: file.path,
-        bytes: Bytes(file.bytes),
-        mode: if file.executable { 0o755 } else { 0o644 },
-        trusted: true,
-    };
-    let files: Vec<JudgedFile> = written(Some(made.clone()), "", Origins::default())
-        .into_iter()
-        .map(file)
-        .collect();
-    let manifest = files.iter().find(|file| file.path == "function.toml").cloned();
-    let form = CodeLayout::Foreign(String::new());
-    judge
-        .function(&JudgeFunction {
-            name,
-            files,
-            manifest,
-            form,
-        })
-        .verdict
-        .diagnostics
+pub fn as_installed(made: MadeManifest) -> Vec<MadeFile> {
+    written(Some(made), "", Origins::default())
 }
 
 /// Returns the files of a function, and the one with what became of its fields.
@@ -192,6 +162,7 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::form::Bytes;
 
     /// Returns the problems of a function `f` with these lines after its code, in a set of files.
     fn problems(lines: &str, change: impl FnOnce(&mut Foreign)) -> Vec<Diagnostic> {

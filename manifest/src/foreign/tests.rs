@@ -3,7 +3,8 @@
 use super::item::Item;
 use super::objects::{ObjectKind, Objects};
 use super::yaml::{Document, documents};
-use super::{ConversionReport, ListedYaml, function, functions, listed};
+use super::{ConversionReport, function, functions, listed};
+use crate::function::listing::ListedYaml;
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Values of `[[file]]`: which changes count, which names match, and what happens to a file afterwards.
 
 use super::keys::FileTrigger;
+use crate::schema::TextGrammar;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::TomlValue;
 use crate::words;
@@ -19,6 +20,22 @@ words! {
         Deleted = "deleted",
     }
 }
+
+/// A pattern of file names.
+pub(crate) const PATTERN: TextGrammar = TextGrammar {
+    name: "Glob",
+    expected: "a pattern of file names such as `*.csv` or `*.{csv,txt}`, without `/`",
+    holds: |text| matcher(text).is_some(),
+    pattern: || "^[^/]+$".to_owned(),
+};
+
+/// `keep`, `delete`, or `move:` and a directory.
+pub(crate) const ACTION: TextGrammar = TextGrammar {
+    name: "FileAction",
+    expected: "`keep`, `delete`, or `move:` and a directory such as `move:done`",
+    holds: |text| FileAction::parse(text).is_some(),
+    pattern: || "^(keep|delete|move:.+)$".to_owned(),
+};
 
 /// The treatment of a file after its invocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +118,7 @@ pub fn matcher(pattern: &str) -> Option<GlobMatcher> {
 }
 
 /// Returns a path without `.` and `..`, as text alone: no link is followed.
-pub(super) fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {

@@ -3,7 +3,6 @@
 //!
 //! It reads no directory: the caller passes each entry, and pairs manifests with code by name.
 
-use crate::runtime::RuntimeSummary;
 use fnd_wire::archive::SUFFIXES;
 use fnd_wire::ids::{NameError, is_part};
 pub use fnd_wire::naming::is_ignored;
@@ -16,14 +15,11 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Returns the suffixes of these runtimes. A disabled runtime claims its suffixes too, so that its files are
-    /// functions that cannot run, and are not ignored.
+    /// Returns the claims of runtimes with these suffixes. A disabled runtime claims its suffixes too, so that its files
+    /// are functions that cannot run, and are not ignored.
     #[must_use]
-    pub fn of<'a>(runtimes: impl IntoIterator<Item = &'a RuntimeSummary>) -> Self {
-        let mut suffixes: Vec<String> = runtimes
-            .into_iter()
-            .flat_map(|runtime| runtime.suffixes.clone())
-            .collect();
+    pub fn of<'a>(suffixes: impl IntoIterator<Item = &'a String>) -> Self {
+        let mut suffixes: Vec<String> = suffixes.into_iter().cloned().collect();
         suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
         Self { suffixes }
     }

@@ -20,7 +20,7 @@ mod runs;
 mod source;
 mod triggers;
 
-pub use access::{AccessRule, names_functions};
+pub use access::AccessRule;
 pub use around::{History, HttpServer, Listen, Logs, SandboxKeys, ServiceKeys};
 pub use build::{Build, BuildNetwork, ReleaseRules};
 pub use follow_ups::{Alert, AlertOn, HookCall, Hooks, OnHookFailure};
@@ -35,8 +35,7 @@ use super::{MappedSecret, Mode};
 use crate::json_text::JsonText;
 use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
-use crate::schema::read::Schema;
-use crate::schema::{TextKind, ValueKind};
+use crate::schema::{Schema, TextKind, ValueKind};
 use crate::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;

@@ -6,7 +6,6 @@
 use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
-use crate::foreign::{ListedYaml as Foreign, stem};
 use crate::warning::Warning;
 use fnd_wire::ids::{FunctionName, NameError};
 use fnd_wire::naming::is_foreign;
@@ -25,12 +24,12 @@ pub struct DirectoryEntry {
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A regular file, or a link to one.
+    /// A regular file.
     File {
         /// Whether any user may execute it.
         executable: bool,
     },
-    /// A directory, or a link to one.
+    /// A directory.
     Directory {
         /// Whether the directory contains `function.toml`.
         manifest: bool,
@@ -42,7 +41,7 @@ pub enum EntryKind {
 /// A function of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedFunction {
-    /// The function's name, with the group of the directory that was listed.
+    /// Its name.
     pub name: FunctionName,
     /// Name of its entry in the directory: the code file, the archive, the directory in directory form, or the manifest if
     /// that says where the code comes from.
@@ -66,14 +65,14 @@ pub struct Listing {
     pub broken: Vec<String>,
     /// Functions that several files claim. They are not in `functions`; a version that already serves goes on serving.
     pub clashes: Vec<Clash>,
-    /// All other problems of the directory, as diagnostics.
+    /// All other problems.
     pub problems: Vec<Diagnostic>,
 }
 
 /// A function that several files claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The function that several files claim.
+    /// The function.
     pub function: FunctionName,
     /// The names of the files.
     pub files: Vec<String>,
@@ -81,7 +80,40 @@ pub struct Clash {
     pub problem: Diagnostic,
 }
 
-/// Advice about a file that no rule claims.
+/// What the list of a directory says of a YAML file, which may have functions of another system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedYaml {
+    /// It has nothing to do with fnd.
+    Other,
+    /// The names of its functions; none if it has only what functions name, such as a ConfigMap.
+    Functions(Vec<String>),
+    /// It seems to have functions, but cannot be read.
+    Broken,
+}
+
+impl ListedYaml {
+    /// Returns what an upload of the function `name` may make of its file: that function and no other one, because its
+    /// sender may perhaps not change the others.
+    #[must_use]
+    pub fn of_upload(self, name: &str) -> Self {
+        match self {
+            Self::Functions(mut names) => {
+                names.retain(|found| found == name);
+                Self::Functions(names)
+            }
+            Self::Other | Self::Broken => self,
+        }
+    }
+}
+
+/// Returns the name of a YAML file without directory and suffix.
+#[must_use]
+pub fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().unwrap_or_default()
+}
+
+/// What to do with an unclaimed file.
 pub const UNCLAIMED_HELP: &str =
     "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
 
@@ -141,7 +173,7 @@ pub fn listing(
     place: ListedDirectory<'_>,
     entries: &[DirectoryEntry],
     mut ask: impl FnMut(&str, Question) -> bool,
-    mut foreign: impl FnMut(&str) -> Foreign,
+    mut foreign: impl FnMut(&str) -> ListedYaml,
 ) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
@@ -245,12 +277,12 @@ pub fn listing(
             }
             FileForm::Foreign => {
                 let names = match foreign(&shown) {
-                    Foreign::Functions(names) => names,
-                    Foreign::Broken => {
+                    ListedYaml::Functions(names) => names,
+                    ListedYaml::Broken => {
                         result.broken.push(shown.clone());
                         vec![stem(&shown).to_owned()]
                     }
-                    Foreign::Other => {
+                    ListedYaml::Other => {
                         result.unclaimed.push(shown);
                         continue;
                     }
@@ -337,19 +369,9 @@ fn full(group: Option<&str>, name: &str) -> Option<FunctionName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::RuntimeSummary;
 
     fn claims() -> Claims {
-        let runtime = RuntimeSummary {
-            id: "any".into(),
-            description: String::new(),
-            suffixes: vec![".sh".into(), ".py".into()],
-            aliases: vec![],
-            versions: vec![],
-            enabled: true,
-            probe: Vec::new(),
-        };
-        Claims::of([&runtime])
+        Claims::of(&[".sh".to_owned(), ".py".to_owned()])
     }
 
     /// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory with
@@ -393,9 +415,9 @@ mod tests {
                 .iter()
                 .map(|name| (*name).to_owned());
             match name {
-                name if name.contains("none") => Foreign::Other,
-                name if name.contains("broken") => Foreign::Broken,
-                _ => Foreign::Functions(names.collect()),
+                name if name.contains("none") => ListedYaml::Other,
+                name if name.contains("broken") => ListedYaml::Broken,
+                _ => ListedYaml::Functions(names.collect()),
             }
         };
         listing(place, &entries, answer, foreign)
@@ -498,7 +520,7 @@ mod tests {
             place,
             &entries,
             |_, _| panic!("its path is not known"),
-            |_| Foreign::Other,
+            |_| ListedYaml::Other,
         );
         let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];

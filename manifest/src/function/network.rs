@@ -1,5 +1,6 @@
 //! Values of `sandbox.network`.
 
+use crate::schema::TextGrammar;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::TomlValue;
 use fnd_wire::sandbox as wire;
@@ -28,6 +29,14 @@ enum WrittenNetwork {
     Word(String),
     Ports(Vec<String>),
 }
+
+/// `connect:` and a port.
+pub(crate) const CONNECT: TextGrammar = TextGrammar {
+    name: "Connect",
+    expected: "`connect:` and a port from 1 to 65535, such as `connect:443`",
+    holds: |text| port(text).is_some(),
+    pattern: || "^connect:[1-9][0-9]{0,4}$".to_owned(),
+};
 
 /// Returns the port of `connect:PORT`; nothing for another text.
 #[must_use]

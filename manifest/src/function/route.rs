@@ -1,5 +1,6 @@
 //! Values of `[[http]]`: who may call, which requests count, and what the answer is made of.
 
+use crate::schema::TextGrammar;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::{TomlTable, TomlValue};
 use crate::words;
@@ -63,6 +64,39 @@ words! {
         Cgi = "cgi",
     }
 }
+
+/// `SCHEME:SECRET`, or `none`.
+pub(crate) const AUTH: TextGrammar = TextGrammar {
+    name: "Auth",
+    expected: "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token`, `basic`, \
+               `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`",
+    holds: |text| text == "none" || Credential::parse(text).is_some(),
+    pattern: || format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
+};
+
+/// The path of a route.
+pub(crate) const PATTERN: TextGrammar = TextGrammar {
+    name: "Pattern",
+    expected: "a path of segments such as `/hello`, `/users/{id}` or `/files/{*rest}`, with different names in braces",
+    holds: is_pattern,
+    pattern: || "^/".to_owned(),
+};
+
+/// The origin of a web page, or `*`.
+pub(crate) const ORIGIN: TextGrammar = TextGrammar {
+    name: "Origin",
+    expected: "`*` or an origin such as `https://example.com`",
+    holds: |text| text == "*" || is_origin(text),
+    pattern: || "^(\\*|[a-z+.-]+://.+)$".to_owned(),
+};
+
+/// A place in a request.
+pub(crate) const PLACE: TextGrammar = TextGrammar {
+    name: "Place",
+    expected: "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
+    holds: |text| RequestPlace::parse(text).is_some(),
+    pattern: || "^(ip|(header|query|body)\\..+)$".to_owned(),
+};
 
 impl Scheme {
     /// Says whether the credential covers the body, so that the body must be read to check it.

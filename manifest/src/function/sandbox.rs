@@ -131,7 +131,7 @@ fn add(paths: &mut Vec<String>, path: String) {
 }
 
 /// Says whether a path is one of these, or lies below one of them.
-pub(super) fn is_within(path: &str, places: &[impl AsRef<str>]) -> bool {
+pub(crate) fn is_within(path: &str, places: &[impl AsRef<str>]) -> bool {
     places.iter().any(|place| Path::new(path).starts_with(place.as_ref()))
 }
 

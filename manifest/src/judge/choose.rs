@@ -7,7 +7,7 @@ use super::Judge;
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
 use crate::function::forms::{Claims, is_program};
-use crate::function::resolve::FunctionProblems;
+use crate::resolve::FunctionProblems;
 use crate::runtime::shebang::Shebang;
 use crate::runtime::{DEFAULT, Runtime};
 use crate::schema::read::{list, nearest};
@@ -126,7 +126,7 @@ impl Judge {
     /// Returns the runtime that claims a file's suffix. A `.js` file with CommonJS goes to node, if node is known.
     fn by_suffix(&self, file: &JudgedFile) -> Option<&Runtime> {
         let name = file.path.rsplit('/').next().unwrap_or(&file.path);
-        let claims = Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
+        let claims = Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.summary.suffixes));
         let (_, suffix) = claims.split(name)?;
         let node = self.runtimes.iter().find(|runtime| runtime.summary.id == "node");
         if suffix == ".js" && node.is_some() && detect::is_commonjs(&file.bytes.0) {

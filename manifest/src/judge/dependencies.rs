@@ -5,8 +5,8 @@
 use super::entry::MANIFEST;
 use super::{Judge, imports};
 use crate::diagnostic::Diagnostic;
-use crate::function::resolve::FunctionProblems;
 use crate::function::{Manifest, Mode, inline};
+use crate::resolve::FunctionProblems;
 use crate::runtime::Runtime;
 use crate::schema::read::list as names;
 use crate::schema::tree::{TomlNode, TomlTable, TomlValue};

@@ -51,7 +51,8 @@ impl Judge {
         if function.form == CodeLayout::Source && fetched().count() == 1 {
             return fetched().next(); // one file of a web server, whatever its name is
         }
-        let claims = crate::function::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
+        let claims =
+            crate::function::forms::Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.summary.suffixes));
         // The module of `handler` names the file, as in Kubeless.
         let handler = own.get("handler").map(|node| node.value.text());
         let module = handler.as_deref().and_then(handler_parts).map(|(module, _)| module);

@@ -1,8 +1,13 @@
 //! Judges functions that were made of files of other systems.
 
 use super::{Judge, Judged};
-use crate::foreign::placed::{ORIGINS, Origins};
-use fnd_wire::plan::{CodeLayout, JudgeFunction};
+use crate::diagnostic::Diagnostic;
+use crate::foreign::made::ORIGINS;
+use crate::foreign::placed::{Origins, as_installed};
+use crate::foreign::{MadeFile, MadeManifest};
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 
 impl Judge {
     /// Returns the verdict on a function, also on one that was made of a foreign file.
@@ -13,6 +18,31 @@ impl Judge {
             Some(index) => self.foreign(function, index),
             None => self.own(function),
         }
+    }
+
+    /// Judges a function that was made and is not installed yet, as fnd does when it is installed; problems are at the
+    /// fields that they come from.
+    #[must_use]
+    pub fn made(&self, made: &MadeManifest) -> Vec<Diagnostic> {
+        let Ok(name) = FunctionName::new(&made.name) else {
+            return Vec::new();
+        };
+        let file = |file: MadeFile| JudgedFile {
+            path: file.path,
+            bytes: Bytes(file.bytes),
+            mode: if file.executable { 0o755 } else { 0o644 },
+            trusted: true,
+        };
+        let files: Vec<JudgedFile> = as_installed(made.clone()).into_iter().map(file).collect();
+        let manifest = files.iter().find(|file| file.path == "function.toml").cloned();
+        let form = CodeLayout::Foreign(String::new());
+        let judged = self.function(&JudgeFunction {
+            name,
+            files,
+            manifest,
+            form,
+        });
+        judged.verdict.diagnostics
     }
 
     /// Judges a function that was made of a foreign file; its problems are at the fields of that file.

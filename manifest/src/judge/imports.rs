@@ -6,7 +6,7 @@
 use super::dependencies::{Dependencies, add_beside, find};
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
-use crate::function::resolve::FunctionProblems;
+use crate::resolve::FunctionProblems;
 use crate::runtime::Runtime;
 use fnd_wire::plan::{JudgeFunction, JudgedFile};
 use serde_json::Value;

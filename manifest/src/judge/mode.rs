@@ -6,7 +6,7 @@ use super::entry::handler_parts;
 use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::function::detect::{self, Handler, Uncalled};
-use crate::function::resolve::FunctionProblems;
+use crate::resolve::FunctionProblems;
 use crate::runtime::RuntimePhase;
 use crate::schema::read::list;
 use crate::schema::source::Source;

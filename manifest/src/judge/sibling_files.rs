@@ -3,8 +3,8 @@
 use super::Judge;
 use super::entry::shown;
 use crate::diagnostic::Diagnostic;
-use crate::function::resolve::FunctionProblems;
 use crate::function::{Manifest, env_file, event_schema};
+use crate::resolve::FunctionProblems;
 use crate::schema::tree::{TomlNode, TomlTable, TomlValue};
 use fnd_wire::plan::JudgeFunction;
 use std::collections::BTreeMap;

@@ -2,8 +2,7 @@
 
 use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
-use crate::schema::read::Schema;
-use crate::schema::{TextKind, ValueKind};
+use crate::schema::{Schema, TextKind, ValueKind};
 use crate::words;
 use std::collections::BTreeMap;
 

@@ -5,25 +5,29 @@
 //! result.
 //!
 //! Files:
-//! - `json`: JSON Schemas from the tables
 //! - `keys`: the macro `keys!`
 //! - `pick`: typed access to a checked table
 //! - `read`: checks a file against its table and reports all problems
 //! - `source`: a text with its positions
 //! - `tree`: typed values with their positions
 
-pub mod json;
 pub(crate) mod keys;
 pub mod pick;
 pub mod read;
 pub mod source;
 pub mod tree;
 
-use crate::function::file::{self, FileAction};
-use crate::function::network;
-use crate::function::route::{self, Credential, RequestPlace};
 use fnd_wire::sandbox::is_plain;
 use std::ops::RangeInclusive;
+
+/// The keys of a kind of file.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// The keys.
+    pub keys: &'static [Key],
+    /// Name of the kind of file, for "unknown key ... in ...".
+    pub what: &'static str,
+}
 
 /// A key, or a table of keys.
 #[derive(Debug)]
@@ -89,8 +93,8 @@ pub enum ValueKind {
     Table(&'static [Key]),
     /// An array of tables of these keys.
     Tables(&'static [Key]),
-    /// The table `[defaults]`: the keys of a function's manifest.
-    Defaults,
+    /// The table `[defaults]`: the keys of another kind of file.
+    Defaults(&'static Schema),
     /// One of two kinds, tried in this order; they have different TOML types.
     Either(&'static ValueKind, &'static ValueKind),
 }
@@ -107,8 +111,24 @@ pub enum Zero {
 /// Most characters of a pattern of function names: as many as the longest name has, `GROUP/NAME`.
 const PATTERN_MAX: usize = 127;
 
+/// The regular expression of a group's name, and of a function's name in its group.
+pub(crate) const NAME_PART: &str = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?";
+
+/// The form of a text that only some keys have. It stands beside the type that such keys are read into.
+#[derive(Debug)]
+pub struct TextGrammar {
+    /// A name for programmers.
+    pub name: &'static str,
+    /// A description, for "expected ...".
+    pub expected: &'static str,
+    /// Says whether a text without NUL has this form.
+    pub holds: fn(&str) -> bool,
+    /// Returns the pattern for JSON Schemas. It may accept more than `holds` does.
+    pub pattern: fn() -> String,
+}
+
 /// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum TextKind {
     /// Any text, also an empty one.
     Any,
@@ -122,8 +142,6 @@ pub enum TextKind {
     Function,
     /// The name of a function, or a pattern of names.
     Functions,
-    /// Functions that may be called: a name, `GROUP/*`, or `*`.
-    Callees,
     /// Types of events: a text with `*` at the end only.
     EventTypes,
     /// Keys of the state: `SCOPE/KEY`, `SCOPE/BEGINNING*`, or `*`.
@@ -134,28 +152,14 @@ pub enum TextKind {
     Below,
     /// A path below `/dev`, without `..`.
     Device,
-    /// `connect:` and a port.
-    Connect,
     /// A path that does not begin with `/`, without `..`.
     Relative,
     /// A URL path, which begins with `/`.
     UrlPath,
     /// An IP address and a port.
     Socket,
-    /// `FORM:SECRET`, or `none`.
-    Auth,
-    /// The path of a route.
-    Pattern,
-    /// A pattern of file names.
-    Glob,
-    /// `keep`, `delete`, or `move:` and a directory.
-    FileAction,
     /// A host name in lower case, without a port.
     Host,
-    /// The origin of a web page, or `*`.
-    Origin,
-    /// A place in a request.
-    Place,
     /// A regular expression that `regex-lite` can compile.
     Regex,
     /// An address to listen on: an IP address and a port, or `unix:` and a path.
@@ -166,6 +170,8 @@ pub enum TextKind {
     Permission,
     /// A share from `1%` to `100%`.
     Percent,
+    /// A form of some keys alone.
+    Grammar(&'static TextGrammar),
 }
 
 impl TextKind {
@@ -178,7 +184,6 @@ impl TextKind {
             Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
             Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
             Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
-            Self::Callees => "the name of a function, `GROUP/*` for all of a group, or `*` for all",
             Self::EventTypes => {
                 "a type of events such as `order.created`, or `order.*`: a `*` is only possible at the end"
             }
@@ -192,27 +197,16 @@ impl TextKind {
             Self::Absolute => "an absolute path without `..`",
             Self::Below => "an absolute path other than `/`, without `..`",
             Self::Device => "a path below `/dev` without `..`",
-            Self::Connect => "`connect:` and a port from 1 to 65535, such as `connect:443`",
             Self::Relative => "a path relative to the function's directory, without `..`",
             Self::UrlPath => "a path that begins with `/`",
             Self::Socket => "an IP address and a port such as `127.0.0.1:9640` or `[::1]:9640`",
-            Self::Auth => {
-                "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token`, `basic`, \
-                 `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`"
-            }
-            Self::Pattern => {
-                "a path of segments such as `/hello`, `/users/{id}` or `/files/{*rest}`, with different names in braces"
-            }
-            Self::Glob => "a pattern of file names such as `*.csv` or `*.{csv,txt}`, without `/`",
-            Self::FileAction => "`keep`, `delete`, or `move:` and a directory such as `move:done`",
             Self::Host => "a host name in lower case without a port, such as `api.example.com`",
-            Self::Origin => "`*` or an origin such as `https://example.com`",
-            Self::Place => "`header.NAME`, `query.NAME`, `body.NAME` (`body.user.name` looks into objects) or `ip`",
             Self::Regex => "a regular expression",
             Self::Listen => "an address and a port such as `127.0.0.1:8080`, or `unix:` and an absolute path",
             Self::Network => "an IP address, a network such as `192.0.2.0/24`, or `unix`",
             Self::Percent => "a share from `1%` to `100%`",
             Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
+            Self::Grammar(grammar) => grammar.expected,
         }
     }
 
@@ -237,7 +231,6 @@ impl TextKind {
                 let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-/*".contains(&b);
                 (1..=PATTERN_MAX).contains(&text.len()) && text.bytes().all(fits)
             }
-            Self::Callees => crate::function::keys::names_functions(text),
             Self::StateKeys => crate::state_key::is_pattern(text),
             Self::EventTypes => !text.is_empty() && text.find('*').is_none_or(|at| at + 1 == text.len()),
             Self::Absolute => match text.strip_prefix('/') {
@@ -247,16 +240,11 @@ impl TextKind {
             },
             Self::Below => is_plain(text.strip_suffix('/').unwrap_or(text)),
             Self::Device => text.starts_with("/dev/") && is_plain(text),
-            Self::Connect => network::port(text).is_some(),
             Self::Relative => text.split('/').all(component),
             Self::UrlPath => text.starts_with('/'),
             Self::Socket => text
                 .parse::<std::net::SocketAddr>()
                 .is_ok_and(|address| address.port() != 0),
-            Self::Auth => text == "none" || Credential::parse(text).is_some(),
-            Self::Pattern => route::is_pattern(text),
-            Self::Glob => file::matcher(text).is_some(),
-            Self::FileAction => FileAction::parse(text).is_some(),
             Self::Host => {
                 let label = |label: &str| {
                     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -264,8 +252,6 @@ impl TextKind {
                 };
                 text.len() <= 253 && text.split('.').all(label)
             }
-            Self::Origin => text == "*" || route::is_origin(text),
-            Self::Place => RequestPlace::parse(text).is_some(),
             Self::Regex => regex_lite::Regex::new(text).is_ok(),
             Self::Listen => match text.strip_prefix("unix:") {
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
@@ -279,6 +265,7 @@ impl TextKind {
                 let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
                 text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))
             }
+            Self::Grammar(grammar) => (grammar.holds)(text),
         }
     }
 }
@@ -326,7 +313,7 @@ impl ValueKind {
             Self::Real(range) => format!("a number from {:?} to {:?}", range.start(), range.end()),
             Self::Json => "any value".to_owned(),
             Self::List(item) => format!("an array, each item {}", item.expected()),
-            Self::JsonTable | Self::Map(..) | Self::Table(_) | Self::Defaults => "a table".to_owned(),
+            Self::JsonTable | Self::Map(..) | Self::Table(_) | Self::Defaults(_) => "a table".to_owned(),
             Self::Tables(_) => "an array of tables".to_owned(),
             Self::Either(first, second) => format!("{}, or {}", first.expected(), second.expected()),
         }
@@ -337,7 +324,7 @@ impl ValueKind {
     pub fn keys(&self) -> &'static [Key] {
         match self {
             Self::Table(keys) | Self::Tables(keys) => keys,
-            Self::Defaults => crate::function::Manifest::KEYS,
+            Self::Defaults(schema) => schema.keys,
             _ => &[],
         }
     }

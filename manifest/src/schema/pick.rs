@@ -4,6 +4,7 @@ use super::Key;
 use super::read::constant;
 use super::tree::{TomlNode, TomlTable, TomlValue, find};
 use crate::json_text::JsonText;
+use crate::words::Word;
 use fnd_wire::ids::FunctionName;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -109,6 +110,13 @@ from_value! {
     serde_json::Value: TomlValue::Json(json) => Some(json);
     JsonText: TomlValue::JsonTable(json) => Some(json);
     FunctionName: TomlValue::Text(text) => FunctionName::new(&text).ok();
+}
+
+/// One of the words; the schema has checked it.
+impl<T: Word> FromValue for T {
+    fn from_value(value: Option<TomlValue>) -> Option<Self> {
+        Self::of_word(&value?.text())
+    }
 }
 
 /// Absent is the empty text.

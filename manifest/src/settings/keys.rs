@@ -1,14 +1,14 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
-use crate::function::route::Credentials;
+use crate::function;
+use crate::function::route::{AUTH, Credentials};
 use crate::function::sandbox::Profile;
 use crate::function::{AlertOn, BuildNetwork, LimitKeys};
 use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
-use crate::schema::read::Schema;
 use crate::schema::tree::TomlValue;
-use crate::schema::{TextKind, ValueKind};
+use crate::schema::{Schema, TextKind, ValueKind};
 use crate::text;
 use crate::words;
 use fnd_wire::ids::FunctionName;
@@ -42,7 +42,7 @@ keys! {
         /// Whether a function runs although a limit of its manifest cannot be enforced.
         best_effort_limits: bool = Bool, default false, example true;
         /// Defaults for all functions, with the same keys as a manifest.
-        defaults = Defaults;
+        defaults = Defaults(&function::keys::SCHEMA);
         /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
         sizes = Map(TextKind::Name, &Table(LimitKeys::KEYS)), built_in SIZES,
             example { M = { cpu = "400m", memory = "512M" } };
@@ -211,7 +211,7 @@ keys! {
         /// Path of the address. No function can have a route with it.
         path: String = Text(TextKind::UrlPath), example "/events", required true;
         /// How a sender proves that it may send events: `FORM:SECRET` or `none`, as in `auth` of a route.
-        auth: Credentials = Text(TextKind::Auth), example "token:events-token", required true;
+        auth: Credentials = Text(TextKind::Grammar(&AUTH)), example "token:events-token", required true;
     }
 }
 

@@ -2,7 +2,7 @@
 //! another way, and the spawner accepts every variable.
 #![no_main]
 
-use fnd_core::protocol::HttpRequest;
+use fnd_core::records::protocol::HttpRequest;
 use fnd_core::triggers::cgi::{VARIABLES_MAX, read, variables};
 use fnd_wire::plan::may_be_given;
 use libfuzzer_sys::fuzz_target;

@@ -3,7 +3,8 @@
 #![no_main]
 
 use fnd_fuzz::{file, judge, show};
-use fnd_manifest::foreign::{ListedYaml, find_secret, listed, placed};
+use fnd_manifest::foreign::{find_secret, listed, placed};
+use fnd_manifest::function::listing::ListedYaml;
 use fnd_manifest::judge::Judge;
 use fnd_wire::archive::check_path;
 use fnd_wire::form::Bytes;

@@ -2,19 +2,14 @@
 #![no_main]
 
 use fnd_fuzz::{judge, show};
-use fnd_manifest::foreign::ListedYaml;
 use fnd_manifest::function::forms::Claims;
-use fnd_manifest::function::listing::{Clash, DirectoryEntry, EntryKind, ListedDirectory, listing};
-use fnd_manifest::runtime::RuntimeSummary;
+use fnd_manifest::function::listing::{Clash, DirectoryEntry, EntryKind, ListedDirectory, ListedYaml, listing};
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-static CLAIMS: LazyLock<Claims> = LazyLock::new(|| {
-    let judge = judge();
-    let summaries: Vec<&RuntimeSummary> = judge.runtimes().iter().map(|runtime| &runtime.summary).collect();
-    Claims::of(summaries)
-});
+static CLAIMS: LazyLock<Claims> =
+    LazyLock::new(|| Claims::of(judge().runtimes().iter().flat_map(|runtime| &runtime.summary.suffixes)));
 
 fuzz_target!(|bytes: &[u8]| {
     let mut names = BTreeSet::new();

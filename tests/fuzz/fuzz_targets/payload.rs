@@ -1,8 +1,8 @@
 //! Any bytes as what a caller sends: no variable of the attempt breaks the environment it goes into.
 #![no_main]
 
-use fnd_core::outcome::Trigger;
-use fnd_core::record::Payload;
+use fnd_core::records::Payload;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{AttemptOrder, Rules, SpawnOrder};
 use fnd_core::trace::Trace;
 use fnd_daemon::workers::environment::variables;

@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = runtime.candidates(Some(&version.name));
             }
             let _ = runtime.version_of(&runtime.summary.id);
-            let _ = Claims::of([&runtime.summary]).split("x.sh");
+            let _ = Claims::of(&runtime.summary.suffixes).split("x.sh");
         }
         Err(problems) => assert!(show(&problems)),
     }

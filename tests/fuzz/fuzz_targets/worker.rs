@@ -1,7 +1,7 @@
 //! Any bytes as what a worker says on descriptor 3: however they arrive, they are the same messages within the same bounds.
 #![no_main]
 
-use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
+use fnd_core::records::protocol::{Decoder, ProtocolError, WorkerMessage};
 use libfuzzer_sys::fuzz_target;
 
 const RESULT_MAX: u64 = 1_000;

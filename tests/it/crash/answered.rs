@@ -1,6 +1,6 @@
 //! fnd and its spawner are killed together just after a caller was answered, before the end is in the history.
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;

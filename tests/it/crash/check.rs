@@ -4,7 +4,7 @@ use super::findings::{Findings, short};
 use super::functions::{FUNCTIONS, Function, Journal, function};
 use super::load::Replies;
 use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_tests::Fnd;
 use fnd_wire::ids::InvocationId;
 use serde::de::DeserializeOwned;

@@ -3,7 +3,7 @@
 use super::findings::short;
 use super::functions::FUNCTIONS;
 use fnd_core::api::{FunctionStatus, InvocationList, NodeStatus};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::Fnd;
 use fnd_tests::wait::PATIENCE;
 use serde::de::DeserializeOwned;

@@ -2,8 +2,8 @@
 
 use super::findings::{Findings, short};
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::outcome::Trigger;
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::Trigger;
 use fnd_tests::Fnd;
 
 pub(crate) const NAME: &str = "ticks";

@@ -2,7 +2,7 @@
 //! real starts.
 
 use super::{check, queue, talking, talking_for};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;

@@ -1,7 +1,7 @@
 //! Starts on a full disk: fnd starts, refuses work that it would have to store, and keeps work that it accepted before.
 
 use super::{check, queue};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};

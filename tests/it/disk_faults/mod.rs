@@ -23,7 +23,7 @@ mod table;
 mod warm;
 
 use fnd_core::api::Queued;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::mount::is_in_memory;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::PATIENCE;

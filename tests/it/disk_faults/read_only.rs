@@ -2,7 +2,7 @@
 
 use super::full::{call, on_disk};
 use super::{check, queue};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::mount::Mount;
 use fnd_tests::{Fnd, require};
 use nix::sys::signal::Signal;

@@ -1,7 +1,7 @@
 //! The answer of a handler reaches the caller unchanged: status, headers, bytes; from every runtime.
 
 use super::{ask, lines};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Workers that break are replaced, and only the call in flight fails.
 
 use super::{ask, is_alive, kill_process, pid_in, reason, start};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 

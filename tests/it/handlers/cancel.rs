@@ -1,7 +1,7 @@
 //! A1: one of several calls of a worker is cancelled, or reaches its timeout; the others go on.
 
 use super::{reason, start};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 

@@ -28,7 +28,7 @@ mod upstream;
 mod warm;
 
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 use fnd_wire::ids::InvocationId;

@@ -1,7 +1,7 @@
 //! fnd ends while a handler works: after a crash its calls are interrupted, once; a planned stop finishes them.
 
 use super::{ask, is_alive, pid_in, reason, start};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;

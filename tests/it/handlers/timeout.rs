@@ -1,7 +1,7 @@
 //! A call that takes too long: the worker ends with everything it started, whatever it is doing.
 
 use super::reason;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, now, require, wait_until};
 use std::time::Duration;

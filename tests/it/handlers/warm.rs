@@ -2,7 +2,7 @@
 
 use super::{ask, lines, reason};
 use fnd_core::api::UsageScope;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 

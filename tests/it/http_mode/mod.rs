@@ -15,7 +15,7 @@ mod trust;
 mod upgrades;
 
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::client::Answer;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};

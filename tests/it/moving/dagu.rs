@@ -2,8 +2,8 @@
 
 use super::{Ground, rows};
 use fnd_core::api::InvocationView;
-use fnd_core::outcome::RunState;
-use fnd_core::triggers::cause::Cause;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::wait_until;
 

@@ -1,7 +1,7 @@
 //! `fndctl import` of programs that are kept running.
 
 use super::{Ground, rows};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::wait_until;
 

@@ -15,7 +15,7 @@ mod push;
 mod ssh;
 mod web;
 
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use std::fs;

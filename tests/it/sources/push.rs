@@ -2,7 +2,7 @@
 
 use super::{Repository, answers, says};
 use crate::listener::{hmac, secret};
-use fnd_core::outcome::Trigger;
+use fnd_core::records::outcome::Trigger;
 use fnd_tests::client::Client;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};

@@ -6,7 +6,7 @@ use crate::crash::functions::Journal;
 use crate::crash::{drops, follows, slots};
 use fastrand::Rng;
 use fnd_core::api::Queued;
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::{Client, Fnd};
 use fnd_wire::ids::InvocationId;
 use std::collections::BTreeSet;

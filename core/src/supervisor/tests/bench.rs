@@ -1,8 +1,8 @@
 //! A test bench for the supervisor: events go in, actions come out as short words.
 
 use crate::backoff::{Backoff, Jitter};
-use crate::outcome::{Class, Trigger};
-use crate::record::{Payload, RunResult, Usage};
+use crate::records::outcome::{Class, Trigger};
+use crate::records::{Payload, RunResult, Usage};
 use crate::supervisor::{
     Action, Answer, Event, Exited, FunctionKind, InstalledVersion, NodeBudget, Notice, Now, Overlap, QueueRules,
     Rejection, ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
@@ -270,7 +270,7 @@ fn claim(action: &Action) -> Option<InvocationId> {
 }
 
 fn word(action: &Action) -> Option<String> {
-    let record = |record: &crate::record::InvocationRecord| {
+    let record = |record: &crate::records::InvocationRecord| {
         let reason = record.reason.map(|reason| format!(" {reason}")).unwrap_or_default();
         let out = record.exhausted.map(|out| format!(" {out:?}")).unwrap_or_default();
         format!("{}{reason}{out}", record.state.as_str())

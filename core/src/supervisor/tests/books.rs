@@ -1,8 +1,8 @@
 //! The books of waiting work: one queue is fed with invocations in all stages.
 
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Reason, Trigger};
-use crate::record::Payload;
+use crate::records::Payload;
+use crate::records::outcome::{Reason, Trigger};
 use crate::supervisor::function::SupervisedFunctions;
 use crate::supervisor::invocation::{Invocation, InvocationEnd, InvocationStage};
 use crate::supervisor::queue::{First, Queue};

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::{handler, pool};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use crate::supervisor::{Action, Event, FunctionKind, Http, Pool, Rules, Submit};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::Signal;

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::{handler, pool};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use crate::supervisor::{Event, InstalledVersion, Pool, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::{FunctionId, Version};

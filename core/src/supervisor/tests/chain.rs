@@ -1,11 +1,11 @@
 //! Functions that call functions.
 
 use super::bench::*;
-use crate::outcome::{Reason, RunState, Trigger};
-use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::cause::{CallCause, Cause};
+use crate::records::outcome::{Reason, RunState, Trigger};
+use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
 use crate::trace::{Span, Trace};
-use crate::triggers::cause::{CallCause, Cause};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::Attempt;
 use proptest::prelude::*;

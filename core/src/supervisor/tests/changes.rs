@@ -54,7 +54,7 @@ fn a_trial_that_failed_and_a_canary_are_said() {
     let mut b = Bench::with(handler(pool()));
     b.submit(1);
     b.ready(1);
-    b.answer(1, 1, crate::outcome::Reason::Ok);
+    b.answer(1, 1, crate::records::outcome::Reason::Ok);
     b.event(installed("f", 2, handler(pool())));
     b.spawned(2);
     b.exited(exit(2, Code(1)));

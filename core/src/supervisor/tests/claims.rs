@@ -1,9 +1,9 @@
 //! Asynchronous work begins only after its claim is on disk.
 
 use super::bench::*;
-use crate::outcome::Reason;
-use crate::outcome::RunState;
-use crate::record::InvocationRecord;
+use crate::records::InvocationRecord;
+use crate::records::outcome::Reason;
+use crate::records::outcome::RunState;
 use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
 use fnd_wire::{frame::ExitStatus, ids::WorkerId};
 use std::time::Duration;

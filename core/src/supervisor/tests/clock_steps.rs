@@ -2,8 +2,8 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::outcome::{Class, Reason, RunState, Trigger};
-use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::outcome::{Class, Reason, RunState, Trigger};
+use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Class, Reason, Trigger};
+use crate::records::outcome::{Class, Reason, Trigger};
 use crate::supervisor::{
     Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit, TooLarge,
 };

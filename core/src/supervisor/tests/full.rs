@@ -1,7 +1,7 @@
 //! Functions whose home or cache is over its quota: what has begun goes on, and nothing new begins.
 
 use super::bench::*;
-use crate::outcome::{Reason, Skip, Trigger};
+use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::supervisor::{Action, Event, FunctionKind, Notice, Rules, Service, Submit};
 
 impl Bench {

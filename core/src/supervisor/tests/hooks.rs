@@ -1,9 +1,9 @@
 //! The supervisor's part in the calls that follow an end.
 
 use super::bench::*;
-use crate::outcome::{Skip, Trigger};
+use crate::records::cause::{Cause, HookCause};
+use crate::records::outcome::{Skip, Trigger};
 use crate::supervisor::{Action, Event, Now, Rejection, ReplyTo, Rules, Submit};
-use crate::triggers::cause::{Cause, HookCause};
 use std::sync::Arc;
 
 fn hooked() -> Rules {

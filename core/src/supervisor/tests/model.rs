@@ -1,7 +1,7 @@
 //! Random events in the simulated world. `world` checks the invariants at every action, and more at the end.
 
 use super::world::{FUNCTIONS, Step, World};
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use proptest::prelude::*;
 
 fn step() -> impl Strategy<Value = Step> {

@@ -1,7 +1,7 @@
 //! Workers of handlers: when they start, which calls they get, when they stop.
 
 use super::bench::*;
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use crate::supervisor::{Answered, Event, FunctionKind, Http, Pool, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::{Code, Signal};

@@ -2,12 +2,12 @@
 //! order.
 
 use super::bench::*;
-use crate::outcome::Trigger;
+use crate::records::Attributes;
+use crate::records::cause::{Cause, EventCause};
+use crate::records::outcome::Trigger;
 use crate::supervisor::{
     Delivered, Event, NotTaken, Overlap, Publication, Publish, QueueRules, ReplyTo, Rules, Submit, Taken,
 };
-use crate::triggers::cause::{Cause, EventCause};
-use crate::triggers::event::Attributes;
 use std::sync::Arc;
 
 fn share(function: &str, n: u128, order_key: Option<&str>) -> Submit {

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::idempotency::{IdempotencyKey, KeyOwner};
-use crate::outcome::Skip;
+use crate::records::outcome::Skip;
 use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
 use std::time::Duration;
 

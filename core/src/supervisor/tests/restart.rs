@@ -1,8 +1,8 @@
 //! Restoring what an earlier fnd left.
 
 use super::bench::*;
-use crate::outcome::{Class, Reason, RunState, Trigger};
-use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::outcome::{Class, Reason, RunState, Trigger};
+use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 

@@ -1,8 +1,8 @@
 //! The next step after an attempt: retries and polls.
 
 use super::bench::*;
-use crate::outcome::Class;
-use crate::record::{InvocationRecord, RunResult};
+use crate::records::outcome::Class;
+use crate::records::{InvocationRecord, RunResult};
 use crate::supervisor::{Action, Answer, Event, Exited, Poll, Retry, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::WorkerId;

@@ -1,7 +1,7 @@
 //! Services: kept running, with a delay after each end; replaced and ended with their function.
 
 use super::bench::*;
-use crate::outcome::Trigger;
+use crate::records::outcome::Trigger;
 use crate::supervisor::{Event, FunctionKind, Rules, Service, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;

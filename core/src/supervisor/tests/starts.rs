@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::outcome::RunState;
+use crate::records::outcome::RunState;
 use crate::supervisor::{Action, Answer, Event, FunctionKind, FunctionState, Rejection, Rules, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;

@@ -1,8 +1,8 @@
 //! Workers that outlive the fnd that started them.
 
 use super::bench::*;
-use crate::outcome::{RunState, Trigger};
-use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::outcome::{RunState, Trigger};
+use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};

@@ -14,16 +14,16 @@ mod step;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, quiet, rules, secs, text};
 use crate::idempotency::IdempotencyKey;
-use crate::outcome::{Class, Reason, Trigger};
-use crate::record::{Accepted, InvocationRecord};
+use crate::records::Attributes;
+use crate::records::cause::{Cause, EventCause};
+use crate::records::outcome::{Class, Reason, Trigger};
+use crate::records::{Accepted, InvocationRecord};
 use crate::supervisor::canary::shares_calls;
 use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, InstalledVersion,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
     SpawnOrder, Submit, Supervisor,
 };
-use crate::triggers::cause::{Cause, EventCause};
-use crate::triggers::event::Attributes;
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};

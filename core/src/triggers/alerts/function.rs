@@ -1,7 +1,7 @@
 //! The health of one function.
 
 use super::{Alert, AlertCondition};
-use crate::record::InvocationRecord;
+use crate::records::InvocationRecord;
 use fnd_manifest::function::AlertOn;
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};

@@ -22,34 +22,11 @@ pub mod payload;
 pub use function::{AlertFacts, AlertRules, Health};
 pub use node::{NodeHealth, QUEUE_FULL_LASTS_MS};
 
-use crate::outcome::{RunState, Trigger};
-use crate::record::InvocationRecord;
+use crate::records::InvocationRecord;
+use crate::records::cause::AlertCondition;
+use crate::records::outcome::{RunState, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
-
-fnd_manifest::words! {
-    /// The word of a call.
-    pub enum AlertCondition as "AlertWord" {
-        /// Invocations failed, after their retries.
-        Failed = "failed",
-        /// The workers die before they are ready.
-        CrashLooping = "crash-looping",
-        /// The newest content cannot serve.
-        Invalid = "invalid",
-        /// There was no success for too long.
-        Missed = "missed",
-        /// What was bad is well again.
-        Recovered = "recovered",
-        /// The history cannot be written, or is forgotten because the disk is full.
-        DiskFull = "disk-full",
-        /// Records of the history were lost.
-        HistoryLost = "history-lost",
-        /// fnd-spawner is gone, or does not answer.
-        SpawnerLost = "spawner-lost",
-        /// A queue refused work because it was full.
-        QueueFull = "queue-full",
-    }
-}
 
 /// A call that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Tests of the state of functions, by tables and against a naive model.
 
 use super::*;
-use crate::outcome::Reason;
+use crate::records::outcome::Reason;
 use fnd_manifest::function::AlertOn;
 use proptest::prelude::*;
 use std::time::Duration;

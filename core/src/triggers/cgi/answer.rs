@@ -2,7 +2,7 @@
 //!
 //! A local `Location` is not followed, as some servers do: it becomes a redirect like any other.
 
-use crate::record::Response;
+use crate::records::Response;
 
 /// Most bytes of the headers, with the empty line after them.
 const HEAD_MAX: usize = 16 << 10;

@@ -4,7 +4,7 @@
 //! underscores after `HTTP_`; a header whose own name has an underscore is left out, because `X_A` would be taken for
 //! `X-A`; and there is no `HTTP_PROXY`, which many programs take for their proxy.
 
-use crate::protocol::HttpRequest;
+use crate::records::protocol::HttpRequest;
 use percent_encoding::percent_decode_str;
 
 /// Most bytes of all names and values together. Beyond it the longest variables are left out.

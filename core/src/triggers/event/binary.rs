@@ -1,6 +1,6 @@
 //! The binary form: attributes in headers `ce-NAME`, the data as the body (HTTP Protocol Binding, section 3.1).
 
-use super::read::EventRequest;
+use super::request::EventRequest;
 use super::{Attributes, CloudEvent, EventContent, Malformed};
 use percent_encoding::percent_decode_str;
 

@@ -8,10 +8,11 @@
 //! numbers. Its errors do not name the attribute.
 //!
 //! Files:
-//! - `attributes`: the attributes of an event, and the rules for their names and values
+//! - `attributes`: the rules for the names and values of attributes
 //! - `binary`: attributes in headers, the data as the body
 //! - `legacy`: the forms of Kubeless, of Kyma, and of CloudEvents 0.1
 //! - `read`: finds the form of a request
+//! - `request`: a request that may carry events
 //! - `structured`: an event, or a batch of events, as JSON
 //! - `subscription`: which functions an event starts
 
@@ -19,15 +20,17 @@ mod attributes;
 mod binary;
 mod legacy;
 mod read;
+mod request;
 mod structured;
 pub mod subscription;
 #[cfg(test)]
 mod tests;
 
-pub use attributes::Attributes;
 pub use legacy::renewed;
-pub use read::{EventRequest, read};
+pub use read::read;
+pub use request::EventRequest;
 
+use crate::records::Attributes;
 use std::borrow::Cow;
 
 /// Most events in a batch. The number is limited because one transaction accepts the whole batch.

@@ -1,6 +1,6 @@
 //! Whether two looks at a file show the same content.
 
-use super::message::SeenFile;
+use crate::records::SeenFile;
 use fnd_wire::form::Bytes;
 
 /// Properties of a file, from `fstatat(2)`.

@@ -7,11 +7,12 @@
 use super::books::FileBooks;
 use super::content::{FileStat, Hash};
 use super::entries::Entries;
-use super::message::{FromWatcher, KnownFile, PROTOCOL, SeenFile, ToWatcher, Trouble};
+use super::message::{FromWatcher, KnownFile, PROTOCOL, ToWatcher, Trouble};
 use super::offers::Offers;
 use super::outbox::Outbox;
 pub use super::record::FileId;
 use super::record::FileState;
+use crate::records::SeenFile;
 use fnd_manifest::function::file::FileAction;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;

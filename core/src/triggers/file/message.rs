@@ -3,7 +3,8 @@
 //! endian, then the [`wire`](fnd_wire::form) form. Each side checks the other's bytes: the watcher has the rights of
 //! somebody's function.
 
-use fnd_wire::form::{Bytes, Wire, wire_enum, wire_structs};
+use crate::records::SeenFile;
+use fnd_wire::form::{Wire, wire_enum, wire_structs};
 use fnd_wire::ids::InvocationId;
 
 /// Version of these messages: fnd and watcher may be of different builds for a moment during an upgrade.
@@ -16,28 +17,6 @@ pub const FILES_MAX: usize = 1000;
 pub const PATH_MAX: usize = 4096;
 
 wire_structs! {
-    /// A content of a file, as it was seen. Two files with the same inode in the same watched directory are the same
-    /// content if size and time of change are equal; if only `changed_ns` or `device` differ, the hash decides.
-    pub struct SeenFile {
-        /// Number of the watched directory: position of the first entry of `[[file]]` that names its path.
-        pub directory: u16,
-        /// Path below the watched directory; not always UTF-8.
-        pub path: Bytes,
-        /// Number of the inode (`st_ino`).
-        pub inode: u64,
-        /// Device (`st_dev`).
-        pub device: u64,
-        /// Size in bytes (`st_size`).
-        pub size: u64,
-        /// `st_mtime` in nanoseconds since 1970.
-        pub modified_ns: i64,
-        /// `st_ctime` in nanoseconds since 1970.
-        pub changed_ns: i64,
-        /// First 8 bytes of the SHA-256 of the content, in big endian; of more than 4 MiB only the first and the last 2 MiB
-        /// count. Absent if the user of the function cannot read the file.
-        pub hash: Option<u64>,
-    }
-
     /// A file that is handled, for the memory of fnd.
     pub struct KnownFile {
         /// The content that is handled.
@@ -66,7 +45,7 @@ wire_structs! {
 
     /// The end of an invocation.
     pub struct FileRunEnded {
-        /// The invocation that ended.
+        /// The invocation.
         pub id: InvocationId,
         /// Whether it succeeded, which decides between `then` and `failed`.
         pub success: bool,
@@ -90,7 +69,7 @@ wire_structs! {
     pub struct AcceptedFile {
         /// The number of the message.
         pub number: u64,
-        /// The invocation that fnd has made for the files.
+        /// The invocation.
         pub id: InvocationId,
     }
 

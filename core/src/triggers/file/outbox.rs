@@ -1,6 +1,7 @@
 //! Messages to fnd in their order, in pieces. The order matters: an inode that is gone may be used by another file at once.
 
-use super::message::{FILES_MAX, FromWatcher, SeenFile};
+use super::message::{FILES_MAX, FromWatcher};
+use crate::records::SeenFile;
 use std::collections::VecDeque;
 
 /// Bytes of the paths of one message: far below `MESSAGE_MAX`, with room for the other fields.

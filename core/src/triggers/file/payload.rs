@@ -1,7 +1,8 @@
 //! The payload and the cause of an invocation that files started.
 
-use super::message::{SeenChange, SeenFile};
-use crate::triggers::cause::{Cause, FileCause};
+use super::message::SeenChange;
+use crate::records::SeenFile;
+use crate::records::cause::{Cause, FileCause};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fnd_manifest::function::FileTrigger;

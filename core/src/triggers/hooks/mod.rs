@@ -10,13 +10,11 @@
 pub mod graph;
 pub mod payload;
 
-use crate::outcome::RunState;
-use crate::record::InvocationRecord;
+use crate::records::InvocationRecord;
+use crate::records::cause::DEPTH_MAX;
+use crate::records::outcome::RunState;
 use fnd_manifest::function::{HookCall, Hooks, OnHookFailure};
 use fnd_wire::ids::FunctionName;
-
-/// Most calls in a chain. The hooks of the eighth call are only recorded as skipped.
-pub const DEPTH_MAX: u8 = 8;
 
 /// A call that follows an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +61,7 @@ pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Reason, Trigger};
+    use crate::records::outcome::{Reason, Trigger};
     use fnd_wire::ids::InvocationId;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 
 use crate::api::InvocationView;
 use crate::data::Data;
-use crate::record::{InvocationRecord, RunResult};
+use crate::records::{InvocationRecord, RunResult};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ fn shown(bytes: &[u8], may_be_json: bool) -> ShownOutput<'_> {
 mod tests {
     use super::super::tests::record;
     use super::*;
-    use crate::outcome::RunState;
+    use crate::records::outcome::RunState;
     use serde_json::{Value, json};
 
     fn body(record: &InvocationRecord, data: Option<&[u8]>) -> Value {

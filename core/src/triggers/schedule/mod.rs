@@ -18,6 +18,7 @@ pub use occurrence::SlotSpan;
 pub use plan::{SchedulePlan, Timing};
 
 use crate::data::Data;
+use crate::records::LastSlot;
 use fnd_manifest::function::OverlapKey;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,15 +31,6 @@ pub const DUE_MAX: usize = 64;
 
 /// How far a mark may be ahead of the clock.
 const AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
-
-/// The last slot of a schedule that was handled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastSlot {
-    /// The schedule within its function: its text, and a number where two have the same text.
-    pub key: Arc<str>,
-    /// The slot, Unix milliseconds. If the schedule had no slot yet: the time when fnd first saw the schedule.
-    pub last_ms: u64,
-}
 
 /// All marks of a function. They replace those in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]

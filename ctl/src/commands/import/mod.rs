@@ -47,7 +47,6 @@ use super::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::{self, LocalPlaces};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::foreign::placed::judged;
 use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 use std::path::PathBuf;
 
@@ -168,7 +167,7 @@ fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, 
     // A refused configuration is no mistake of the functions, so all of them are written.
     let Some(judge) = judge else { return Ok(problems) };
     imported.functions.retain(|made| {
-        let found = judged(&judge, made);
+        let found = judge.made(made);
         let fine = !found.iter().any(Diagnostic::is_error);
         problems.extend(found);
         fine

@@ -1,7 +1,7 @@
 //! The sums of a report. It asks nobody.
 
 use fnd_core::api::{InvocationView, NodeStatus};
-use fnd_core::outcome::RunState;
+use fnd_core::records::outcome::RunState;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;

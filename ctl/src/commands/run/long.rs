@@ -7,7 +7,7 @@ use crate::commands::{Parameters, events};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLine;
 use fnd_core::api::stream::{Kind, StreamEvent};
-use fnd_core::outcome::Reason;
+use fnd_core::records::outcome::Reason;
 use fnd_manifest::function::Mode;
 
 /// The output and the events of a function.

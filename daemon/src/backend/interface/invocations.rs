@@ -3,8 +3,8 @@
 use crate::backend::{Answering, Failure, NotStored, PassedOn, Pending, Repeated};
 use crate::http::paced::Paced;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::Trigger;
-use fnd_core::record::{InvocationFilter, RunResult};
+use fnd_core::records::outcome::Trigger;
+use fnd_core::records::{InvocationFilter, RunResult};
 use fnd_core::supervisor::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;

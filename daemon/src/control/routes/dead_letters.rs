@@ -7,7 +7,7 @@ use crate::control::refusal::{failed, not_stored};
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
 use fnd_core::api::problem::Code;
-use fnd_core::outcome::Trigger;
+use fnd_core::records::outcome::Trigger;
 use fnd_wire::ids::InvocationId;
 
 const READ: &str = "read the history";

@@ -4,8 +4,8 @@ use crate::control::call::ControlCall;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, json, long_json};
-use fnd_core::outcome::{Reason, RunState, Trigger};
-use fnd_core::record::InvocationFilter;
+use fnd_core::records::InvocationFilter;
+use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page of invocations, newest first.

@@ -9,7 +9,7 @@ use crate::http::query::Query;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};
 use crate::invoke::refusal::no_function;
-use fnd_core::record::InvocationFilter;
+use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.

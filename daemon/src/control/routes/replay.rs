@@ -7,7 +7,7 @@ use crate::http::response::{Answered, Refusal};
 use crate::invoke::answer::{of_run, wait};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::outcome::Trigger;
+use fnd_core::records::outcome::Trigger;
 use fnd_wire::ids::InvocationId;
 
 pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {

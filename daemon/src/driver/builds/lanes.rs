@@ -8,7 +8,7 @@ use crate::functions::install::read_document;
 use crate::functions::rules::rules;
 use crate::workers::PendingRequest;
 use fnd_core::builds::Lane;
-use fnd_core::outcome::Trigger;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{self, Event, Submit};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};

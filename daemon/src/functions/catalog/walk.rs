@@ -8,7 +8,9 @@ use super::scan::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};
-use fnd_manifest::function::listing::{DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, Question, listing};
+use fnd_manifest::function::listing::{
+    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, ListedYaml, Question, listing, stem,
+};
 use fnd_manifest::regular_file;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
@@ -244,11 +246,11 @@ fn level(
     let mut failed = None;
     let uploads = is_of_uploads(path, group, rules);
     let foreign = |name: &str| match functions_of(&path.join(name)) {
-        Ok(listed) if uploads => listed.of_upload(foreign::stem(name)),
+        Ok(listed) if uploads => listed.of_upload(stem(name)),
         Ok(listed) => listed,
         Err(error) => {
             failed = Some(error);
-            foreign::ListedYaml::Other
+            ListedYaml::Other
         }
     };
     let listed = listing(place, &entries, ask, foreign);
@@ -395,17 +397,15 @@ fn answer(path: &Path, question: Question) -> io::Result<bool> {
 }
 
 /// Finds the functions in a file of another system; there are none if fnd may not read it.
-fn functions_of(path: &Path) -> io::Result<foreign::ListedYaml> {
+fn functions_of(path: &Path) -> io::Result<ListedYaml> {
     let mut bytes = Vec::new();
     // One byte more than the limit shows that the file is too large.
     let most = u64::try_from(yaml::FILE_MAX).unwrap_or(u64::MAX).saturating_add(1);
     match regular_file::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(foreign::listed(&path.display().to_string(), &bytes)),
         // The owner of one file must not put the whole directory in doubt: its functions stay as they were.
-        Err(error) if error.kind() == ErrorKind::WouldBlock || is_exchanged(&error) => Ok(foreign::ListedYaml::Broken),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => {
-            Ok(foreign::ListedYaml::Other)
-        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock || is_exchanged(&error) => Ok(ListedYaml::Broken),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_absent(&error) => Ok(ListedYaml::Other),
         Err(error) => Err(error),
     }
 }
@@ -571,6 +571,6 @@ mod tests {
             assert!(!answer(&directory.path().join("f.py"), question).unwrap());
         }
         let listed = functions_of(&directory.path().join("f.yaml")).unwrap();
-        assert!(matches!(listed, foreign::ListedYaml::Broken));
+        assert!(matches!(listed, ListedYaml::Broken));
     }
 }

@@ -6,7 +6,7 @@ use super::super::store::{self, LedgerCounts, StoreError};
 use super::slot::{self, Begun, Over, Slot, TableHeader};
 use super::{FILE, InFlightFigures};
 use crate::ledger::LedgerCommand;
-use fnd_core::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::BTreeSet;
@@ -162,8 +162,8 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
 fn over(
     db: &Connection,
     begun: &Begun,
-    attempt: fnd_core::record::AttemptRecord,
-    mut record: fnd_core::record::InvocationRecord,
+    attempt: fnd_core::records::AttemptRecord,
+    mut record: fnd_core::records::InvocationRecord,
 ) -> rusqlite::Result<()> {
     if let Some(known) = rows::find(db, begun.invocation)? {
         let is_known = known.attempts > begun.attempt.0

@@ -1,7 +1,7 @@
 //! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
-use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
+use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Reader, Wire, WireError, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::borrow::Cow;

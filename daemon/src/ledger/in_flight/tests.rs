@@ -3,8 +3,8 @@
 use super::pages::Pages;
 use super::slot::{self, Slot};
 use super::{Begun, Earlier, InFlight, old_table};
-use fnd_core::outcome::Reason;
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::outcome::Reason;
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::collections::BTreeSet;

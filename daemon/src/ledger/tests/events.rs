@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::command::StoredShares;
-use fnd_core::outcome::{RunState, Skip};
+use fnd_core::records::outcome::{RunState, Skip};
 use fnd_core::supervisor::{Delivered, EventShares, Shares, Taken};
 
 fn shares(key: &str, accepted: Vec<Accepted>, skipped: Vec<Accepted>) -> EventShares {

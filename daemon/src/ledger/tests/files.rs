@@ -1,9 +1,11 @@
 //! Which contents of watched files are handled: with the invocation or not at all, and what they wait for.
 
 use super::*;
-use fnd_core::outcome::RunState;
-use fnd_core::triggers::file::memory::{FileMark, FileMemory};
-use fnd_core::triggers::file::message::{KnownFile, SeenFile};
+use fnd_core::records::FileMark;
+use fnd_core::records::SeenFile;
+use fnd_core::records::outcome::RunState;
+use fnd_core::triggers::file::memory::FileMemory;
+use fnd_core::triggers::file::message::KnownFile;
 use fnd_wire::form::Bytes;
 
 fn file(inode: u64, path: &str, size: u64) -> SeenFile {

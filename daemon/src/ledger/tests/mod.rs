@@ -39,12 +39,12 @@ mod unwritable;
 
 use super::*;
 use fnd_core::access::Permissions;
-use fnd_core::outcome::{Exhausted, Reason, RunState, Trigger};
-use fnd_core::protocol::HttpRequest;
-use fnd_core::record::{
+use fnd_core::records::cause::{Cause, CauseSlots};
+use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
+use fnd_core::records::protocol::HttpRequest;
+use fnd_core::records::{
     Accepted, AttemptRecord, InvocationFilter, InvocationRecord, Payload, Response, RunResult, Usage,
 };
-use fnd_core::triggers::cause::{Cause, CauseSlots};
 use fnd_wire::ids::{Attempt, FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

@@ -1,7 +1,7 @@
 //! An end and the invocations that follow it are stored together, or not at all.
 
 use super::*;
-use fnd_core::outcome::Skip;
+use fnd_core::records::outcome::Skip;
 
 /// An end of the first function, and a call of the second one.
 fn end_and_call(second: u64) -> (Accepted, Accepted, LedgerCommand) {

@@ -9,7 +9,7 @@ use crate::ledger::retention::Retention;
 use crate::ledger::sweeper::Sweeper;
 use crate::ledger::unwritable::Later;
 use crate::ledger::{FILE, Site};
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use rusqlite::Connection;
 use std::collections::VecDeque;

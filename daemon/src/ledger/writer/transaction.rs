@@ -5,7 +5,7 @@ use crate::ledger::command::LedgerCommand;
 use crate::ledger::events::Earlier;
 use crate::ledger::store::{self, LedgerCounts, StoreError};
 use crate::ledger::unwritable;
-use fnd_core::record::Accepted;
+use fnd_core::records::Accepted;
 use std::collections::HashSet;
 
 /// The report of a transaction.

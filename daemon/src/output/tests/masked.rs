@@ -2,8 +2,8 @@
 
 use super::restart::{End, World};
 use super::*;
-use fnd_core::protocol::{Level, LogRecord};
-use fnd_core::record::RunResult;
+use fnd_core::records::RunResult;
+use fnd_core::records::protocol::{Level, LogRecord};
 
 const VALUES: [&str; 2] = ["hunter22", "s3cret-key"];
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::output::call_output::{DROPPED, LOGS_MAX};
-use fnd_core::protocol::{Level, LogRecord};
+use fnd_core::records::protocol::{Level, LogRecord};
 use proptest::prelude::*;
 use std::sync::mpsc::Receiver;
 

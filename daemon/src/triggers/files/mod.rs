@@ -15,8 +15,9 @@ pub(crate) mod talk;
 mod tests;
 
 use crate::ledger::LedgerReader;
-use fnd_core::triggers::file::memory::FileMark;
-use fnd_core::triggers::file::message::{RunContent, SeenChange, SeenFile, ToWatcher, WatcherReady};
+use fnd_core::records::FileMark;
+use fnd_core::records::SeenFile;
+use fnd_core::triggers::file::message::{RunContent, SeenChange, ToWatcher, WatcherReady};
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, HashMap};

@@ -25,7 +25,7 @@ mod writing;
 use crate::buffers::{Buffers, Reservation};
 use bytes::Bytes;
 use connecting::ConnectionOrigin;
-use fnd_core::protocol::{Decoder, OutgoingMessage, ProtocolError, WorkerMessage};
+use fnd_core::records::protocol::{Decoder, OutgoingMessage, ProtocolError, WorkerMessage};
 use reading::Read;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

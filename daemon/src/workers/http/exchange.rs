@@ -11,7 +11,7 @@ use crate::http::paced::{BodyError, Paced};
 use crate::input::Inbox;
 use crate::input::TaskOwner;
 use bytes::Bytes;
-use fnd_core::record::Response as Answer;
+use fnd_core::records::Response as Answer;
 use fnd_wire::ids::WorkerId;
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;

@@ -2,8 +2,8 @@
 
 use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{Reason, RunState, Skip, Trigger};
-use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
+use fnd_core::records::outcome::{Reason, RunState, Skip, Trigger};
+use fnd_core::records::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Delivered, NotTaken, Rejection, ReplyTo, Submit, Taken};
 use fnd_daemon::backend::{
     Answering, EventBackend, EventOrigin, Failure, InvocationBackend, NewEvent, NotPublished, NotStored, PassedOn,

@@ -9,7 +9,7 @@ mod uploads;
 
 use fnd_core::api::LogLine;
 use fnd_core::audit::AuditedCalls;
-use fnd_core::record::InvocationFilter;
+use fnd_core::records::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo, Submit};
 use fnd_daemon::backend::{Answering, CallerLeft, LogQuery, NewEvent, Pending};
 use fnd_daemon::buffers::Buffers;

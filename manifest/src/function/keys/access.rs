@@ -1,16 +1,25 @@
 //! Keys of `[access]`: the rights of a function at fnd itself.
 
 use crate::schema::keys::keys;
+use crate::schema::{NAME_PART, TextGrammar};
 use crate::state_key::StateKey;
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
+
+/// Functions that may be called: a name, `GROUP/*`, or `*`.
+const CALLEES: TextGrammar = TextGrammar {
+    name: "Callees",
+    expected: "the name of a function, `GROUP/*` for all of a group, or `*` for all",
+    holds: names_functions,
+    pattern: || format!("^(\\*|{NAME_PART}/\\*|({NAME_PART}/)?{NAME_PART})$"),
+};
 
 keys! {
     /// `[access]`: the rights of the function at the socket in `FND_SOCKET`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct AccessRule {
         /// Functions that it may call: names, `GROUP/*` for all of a group, or `*` for all. Only if root owns the files.
-        invoke: Vec<String> = List(&Text(TextKind::Callees)), example ["other", "group/*"];
+        invoke: Vec<String> = List(&Text(TextKind::Grammar(&CALLEES))), example ["other", "group/*"];
         /// Types of the events that it may send; a `*` at the end matches any rest. Only if root owns the files.
         emit: Vec<String> = List(&Text(TextKind::EventTypes)), example ["order.*"];
         /// Keys of the state that it may use: `SCOPE/KEY`, `SCOPE/BEGINNING*`, or `*` for all. Only if root owns the files.
@@ -61,7 +70,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// Says whether a text names functions: one, all of a group, or all.
-pub fn names_functions(text: &str) -> bool {
+fn names_functions(text: &str) -> bool {
     let group = text.strip_suffix("/*").unwrap_or(text);
     let is_group = group.len() < text.len() && !group.contains('/');
     text == "*" || FunctionName::new(group).is_ok() && (is_group || group == text)

@@ -1,7 +1,7 @@
 //! Keys for a function's view of the machine, for what is kept, and for programs that stay running.
 
 use super::{NAMES, TEXTS};
-use crate::function::network::Network;
+use crate::function::network::{CONNECT, Network};
 use crate::function::sandbox::{Processes, Profile};
 use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
@@ -21,7 +21,7 @@ keys! {
         /// How strictly the function is isolated; `off` leaves its own user, no privileges, cgroup and rlimits. Default: that of `[sandbox]` in `fnd.toml`.
         profile: Profile [default] = Word(Profile::WORDS), default "strict", example "standard";
         /// The network that the function can use: the machine's (`host`), local sockets only (`none`), a network of its own with nothing but a loopback interface (`loopback`), or the machine's with TCP connections to these ports only (`["connect:443"]`).
-        network: Network [default] = Either(&Word(Network::WORDS), &List(&Text(TextKind::Connect))), default "host", example ["connect:443"];
+        network: Network [default] = Either(&Word(Network::WORDS), &List(&Text(TextKind::Grammar(&CONNECT)))), default "host", example ["connect:443"];
         /// An existing user instead of the function's own; only if `[users]` of `fnd.toml` allows it and root owns the file.
         user: Option<String> = Text(TextKind::Name), example "postgres";
         /// Supplementary groups; they must be allowed in the same way as the user.

@@ -1,6 +1,6 @@
 //! Keys of `[source]`.
 
-use crate::function::route::Credentials;
+use crate::function::route::{AUTH, Credentials};
 use crate::schema::keys::keys;
 use crate::text;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ keys! {
         /// Whether a request to `/fnd/push/FUNCTION` of the public listener has the repository asked for a new commit, as the server of the repository sends one after a push.
         hook: bool = Bool, default false, example true;
         /// How that request proves that it may, as `auth` of `[[http]]`.
-        hook_auth: Credentials = Either(&Text(TextKind::Auth), &List(&Text(TextKind::Auth))), example "github:push-secret";
+        hook_auth: Credentials = Either(&Text(TextKind::Grammar(&AUTH)), &List(&Text(TextKind::Grammar(&AUTH)))), example "github:push-secret";
         /// The secret that opens the repository: a private SSH key, or `USER:PASSWORD` for `https://`.
         key: Option<String> = Text(TextKind::Name), example "deploy-key";
         /// The lines of `ssh-keyscan HOST`: the only host keys that an `ssh://` server may have. Default: those in `/etc/ssh/ssh_known_hosts`.

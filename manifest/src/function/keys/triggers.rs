@@ -1,8 +1,8 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
 use super::{OverlapKey, Rate, TEXTS};
-use crate::function::file::{FileAction, FileChange};
-use crate::function::route::{Condition, Credentials, Method, Per, RequestPlace, Response};
+use crate::function::file::{self, FileAction, FileChange};
+use crate::function::route::{self, Condition, Credentials, Method, Per, RequestPlace, Response};
 use crate::schema::keys::keys;
 use crate::text;
 use serde::{Deserialize, Serialize};
@@ -38,24 +38,24 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpRoute {
         /// Path of the route: `/hello`, `/users/{id}` (one segment), `/files/{*rest}` (the rest).
-        path: String = Text(TextKind::Pattern), example "/hello", required true;
+        path: String = Text(TextKind::Grammar(&route::PATTERN)), example "/hello", required true;
         /// Host name of the route. Default: every host.
         host: Option<String> = Text(TextKind::Host), example "api.example.com";
         /// HTTP methods of the route. A route with GET also answers HEAD.
         methods: Vec<Method> = List(&Word(Method::WORDS)), default ["GET", "POST"], example ["POST"];
         /// How a caller proves that it may call: `FORM:SECRET`, or a list of which one is enough. SECRET is the name of a file in `/etc/fnd/secrets`. FORM is the way in which the caller proves that it has this secret: `token` is `Authorization: Bearer`, `github` is the signature that GitHub sends. With `none`, everybody may call.
-        auth: Credentials = Either(&Text(TextKind::Auth), &List(&Text(TextKind::Auth))), example "token:hello-token", required true;
+        auth: Credentials = Either(&Text(TextKind::Grammar(&route::AUTH)), &List(&Text(TextKind::Grammar(&route::AUTH)))), example "token:hello-token", required true;
         /// Conditions on the request that must all hold; another request is answered with 204 and runs nothing.
-        when: Vec<Condition> = Map(TextKind::Place, &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
+        when: Vec<Condition> = Map(TextKind::Grammar(&route::PLACE), &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
             example { "header.x-github-event" = "push", "body.ref" = ["refs/heads/main"] };
         /// Whether a request is queued and answered with 202 and the id.
         r#async: bool = Bool, default false, example true;
         /// The answer to a queued request of an `async` route, instead of 202 and the id.
         answer: Option<RouteAnswer> [default, skip_serializing_if = "Option::is_none"] = Table(RouteAnswer::KEYS), example { status = 200, body = "thanks" };
         /// Where the idempotency key of a request is: requests with the same key run once.
-        idempotency: Option<RequestPlace> = Text(TextKind::Place), example "header.x-github-delivery";
+        idempotency: Option<RequestPlace> = Text(TextKind::Grammar(&route::PLACE)), example "header.x-github-delivery";
         /// Origins whose pages may call the route; `*` for all.
-        cors: Vec<String> = List(&Text(TextKind::Origin)), example ["https://example.com"];
+        cors: Vec<String> = List(&Text(TextKind::Grammar(&route::ORIGIN))), example ["https://example.com"];
         /// How many requests are accepted per time.
         rate: Option<Rate> = Rate, example "10/s";
         /// Whose requests `rate` counts together: those of `all` callers, or of one `ip` address.
@@ -134,10 +134,10 @@ keys! {
         /// JSON Schema that the data must match, a file beside the code.
         schema: Option<String> = Text(TextKind::Relative), example "order.schema.json";
         /// Conditions on the event that must all hold: `body.NAME` looks into the data, `header.ce-NAME` is an attribute.
-        when: Vec<Condition> = Map(TextKind::Place, &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
+        when: Vec<Condition> = Map(TextKind::Grammar(&route::PLACE), &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
             example { "body.total" = { matches = "^[0-9]{4,}$" } };
         /// Events with the same value at this place run one after the other, in the order in which they were accepted.
-        key: Option<RequestPlace> = Text(TextKind::Place), example "body.order";
+        key: Option<RequestPlace> = Text(TextKind::Grammar(&route::PLACE)), example "body.order";
     } and {
         /// The content of the schema's file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ keys! {
         /// Directory that is watched. It may be made later; the user of the function must be able to read it.
         path: String = Text(TextKind::Absolute), example "/srv/in", required true;
         /// Pattern of the file names: `*`, `?`, `[a-z]`, `{csv,txt}`. Only a pattern that begins with a dot matches hidden files.
-        pattern: String = Text(TextKind::Glob), default "*", example "*.csv";
+        pattern: String = Text(TextKind::Grammar(&file::PATTERN)), default "*", example "*.csv";
         /// Changes that run the function.
         on: Vec<FileChange> = List(&Word(FileChange::WORDS)), default ["created", "modified"], example ["created"];
         /// Quiet time after a file was closed before it counts.
@@ -166,9 +166,9 @@ keys! {
         /// Most files of one invocation. With more than one, the payload is a list.
         batch: u32 = Whole(1..=1000), default 1, example 100;
         /// What happens to the files after success: `keep`, `delete`, or `move:DIRECTORY`, which is relative to `path`.
-        then: FileAction = Text(TextKind::FileAction), default "keep", example "move:done";
+        then: FileAction = Text(TextKind::Grammar(&file::ACTION)), default "keep", example "move:done";
         /// What happens to the files after the last failure: `keep`, `delete` or `move:DIRECTORY`.
-        failed: FileAction = Text(TextKind::FileAction), default "keep", example "move:failed";
+        failed: FileAction = Text(TextKind::Grammar(&file::ACTION)), default "keep", example "move:failed";
         /// Time between looks at all files, for file systems that report no changes, such as NFS. Default: changes are reported.
         every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "1m";
     }

@@ -26,7 +26,7 @@ pub(crate) fn with_examples(text: &str) -> String {
     result
 }
 
-fn only_not_yet(file: &str, text: &str, schema: crate::schema::read::Schema) -> TomlTable {
+fn only_not_yet(file: &str, text: &str, schema: crate::schema::Schema) -> TomlTable {
     let (table, problems) = read(&Source::whole(file, text.as_bytes()).unwrap(), 0, schema);
     let other: Vec<String> = problems
         .iter()
@@ -93,7 +93,7 @@ fn values_outside_comments_are_the_defaults() {
                     leaves(keys, inner, &format!("{path}."), written);
                 }
                 // Entries of lists and of [sizes] are examples.
-                (ValueKind::Tables(_) | ValueKind::Map(..) | ValueKind::Defaults, _) => {}
+                (ValueKind::Tables(_) | ValueKind::Map(..) | ValueKind::Defaults(_), _) => {}
                 (ValueKind::Table(keys), None) if !["service", "http_server"].contains(&path.as_str()) => {
                     leaves(keys, &TomlTable::new(), &format!("{path}."), written);
                 }
@@ -154,7 +154,7 @@ fn every_field_holds_the_values_of_its_key() {
             ValueKind::Map(_, ValueKind::Table(keys)) if key.name != "sizes" => {
                 TomlValue::Table(TomlTable::from([("x".to_owned(), node(examples(keys)))]))
             }
-            kind @ (ValueKind::Table(_) | ValueKind::Defaults) => examples(kind.keys()),
+            kind @ (ValueKind::Table(_) | ValueKind::Defaults(_)) => examples(kind.keys()),
             ValueKind::Tables(keys) => TomlValue::List(vec![node(examples(keys))]),
             kind if key.example.is_empty() => constant(kind, "{}"),
             kind => constant(kind, key.example),

@@ -3,7 +3,14 @@
 use super::*;
 use crate::schema::read::read;
 use crate::schema::source::Source;
-use crate::schema::{Key, ValueKind};
+use crate::schema::{Key, TextKind, ValueKind};
+
+fn describe_form(form: TextKind) -> String {
+    match form {
+        TextKind::Grammar(grammar) => grammar.name.to_owned(),
+        form => format!("{form:?}"),
+    }
+}
 
 /// Returns a description of a kind, and adds the tables in it to a list.
 fn describe(kind: &ValueKind, tables: &mut Vec<&'static [Key]>) -> String {
@@ -18,7 +25,9 @@ fn describe(kind: &ValueKind, tables: &mut Vec<&'static [Key]>) -> String {
             .to_owned()
         }
         ValueKind::List(item) => format!("List({})", describe(item, tables)),
-        ValueKind::Map(form, item) => format!("Map({form:?}, {})", describe(item, tables)),
+        ValueKind::Text(form) => format!("Text({})", describe_form(form)),
+        ValueKind::Map(form, item) => format!("Map({}, {})", describe_form(form), describe(item, tables)),
+        ValueKind::Defaults(_) => "Defaults".to_owned(),
         ValueKind::Either(first, second) => {
             format!("Either({}, {})", describe(first, tables), describe(second, tables))
         }

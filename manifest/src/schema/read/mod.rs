@@ -12,7 +12,7 @@ use words::{fits, hint, syntax, type_name};
 
 use super::source::Source;
 use super::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
-use super::{Key, TextKind, ValueKind};
+use super::{Key, Schema, TextKind, ValueKind};
 use crate::diagnostic::Diagnostic;
 use fnd_wire::units;
 use std::collections::BTreeSet;
@@ -22,15 +22,6 @@ use toml::de::{DeTable, DeValue};
 
 /// Most problems that are reported of one file: more seldom tell anything new, and the report must fit into a frame.
 pub const PROBLEMS_MAX: usize = 50;
-
-/// The keys of a kind of file.
-#[derive(Debug, Clone, Copy)]
-pub struct Schema {
-    /// The keys of the file's top level.
-    pub keys: &'static [Key],
-    /// Name of the kind of file, for "unknown key ... in ...".
-    pub what: &'static str,
-}
 
 /// Returns the values of a text and all of its problems, in the order of the text. `number` becomes [`TomlPosition::source`] of
 /// every node. Invalid values are not part of the table.
@@ -185,7 +176,7 @@ impl KeyReader<'_> {
                 Some(format!(
                     "`{name}` belongs to the top of the file, before the first `[table]`"
                 ))
-            } else if inside && !here && matches!(key.kind, ValueKind::Table(_) | ValueKind::Defaults) {
+            } else if inside && !here && matches!(key.kind, ValueKind::Table(_) | ValueKind::Defaults(_)) {
                 Some(format!("`{name}` belongs in `[{}]`", key.name))
             } else {
                 None
@@ -315,9 +306,9 @@ impl KeyReader<'_> {
                 let help = format!("write `[[{}]]`", self.path.join("."));
                 self.wrong_type(&span, value.get_ref(), &kind.expected(), Some(help))
             }
-            (ValueKind::Defaults, DeValue::Table(table)) => {
+            (ValueKind::Defaults(inner), DeValue::Table(table)) => {
                 // Messages about `[defaults]` name keys and paths as they are in a manifest.
-                let outer = std::mem::replace(&mut self.schema, crate::function::keys::SCHEMA);
+                let outer = std::mem::replace(&mut self.schema, **inner);
                 let path = std::mem::take(&mut self.path);
                 let result = self.table(table, self.schema.keys);
                 self.schema = outer;

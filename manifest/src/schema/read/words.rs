@@ -12,7 +12,7 @@ pub(super) fn fits(kind: &ValueKind, found: &DeValue<'_>) -> bool {
         ValueKind::Bool => found.is_bool(),
         ValueKind::Json => true,
         ValueKind::List(_) | ValueKind::Tables(_) => found.is_array(),
-        ValueKind::JsonTable | ValueKind::Map(..) | ValueKind::Table(_) | ValueKind::Defaults => found.is_table(),
+        ValueKind::JsonTable | ValueKind::Map(..) | ValueKind::Table(_) | ValueKind::Defaults(_) => found.is_table(),
         ValueKind::Whole(_) => found.is_integer(),
         ValueKind::Real(_) => found.is_float() || found.is_integer(),
         ValueKind::Size(_) | ValueKind::SizeOrNone(_) => found.is_str() || found.is_integer(),

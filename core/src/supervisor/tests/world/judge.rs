@@ -1,11 +1,11 @@
 //! Checks the invariants at every action and at the end.
 
 use super::{Entry, Process, RETRIES, Step, World, variant};
-use crate::outcome::{Class, Reason, RunState};
-use crate::record::{Accepted, InvocationRecord, Unfinished};
+use crate::records::cause::Cause;
+use crate::records::cause::DEPTH_MAX;
+use crate::records::outcome::{Class, Reason, RunState};
+use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
-use crate::triggers::cause::Cause;
-use crate::triggers::hooks::DEPTH_MAX;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 

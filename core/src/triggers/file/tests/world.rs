@@ -1,10 +1,9 @@
 //! Machine, disk and fnd together. fnd stores what it accepts, as its ledger does; a restart keeps only that.
 
 use super::super::machine::{Acted, DirectoryState, FileClock, FileEvent, FileMachine, Look, WatchAction};
-use super::super::message::{
-    AcceptedFile, FileRunEnded, FromWatcher, KnownFile, SeenChange, SeenFile, ToWatcher, WatcherReady,
-};
+use super::super::message::{AcceptedFile, FileRunEnded, FromWatcher, KnownFile, SeenChange, ToWatcher, WatcherReady};
 use super::disk::Disk;
+use crate::records::SeenFile;
 use fnd_manifest::function::keys::FileTrigger;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, VecDeque};

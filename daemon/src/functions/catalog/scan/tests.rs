@@ -1,6 +1,5 @@
 use super::*;
 use fnd_manifest::function::forms::Claims;
-use fnd_manifest::runtime::RuntimeSummary;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,16 +20,7 @@ impl World {
     /// Returns a world in which the directory of uploads has this name; the scanner reads `f`.
     fn with_uploads_in(uploads: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let runtime = |suffix: &str| RuntimeSummary {
-            id: "r".into(),
-            description: String::new(),
-            suffixes: vec![suffix.into()],
-            aliases: Vec::new(),
-            versions: Vec::new(),
-            enabled: true,
-            probe: Vec::new(),
-        };
-        let claims = Claims::of(&[runtime(".sh"), runtime(".py")]);
+        let claims = Claims::of(&[".sh".to_owned(), ".py".to_owned()]);
         let rules = WalkRules {
             claims,
             default_runtime: false,

@@ -1,6 +1,5 @@
 use super::*;
 use fnd_manifest::function::forms::Claims;
-use fnd_manifest::runtime::RuntimeSummary;
 use notify::event::{CreateKind, Flag, ModifyKind, RemoveKind, RenameMode};
 use notify::{Event, EventKind};
 use std::collections::BTreeSet;
@@ -64,15 +63,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("f")).unwrap();
         prepare(&dir.path().join("f"));
-        let claims = Claims::of(&[RuntimeSummary {
-            id: "bash".into(),
-            description: String::new(),
-            suffixes: vec![".sh".into()],
-            aliases: Vec::new(),
-            versions: Vec::new(),
-            enabled: true,
-            probe: Vec::new(),
-        }]);
+        let claims = Claims::of(&[".sh".to_owned()]);
         let rules = WalkRules {
             claims,
             default_runtime: false,

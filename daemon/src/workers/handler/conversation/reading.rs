@@ -2,7 +2,7 @@
 
 use super::connecting::ConnectionOrigin;
 use super::{Conversation, ConversationEnd, Course};
-use fnd_core::protocol::WorkerMessage;
+use fnd_core::records::protocol::WorkerMessage;
 use rustix::io::{Errno, readv};
 use rustix::net::{RecvFlags, recv};
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 
 use super::*;
 use fnd_core::data::Data;
-use fnd_core::protocol::{FRAME_MAX, InvokeHead, invoke, stop};
+use fnd_core::records::protocol::{FRAME_MAX, InvokeHead, invoke, stop};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Checks the schedules of a function: lines of cron that come some time, zones that exist, keys that exclude each other.
 
-use super::Mode;
-use super::keys::Schedule;
-use super::resolve::{FunctionProblems, ResolvedSubject, place, written};
+use super::subject::{FunctionProblems, ResolvedSubject, place, written};
 use crate::cron::{self, Cron};
 use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::function::keys::Schedule;
 use crate::schema::tree::TomlTable;
 use crate::warning::Warning;
 use fnd_wire::units::print_duration;

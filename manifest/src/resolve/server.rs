@@ -1,9 +1,9 @@
 //! Resolves `[http_server]` (how a program that serves HTTP is started and reached) and `[service]` (what is kept
 //! running).
 
-use super::resolve::{FunctionProblems, ResolvedSubject};
-use super::{HttpServer, Listen, Mode, PoolKeys, ServiceKeys};
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
+use crate::function::{HttpServer, Listen, Mode, PoolKeys, ServiceKeys};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{TomlTable, find};
 
@@ -28,7 +28,7 @@ pub(super) fn http_server(
         impossible("http_server.port", message, "remove one of the two");
     }
     let several = pool.max > 1 && find(own, "pool.max").is_some();
-    if port.is_some() && (several || pool.isolation == super::Isolation::Invocation) {
+    if port.is_some() && (several || pool.isolation == crate::function::Isolation::Invocation) {
         let path = if several { "pool.max" } else { "pool.isolation" };
         let message = "`http_server.port` is a single port, on which only one worker can listen".to_owned();
         let help = "let the program listen on `$PORT` or `$FND_SOCKET_PATH`, which differ for each worker, or set `pool.max` to 1";

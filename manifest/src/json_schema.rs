@@ -3,8 +3,7 @@
 //! A schema knows types, ranges of numbers, words and the form of a text. Rules that need more than one value (`cron` or
 //! `every`), and ranges of durations and sizes that are written with a unit, are left to the judge.
 
-use super::{Key, PERMISSIONS, TextKind, ValueKind, Zero};
-use crate::function::route::Scheme;
+use crate::schema::{Key, NAME_PART, PERMISSIONS, TextKind, ValueKind, Zero};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -114,7 +113,7 @@ fn kind(kind: &ValueKind) -> Map<String, Value> {
         }),
         ValueKind::Table(keys) => Value::Object(table(keys)),
         ValueKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
-        ValueKind::Defaults => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
+        ValueKind::Defaults(_) => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
         ValueKind::Either(first, second) => any_of([self::kind(first), self::kind(second)]),
     };
     match schema {
@@ -147,34 +146,27 @@ fn size(least: u64, most: u64) -> Map<String, Value> {
 /// Returns the pattern of a text; where a form has rules that a pattern would make unreadable, it accepts more.
 fn pattern(form: TextKind) -> String {
     const NAME: &str = "[A-Za-z0-9._/-]+";
-    const FUNCTION: &str = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?";
     match form {
         TextKind::Any => String::new(),
         TextKind::Some => "^[^\\u0000]+$".to_owned(),
         TextKind::Name => format!("^{NAME}$"),
         TextKind::Variable => "^[A-Za-z_][A-Za-z0-9_]*$".to_owned(),
-        TextKind::Function => format!("^({FUNCTION}/)?{FUNCTION}$"),
-        TextKind::Callees => format!("^(\\*|{FUNCTION}/\\*|({FUNCTION}/)?{FUNCTION})$"),
+        TextKind::Function => format!("^({NAME_PART}/)?{NAME_PART}$"),
         TextKind::EventTypes => "^([^*]+\\*?|\\*)$".to_owned(),
         TextKind::StateKeys => "^(\\*|[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}/([^*]+\\*?|\\*))$".to_owned(),
-        TextKind::Absolute | TextKind::UrlPath | TextKind::Pattern => "^/".to_owned(),
+        TextKind::Absolute | TextKind::UrlPath => "^/".to_owned(),
         TextKind::Below => "^/[^/]".to_owned(),
         TextKind::Device => "^/dev/[^/]".to_owned(),
-        TextKind::Connect => "^connect:[1-9][0-9]{0,4}$".to_owned(),
         TextKind::Relative => "^[^/]".to_owned(),
         TextKind::Socket => "^.+:[0-9]{1,5}$".to_owned(),
-        TextKind::Auth => format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
         TextKind::Host => "^[a-z0-9.-]+$".to_owned(),
-        TextKind::Origin => "^(\\*|[a-z+.-]+://.+)$".to_owned(),
-        TextKind::Place => "^(ip|(header|query|body)\\..+)$".to_owned(),
         TextKind::Regex => String::new(),
         TextKind::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
-        TextKind::Glob => "^[^/]+$".to_owned(),
-        TextKind::FileAction => "^(keep|delete|move:.+)$".to_owned(),
         TextKind::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),
         TextKind::Network => "^(unix|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$".to_owned(),
         TextKind::Percent => "^0{0,2}[1-9][0-9]?%$|^0?[1-9][0-9]%$|^100%$".to_owned(),
         TextKind::Permission => format!("^(keptn|({})(=.+)?)$", PERMISSIONS.join("|")),
+        TextKind::Grammar(grammar) => (grammar.pattern)(),
     }
 }
 

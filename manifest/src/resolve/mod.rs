@@ -1,98 +1,51 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
-use super::credentials;
-use super::events;
-use super::files;
-use super::follow_ups;
-use super::keys::Build;
-use super::pool::pool;
-use super::release;
-use super::root_defaults;
-use super::routes;
-use super::sandboxes;
-use super::schedules;
-use super::server::{http_server, service};
-use super::{BuildNetwork, LimitKeys, Manifest, Mode, PollKeys, RetryKeys};
+//!
+//! Files:
+//! - `environment`: variables that fnd sets itself
+//! - `events`: checks subscriptions to events
+//! - `files`: directories that cannot be watched, and files that would start their function again
+//! - `follow_ups`: what `[hooks]` and `[alert]` exclude
+//! - `pool`: `[pool]`, within what the memory holds
+//! - `release`: where calls cannot be shared between releases
+//! - `root_defaults`: which keys of `[defaults]` functions get that do not belong to root
+//! - `routes`: what routes of a function exclude
+//! - `sandboxes`: settles `[sandbox]`: users, keys that exclude each other, layers that are asked for
+//! - `schedules`: what schedules of a function exclude
+//! - `secrets`: settles secrets and service bindings
+//! - `server`: `[http_server]` and `[service]`
+//! - `subject`: facts about a function that are not keys, and its problems
+//! - `widening`: keys of `[sandbox]` that only files of root may have
+
+mod environment;
+mod events;
+mod files;
+mod follow_ups;
+mod pool;
+mod release;
+mod root_defaults;
+mod routes;
+mod sandboxes;
+mod schedules;
+mod secrets;
+mod server;
+mod subject;
+mod widening;
+
+pub use subject::{FunctionProblems, ResolvedSubject};
+
 use crate::diagnostic::Diagnostic;
+use crate::function::keys::Build;
+use crate::function::{BuildNetwork, LimitKeys, Manifest, Mode, PollKeys, RetryKeys};
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
-use crate::schema::source::Source;
 use crate::schema::tree::{self, TomlNode, TomlPosition, TomlTable, TomlValue};
 use crate::settings::resolve::{Configuration, unknown_size};
 use crate::warning::Warning;
 use fnd_wire::units;
-use std::collections::BTreeMap;
 
 /// The runtime whose installations can use packages of the machine.
 const PYTHON: &str = "python";
-
-/// Problems of a function, with the sources to which they refer.
-#[derive(Debug)]
-pub struct FunctionProblems<'a> {
-    /// The sources, indexed by [`TomlPosition::source`].
-    pub sources: &'a [&'a Source],
-    /// The problems, in the order in which they were found.
-    pub problems: Vec<Diagnostic>,
-}
-
-impl FunctionProblems<'_> {
-    /// Adds a problem at a value; without a value the problem concerns the whole function.
-    pub fn add(&mut self, at: Option<&TomlPosition>, problem: Diagnostic) {
-        let source = at.and_then(|at| Some((self.sources.get(at.source)?, at)));
-        self.problems.push(match source {
-            Some((source, at)) => problem.at(source, at.value.clone()),
-            None => problem,
-        });
-    }
-
-    /// Says whether one of the problems is an error.
-    #[must_use]
-    pub fn refused(&self) -> bool {
-        self.problems.iter().any(Diagnostic::is_error)
-    }
-
-    /// Says whether one of the problems means that the author probably expects something else of the file than a script.
-    #[must_use]
-    pub fn doubtful(&self) -> bool {
-        self.problems.iter().any(Diagnostic::is_doubt)
-    }
-}
-
-/// Returns the entries of a list of tables, as they are written.
-pub(super) fn written<'a>(own: &'a TomlTable, list: &str) -> &'a [TomlNode] {
-    match own.get(list).map(|node| &node.value) {
-        Some(TomlValue::List(items)) => items,
-        _ => &[],
-    }
-}
-
-/// Returns where a key of an entry is written; the entry itself where the key is not.
-pub(super) fn place<'a>(entry: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
-    let found = match &entry?.value {
-        TomlValue::Table(table) => table.get(key),
-        _ => None,
-    };
-    Some(&found.or(entry)?.at)
-}
-
-/// Facts about a function that are not keys of its manifest.
-#[derive(Debug)]
-pub struct ResolvedSubject<'a> {
-    /// How the function is run.
-    pub mode: Mode,
-    /// Whether its runtime serves HTTP for it (`export default { fetch }`).
-    pub serves: bool,
-    /// The runtime that runs the function.
-    pub runtime: &'a Runtime,
-    /// The path of the file that runs.
-    pub path: &'a str,
-    /// The file that runs, relative to the code directory.
-    pub entry: String,
-    /// Variables of its `env_file`.
-    pub env_file: BTreeMap<String, String>,
-    /// Whether root owns its code and manifest.
-    pub trusted: bool,
-}
 
 /// Returns the manifest. If the report says that the function is refused, the manifest must not be used.
 pub fn manifest(
@@ -135,7 +88,7 @@ pub fn manifest(
         Mode::Handler => Some(pick.get("poll")),
         Mode::Script => manifest.poll,
         Mode::Http | Mode::Service => {
-            super::server::refuse_poll(own, report);
+            server::refuse_poll(own, report);
             None
         }
     };
@@ -144,14 +97,14 @@ pub fn manifest(
     }
     let alone = manifest.on_load || !manifest.schedule.is_empty();
     let about = (&subject, alone, manifest.limits.memory);
-    manifest.pool = pool(&manifest.pool, pick, own, about, report);
+    manifest.pool = pool::pool(&manifest.pool, pick, own, about, report);
     let mut env = subject.env_file.clone();
     // `append` replaces equal names, so `[env]` wins over the file.
     env.append(&mut manifest.env);
-    check_environment(pick, subject.mode, &env, report);
+    environment::check(pick, subject.mode, &env, report);
     manifest.env = env;
-    credentials::settle(&mut manifest, pick, subject.trusted, report);
-    manifest.service = service(pick, own, &subject, report);
+    secrets::settle(&mut manifest, pick, subject.trusted, report);
+    manifest.service = server::service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
         let problem = Diagnostic::error("impossible", "`on_load` has no effect on a service, which always runs");
         report.add(Some(&node.at), problem.with_help("remove it"));
@@ -162,7 +115,7 @@ pub fn manifest(
     follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);
     files::check(&manifest.file, own, (subject.mode, subject.path), report);
-    manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
+    manifest.http_server = server::http_server(pick, own, (&subject, &manifest.pool), report);
     sandboxes::settle(&mut manifest, (pick, own), configuration, subject.trusted, report);
     settle_build(&mut manifest.build, own, (configuration, subject.runtime), report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
@@ -338,34 +291,4 @@ fn permissions(
         }
     }
     result
-}
-
-/// Variables that fnd sets itself; a manifest's value would have no effect.
-pub(super) const RESERVED: [&str; 15] = [
-    "DATA",
-    "SECURE_DATA",
-    "KEPTN_CONTEXT",
-    "CONTEXT",
-    "SCRIPT",
-    "CMD_ARGS",
-    "RUNTIME",
-    "TRACEPARENT",
-    "TRACESTATE",
-    "B3",
-    "TMPDIR",
-    "STATE_DIRECTORY",
-    "CACHE_DIRECTORY",
-    "CREDENTIALS_DIRECTORY",
-    "SERVICE_BINDING_ROOT",
-];
-
-fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
-    let reserved = |name: &&String| credentials::is_reserved(name, mode);
-    for name in env.keys().filter(reserved) {
-        let node = pick
-            .written(&format!("env.{name}"))
-            .or_else(|| pick.written("env_file"));
-        let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
-        report.add(node.map(|node| &node.at), problem.with_help("use another name"));
-    }
 }

@@ -1,10 +1,10 @@
 //! Checks the entries of `[[event]]`: what they exclude.
 
-use super::Mode;
-use super::keys::EventSubscription;
-use super::resolve::{FunctionProblems, place, written};
-use super::route::RequestPlace;
+use super::subject::{FunctionProblems, place, written};
 use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::function::keys::EventSubscription;
+use crate::function::route::RequestPlace;
 use crate::schema::tree::TomlTable;
 
 /// Reports what is wrong with the subscriptions; `own` is the manifest in which they are written.

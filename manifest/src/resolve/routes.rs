@@ -1,10 +1,10 @@
 //! Checks the routes of a function: what they exclude, and what only root's files may name.
 
-use super::Mode;
-use super::keys::HttpRoute;
-use super::resolve::{FunctionProblems, ResolvedSubject};
-use super::route::{Per, Response};
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::function::keys::HttpRoute;
+use crate::function::route::{Per, Response};
 use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
 use std::collections::BTreeMap;
 

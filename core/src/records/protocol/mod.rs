@@ -15,8 +15,8 @@ mod write;
 pub use read::{Decoder, ProtocolError};
 pub use write::{OutgoingMessage, cancel, invoke, stop};
 
-use crate::outcome::Reason;
-use crate::triggers::cause::Cause;
+use super::cause::Cause;
+use super::outcome::Reason;
 use fnd_manifest::json_text::JsonText;
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};

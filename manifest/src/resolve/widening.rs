@@ -1,11 +1,11 @@
 //! The keys that only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
 //! `root_defaults` has taken such keys of `[defaults]` away before.
 
-use super::file::FileAction;
-use super::resolve::{FunctionProblems, place, written};
-use super::sandbox::{Processes, Profile, is_within};
-use super::{Manifest, SandboxKeys};
+use super::subject::{FunctionProblems, place, written};
 use crate::diagnostic::Diagnostic;
+use crate::function::file::FileAction;
+use crate::function::sandbox::{Processes, Profile, is_within};
+use crate::function::{Manifest, SandboxKeys};
 use crate::schema::pick::Pick;
 use crate::schema::tree::TomlTable;
 use crate::settings::resolve::Configuration;

@@ -1,10 +1,10 @@
 //! Checks the entries of `[[file]]`: directories that cannot be watched, and files that would start their function again.
 
-use super::Mode;
-use super::file::normal;
-use super::keys::FileTrigger;
-use super::resolve::{FunctionProblems, place, written};
+use super::subject::{FunctionProblems, place, written};
 use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::function::file::normal;
+use crate::function::keys::FileTrigger;
 use crate::schema::tree::TomlTable;
 use std::path::Path;
 
@@ -82,8 +82,8 @@ fn contains(path: &Path, recursive: bool, code: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::FileAction;
     use super::*;
+    use crate::function::file::FileAction;
 
     fn entry(path: &str) -> FileTrigger {
         FileTrigger {

@@ -7,7 +7,7 @@
 use crate::schema::tree::{TomlNode, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;
 
-use super::sandbox::{Processes, Profile};
+use crate::function::sandbox::{Processes, Profile};
 
 /// Keys that only functions of root may have, whatever their values are. An empty value gives nothing.
 const FOR_ROOT: [&str; 9] = [

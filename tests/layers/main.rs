@@ -1,6 +1,11 @@
 //! Which part of the code does not know which other part: the lines "does not" of ARCHITECTURE.md that imports can show.
+//!
+//! Files:
+//! - `circles`: folders that import each other
 
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
+
+mod circles;
 
 use fnd_tests::programs::repository;
 use std::collections::BTreeSet;
@@ -59,13 +64,28 @@ const RULES: &[Rule] = &[
         "fs::write fs::create_dir fs::remove_file File::create",
         "it reads, nothing else",
     ),
+    rule(
+        "manifest/src/schema",
+        "crate::function crate::judge crate::resolve crate::runtime crate::settings",
+        "it knows what a table of keys is, and no key",
+    ),
+    rule(
+        "manifest/src/function",
+        "crate::foreign crate::judge crate::resolve crate::runtime crate::settings",
+        "what a manifest says needs neither the configuration nor a runtime",
+    ),
     // core: decides.
     rule("core/src", MACHINE, MACHINE_WHY),
     rule("core/src", "std::fs fnd_manifest::check", "it opens no files"),
     rule(
+        "core/src/records",
+        "crate::api crate::supervisor crate::triggers",
+        "the parts that decide, start and report stand on it",
+    ),
+    rule(
         "core/src/supervisor",
-        "crate::api fnd_manifest::diagnostic fnd_manifest::judge fnd_manifest::schema fnd_manifest::settings serde_json",
-        "it decides about what was judged; it reads and writes no text",
+        "crate::api crate::triggers fnd_manifest::diagnostic fnd_manifest::judge fnd_manifest::schema fnd_manifest::settings serde_json",
+        "it decides about what was judged, whatever started it; it reads and writes no text",
     ),
     // spawner: the only root code.
     rule(

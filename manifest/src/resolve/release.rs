@@ -1,9 +1,9 @@
 //! Checks `[release]`: where calls cannot be shared, `canary` is refused.
 
-use super::Mode;
-use super::keys::ReleaseRules;
-use super::resolve::{FunctionProblems, ResolvedSubject};
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::function::keys::ReleaseRules;
 use crate::schema::tree::{TomlTable, find};
 
 /// Refuses a canary of a service, which has no calls, and of programs that need one port, of which only one can run.

@@ -1,16 +1,19 @@
 //! The cause of a trigger's run, beside the payload: it travels with the payload and is stored with it, so a retry,
 //! a replay and the next fnd see the same.
 
-use super::alerts::AlertCondition;
-use super::event::Attributes;
+use super::attributes::Attributes;
 use crate::instant;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fnd_manifest::function::file::FileChange;
 use fnd_manifest::text;
+use fnd_manifest::words;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Most calls in a chain. The hooks of the eighth call are only recorded as skipped.
+pub const DEPTH_MAX: u8 = 8;
 
 /// The cause of an invocation. Triggers that only bring a payload (`manual`, `load`) have none, and neither has `http`,
 /// whose request is in the payload.
@@ -100,6 +103,30 @@ pub struct CallCause {
     pub function: FunctionName,
     /// The number of calls in the chain, with this one.
     pub depth: u8,
+}
+
+words! {
+    /// The word of a call.
+    pub enum AlertCondition as "AlertWord" {
+        /// Invocations failed, after their retries.
+        Failed = "failed",
+        /// The workers die before they are ready.
+        CrashLooping = "crash-looping",
+        /// The newest content cannot serve.
+        Invalid = "invalid",
+        /// There was no success for too long.
+        Missed = "missed",
+        /// What was bad is well again.
+        Recovered = "recovered",
+        /// The history cannot be written, or is forgotten because the disk is full.
+        DiskFull = "disk-full",
+        /// Records of the history were lost.
+        HistoryLost = "history-lost",
+        /// fnd-spawner is gone, or does not answer.
+        SpawnerLost = "spawner-lost",
+        /// A queue refused work because it was full.
+        QueueFull = "queue-full",
+    }
 }
 
 /// The change of which a function is told.

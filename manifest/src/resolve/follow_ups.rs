@@ -1,8 +1,8 @@
 //! Checks `[hooks]` and `[alert]`: keys that cannot take effect. Whether the called functions exist is not known here.
 
-use super::resolve::FunctionProblems;
-use super::{AlertOn, Manifest, Mode};
+use super::subject::FunctionProblems;
 use crate::diagnostic::Diagnostic;
+use crate::function::{AlertOn, Manifest, Mode};
 use crate::schema::pick::Pick;
 use crate::schema::tree::TomlValue;
 use crate::settings::resolve::Configuration;

@@ -1,8 +1,8 @@
 //! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
-use super::resolve::{FunctionProblems, ResolvedSubject};
-use super::{Isolation, Manifest, Mode, PoolKeys};
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
+use crate::function::{Isolation, Manifest, Mode, PoolKeys};
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::constant;
 use crate::schema::tree::{TomlNode, TomlTable, find};

@@ -1,10 +1,11 @@
 //! Settles `[sandbox]`: the configured profile, users, keys that exclude each other, and the layers that are asked for.
 
-use super::network::Network;
-use super::resolve::FunctionProblems;
-use super::sandbox::{Profile, is_within};
-use super::{Listen, Manifest, SandboxKeys, widening};
+use super::subject::FunctionProblems;
+use super::widening;
 use crate::diagnostic::Diagnostic;
+use crate::function::network::Network;
+use crate::function::sandbox::{Profile, is_within};
+use crate::function::{Listen, Manifest, SandboxKeys};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{TomlPosition, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;

@@ -1,0 +1,65 @@
+//! Marks: what fnd remembers of schedules and of watched files together with an invocation, so that no slot and no file
+//! runs a function twice.
+
+use fnd_wire::form::{Bytes, wire_structs};
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+
+/// The last slot of a schedule that was handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastSlot {
+    /// The schedule within its function: its text, and a number where two have the same text.
+    pub key: Arc<str>,
+    /// The slot, Unix milliseconds. If the schedule had no slot yet: the time when fnd first saw the schedule.
+    pub last_ms: u64,
+}
+
+wire_structs! {
+    /// A content of a file, as it was seen. Two files with the same inode in the same watched directory are the same
+    /// content if size and time of change are equal; if only `changed_ns` or `device` differ, the hash decides.
+    pub struct SeenFile {
+        /// Number of the watched directory: position of the first entry of `[[file]]` that names its path.
+        pub directory: u16,
+        /// Path below the watched directory; not always UTF-8.
+        pub path: Bytes,
+        /// Inode.
+        pub inode: u64,
+        /// Device (`st_dev`).
+        pub device: u64,
+        /// Size in bytes.
+        pub size: u64,
+        /// `st_mtime` in nanoseconds since 1970.
+        pub modified_ns: i64,
+        /// `st_ctime` in nanoseconds since 1970.
+        pub changed_ns: i64,
+        /// First 8 bytes of the SHA-256 of the content, in big endian; of more than 4 MiB only the first and the last 2 MiB
+        /// count. Absent if the user of the function cannot read the file.
+        pub hash: Option<u64>,
+    }
+}
+
+/// A change of what fnd remembers of a function's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileMark {
+    /// The content of this file is handled; it replaces what is known of the same inode.
+    Known {
+        /// The watched directory.
+        directory: Arc<str>,
+        /// The file; its number of a directory does not count.
+        file: SeenFile,
+        /// Whether something is to be done with the file after the invocation that has this mark.
+        acts: bool,
+    },
+    /// The invocation that has this mark repeats a run for files: what is to be done with them follows its end.
+    Repeated {
+        /// The run that had the files first.
+        run: InvocationId,
+    },
+    /// The file is gone.
+    Gone {
+        /// The watched directory.
+        directory: Arc<str>,
+        /// Inode of the file.
+        inode: u64,
+    },
+}

@@ -1,0 +1,76 @@
+//! A function that is resolved: facts that are not keys, its problems, and the places of entries in its manifest.
+
+use crate::diagnostic::Diagnostic;
+use crate::function::Mode;
+use crate::runtime::Runtime;
+use crate::schema::source::Source;
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use std::collections::BTreeMap;
+
+/// Problems of a function, with the sources to which they refer.
+#[derive(Debug)]
+pub struct FunctionProblems<'a> {
+    /// The sources, indexed by [`TomlPosition::source`].
+    pub sources: &'a [&'a Source],
+    /// The problems, in the order in which they were found.
+    pub problems: Vec<Diagnostic>,
+}
+
+impl FunctionProblems<'_> {
+    /// Adds a problem at a value; without a value the problem concerns the whole function.
+    pub fn add(&mut self, at: Option<&TomlPosition>, problem: Diagnostic) {
+        let source = at.and_then(|at| Some((self.sources.get(at.source)?, at)));
+        self.problems.push(match source {
+            Some((source, at)) => problem.at(source, at.value.clone()),
+            None => problem,
+        });
+    }
+
+    /// Says whether one of the problems is an error.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.problems.iter().any(Diagnostic::is_error)
+    }
+
+    /// Says whether one of the problems means that the author probably expects something else of the file than a script.
+    #[must_use]
+    pub fn doubtful(&self) -> bool {
+        self.problems.iter().any(Diagnostic::is_doubt)
+    }
+}
+
+/// Returns the entries of a list of tables, as they are written.
+pub(super) fn written<'a>(own: &'a TomlTable, list: &str) -> &'a [TomlNode] {
+    match own.get(list).map(|node| &node.value) {
+        Some(TomlValue::List(items)) => items,
+        _ => &[],
+    }
+}
+
+/// Returns where a key of an entry is written; the entry itself where the key is not.
+pub(super) fn place<'a>(entry: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
+    let found = match &entry?.value {
+        TomlValue::Table(table) => table.get(key),
+        _ => None,
+    };
+    Some(&found.or(entry)?.at)
+}
+
+/// Facts about a function that are not keys of its manifest.
+#[derive(Debug)]
+pub struct ResolvedSubject<'a> {
+    /// How the function is run.
+    pub mode: Mode,
+    /// Whether its runtime serves HTTP for it (`export default { fetch }`).
+    pub serves: bool,
+    /// Its runtime.
+    pub runtime: &'a Runtime,
+    /// The path of the file that runs.
+    pub path: &'a str,
+    /// The file that runs, relative to the code directory.
+    pub entry: String,
+    /// Variables of its `env_file`.
+    pub env_file: BTreeMap<String, String>,
+    /// Whether root owns its code and manifest.
+    pub trusted: bool,
+}
