@@ -7,7 +7,8 @@ use crate::commands::{
     sizes, state, status, top, validate, verify, version, wait,
 };
 use crate::lazy::Lazy;
-use clap::{Args as _, Command, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use crate::output::Format;
+use clap::{Args as _, Command, CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -63,13 +64,6 @@ pub(crate) struct Options {
     pub(crate) printing: Printing,
 }
 
-impl Format {
-    /// Returns whether the form is a document for programs.
-    pub(crate) fn is_document(self) -> bool {
-        matches!(self, Self::Json | Self::Yaml)
-    }
-}
-
 /// How to print.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Printing {
@@ -100,23 +94,6 @@ pub(crate) struct Printing {
     /// Print long texts without a pager.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) no_pager: bool,
-}
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// A table for people, no wider than the terminal.
-    Table,
-    /// A table with more columns and of any width.
-    Wide,
-    /// The JSON that fnd's API answers.
-    Json,
-    /// The same document as YAML.
-    Yaml,
-    /// Names or ids only, one on each line; only for verbs that print a table.
-    Name,
-    /// The bytes of a function, unchanged; only for `invoke`, `result`, `logs` and `state get`.
-    Raw,
 }
 
 const NAME: &str = "fndctl";

@@ -3,41 +3,52 @@
 //!
 //! Files:
 //! - `bin`: `main` of fndctl
-//! - `candidates`: words that a shell completes
 //! - `cli`: the command line
 //! - `client`: requests to the control socket
 //! - `commands`: the verbs
+//! - `common`: what several verbs share
+//! - `context`: the values that every verb needs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
-//! - `suggestions`: advice for verbs of other tools
+//! - `health`: what is wrong with the machine, the files and the state
 //! - `interpreters`: interpreters that fndctl installs
 //! - `lazy`: options of verbs, made when they are needed
 //! - `local`: places and a judge for verbs that need no daemon
 //! - `output`: the only place that prints
+//! - `secrets`: files of secrets
+//! - `suggestions`: advice for verbs of other tools
+//! - `upload`: uploads of functions
+//!
+//! `cli` and this file know the verbs. A verb knows no other verb and no command line: what verbs share lies in the other
+//! folders, which know no verb.
 
-mod candidates;
 mod cli;
 mod client;
 mod commands;
+mod common;
+mod context;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod health;
 mod interpreters;
 mod lazy;
 mod local;
 mod output;
+mod secrets;
 mod suggestions;
+mod upload;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
-use cli::{Cli, Format, Options, Printing, Verb};
+use cli::{Cli, Options, Printing, Verb};
 use client::Client;
-use commands::Context;
 use commands::kubeless::PROGRAM;
+use context::Context;
 use exit::{CommandFailure, Exit};
 use lazy::Lazy;
-use output::{ColorChoice, Jq, Output};
+use output::{ColorChoice, Format, Jq, Output};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -176,7 +187,7 @@ fn run(cli: Cli) -> Result<Exit, CommandFailure> {
         runtime.map_err(|error| CommandFailure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
     let done = runtime.block_on(async {
         match perform(cli.verb, &context).await {
-            Err(failure) => Err(commands::names::suggest(&context, failure).await),
+            Err(failure) => Err(common::names::suggest(&context, failure).await),
             done => done,
         }
     });
@@ -302,6 +313,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Cat(Lazy(args)) => c::cat::run(context, args).await,
         Verb::Edit(Lazy(args)) => c::edit::run(context, args).await,
         Verb::Top(Lazy(args)) => c::top::run(context, args).await,
+        // The advice parses the whole command line again, which only this level knows.
+        Verb::Invoke(Lazy(args)) if !args.words.is_empty() => Err(suggestions::payload_without_option(&args.words)),
         Verb::Invoke(Lazy(args)) => c::invoke::run(context, args).await,
         Verb::Emit(Lazy(args)) => c::emit::run(context, args).await,
         Verb::Run(Lazy(args)) => c::run::run(context, args).await,

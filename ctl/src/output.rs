@@ -25,9 +25,9 @@ pub(crate) use screen::{KeyPress, Look, Screen, ScreenLine};
 pub(crate) use table::{TextTable, Tone};
 pub(crate) use text::{escape, wrap};
 
-use crate::cli::Format;
 use crate::exit::{CommandFailure, Exit};
 use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use jiff::tz::TimeZone;
 use std::borrow::Cow;
@@ -38,6 +38,30 @@ use text::{escape_for, local};
 
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
+
+/// Output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people, no wider than the terminal.
+    Table,
+    /// A table with more columns and of any width.
+    Wide,
+    /// The JSON that fnd's API answers.
+    Json,
+    /// The same document as YAML.
+    Yaml,
+    /// Names or ids only, one on each line; only for verbs that print a table.
+    Name,
+    /// The bytes of a function, unchanged; only for `invoke`, `result`, `logs` and `state get`.
+    Raw,
+}
+
+impl Format {
+    /// Returns whether the form is a document for programs.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+}
 
 /// The destination and the form of printed text.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! aliases in `cli`; this file names what to use where an alias would promise something else.
 
 use crate::cli::{Cli, Verb};
+use crate::common::quoted;
 use crate::exit::CommandFailure;
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue};
@@ -144,16 +145,6 @@ fn corrected(typed: &[String], words: &[String]) -> Option<Vec<String>> {
             _ => None,
         }
     })
-}
-
-/// Returns a word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

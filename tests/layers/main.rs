@@ -43,6 +43,8 @@ const ABOVE: &str = "crate::backend crate::control crate::driver crate::expositi
 const ABOVE_WHY: &str = "a part hands inputs to the driver's inbox, and sees neither the driver nor what is above it";
 const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";
 const MACHINE_WHY: &str = "decisions need no machine: time, choices and content are arguments";
+const VERBS: &str = "crate::commands crate::suggestions";
+const VERBS_WHY: &str = "what verbs share knows no verb";
 
 const RULES: &[Rule] = &[
     // wire: everything that the root program sees.
@@ -185,6 +187,30 @@ const RULES: &[Rule] = &[
     )
     // The sockets that the driver opens for functions, and as many readers of the ledger as callers.
     .except(&["function_sockets.rs", "control/limits.rs"]),
+    // ctl: the command line knows the verbs, a verb knows the ground rooms, and nothing knows more.
+    rule(
+        "ctl/src",
+        "crate::cli cli::",
+        "only the root of fndctl puts the command line together",
+    )
+    .except(&["src/lib.rs", "suggestions.rs"]), // it parses a corrected line again
+    rule(
+        "ctl/src/commands",
+        "crate::suggestions",
+        "a verb does not know the command line that calls it",
+    ),
+    rule("ctl/src/common", VERBS, VERBS_WHY),
+    rule("ctl/src/health", VERBS, VERBS_WHY),
+    rule("ctl/src/secrets", VERBS, VERBS_WHY),
+    rule("ctl/src/upload", VERBS, VERBS_WHY),
+    rule("ctl/src/interpreters", VERBS, VERBS_WHY),
+    rule("ctl/src/output", VERBS, VERBS_WHY),
+    rule("ctl/src/output.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/client.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/context.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/exit.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/lazy.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/local.rs", VERBS, VERBS_WHY),
 ];
 
 /// Calls `see` with the path of each file of code below a path, except files of tests.
@@ -275,6 +301,33 @@ fn every_exception_is_needed() {
             assert!(needed, "{}: no {end} names any of {}", rule.path, rule.names);
         }
     }
+}
+
+/// A verb names no other verb: neither by its path from the root, nor by a path that leads up to the folder of verbs.
+#[test]
+fn no_verb_names_another() {
+    let root = repository().join("ctl/src/commands");
+    let mut broken = Vec::new();
+    files(&root, &mut |file| {
+        let inside = file.strip_prefix(&root).unwrap();
+        let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).collect();
+        let verb = parts[0].trim_end_matches(".rs");
+        // A file `a/b.rs` reaches the folder of verbs with two steps up, `a.rs` and `a/mod.rs` with one.
+        let steps = parts.len() - usize::from(inside.ends_with("mod.rs"));
+        let up = vec!["super"; steps].join("::");
+        code(&fs::read_to_string(file).unwrap(), |number, line| {
+            let mut after = line.split("crate::commands::").skip(1);
+            let by_root = after.any(|rest| !rest.starts_with(verb)) && inside != Path::new("mod.rs");
+            if by_root || verb != "mod" && names(line, &format!("{up}::")) {
+                broken.push(format!("{}:{number}: {}", file.display(), line.trim()));
+            }
+        });
+    });
+    assert!(
+        broken.is_empty(),
+        "a verb shares ground rooms with others, nothing else:\n{}",
+        broken.join("\n")
+    );
 }
 
 /// Returns the file with the header of a folder: `mod.rs` and the like, or the file of the same name beside it.

@@ -1,12 +1,12 @@
 //! `fndctl audit`: who did what, newest first.
 
-use super::filter::PAGE;
-use super::runs::short;
-use super::text::distance;
-use super::{Context, Parameters, function_path};
-use crate::candidates;
-use crate::cli::Format;
+use crate::common::candidates;
+use crate::common::filter::PAGE;
+use crate::common::text::distance;
+use crate::common::text::short;
+use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, parse};
 use fnd_core::api::{AuditEntry, AuditList};
 use jiff::Timestamp;
@@ -133,7 +133,7 @@ fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> TextTable {
                 entry.uid.to_string(),
                 entry.pid.map(|pid| pid.to_string()).unwrap_or_default(),
                 entry.exe.clone().unwrap_or_default(),
-                super::text::duration(Some(took_ms(entry))),
+                crate::common::text::duration(Some(took_ms(entry))),
             ]);
         }
         table.row(if entry.refused { Tone::Bad } else { Tone::Plain }, cells);

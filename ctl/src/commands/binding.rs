@@ -1,11 +1,11 @@
 //! `fndctl binding [list|new|rm]`: service bindings, directories of files in the form of servicebinding.io, which
 //! functions name in `bindings`. No value is shown; secret ones are read from standard input or a file.
 
-use super::Context;
-use super::secret::{users, values};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
 use crate::output::{Output, TextTable, Tone};
+use crate::secrets::{users, values};
 use clap::Subcommand;
 use fnd_wire::trust::is_secret;
 use serde::{Deserialize, Serialize};

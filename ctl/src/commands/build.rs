@@ -1,11 +1,10 @@
 //! `fndctl build F`.
 
-use super::{Context, Parameters, function_path};
-use crate::candidates;
-use crate::client::Reply;
+use crate::common::builds::built;
+use crate::common::candidates;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use fnd_core::api::{FunctionDetail, LogLine};
-use jiff::Timestamp;
+use fnd_core::api::FunctionDetail;
 
 /// Options of `build`.
 #[derive(Debug, clap::Args)]
@@ -18,42 +17,6 @@ pub(crate) struct Args {
     /// Build its packages or its program anew, although they are there. The version before serves until that is done.
     #[arg(long)]
     clean: bool,
-}
-
-/// Shows what builds print, until there is no more.
-async fn watch(context: &Context) {
-    let mut parameters = Parameters::default();
-    parameters.add("function", Some("fnd-build"));
-    parameters.add("since", Some(&Timestamp::now().to_string()));
-    parameters.add("follow", Some("1"));
-    let Ok(mut lines) = context.client.stream(&format!("/v1/logs{}", parameters.0)).await else {
-        return;
-    };
-    while let Ok(Some(line)) = lines.line().await {
-        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-            context.out.progress(&context.out.printed(&line.text));
-        }
-    }
-}
-
-/// Waits until the dependencies of a function are installed, and returns fnd's answer.
-///
-/// # Errors
-/// They cannot be installed, there is no such function, or the daemon cannot be reached.
-pub(super) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, CommandFailure> {
-    let clean = if clean { "?clean=1" } else { "" };
-    let path = format!("{}/build{clean}", function_path(function)?);
-    watched(context, context.client.post(&path)).await
-}
-
-/// Waits for an answer of fnd, and shows meanwhile what builds print.
-pub(super) async fn watched<T>(context: &Context, answer: impl Future<Output = T>) -> T {
-    tokio::pin!(answer);
-    // Nothing is said about how it goes if its output cannot be had.
-    tokio::select! {
-        answer = &mut answer => answer,
-        () = watch(context) => answer.await,
-    }
 }
 
 /// Installs a function again, with its dependencies, and waits until that is done.

@@ -3,10 +3,10 @@
 //! The archive never contains secrets, nor payloads, output and results of functions: values of `[env]` and messages of
 //! runs are removed.
 
-use super::Context;
-use super::backup::failed;
-use super::doctor::{self, program};
+use crate::common::failed;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::health::{self, ChosenPlaces, program};
 use fnd_core::json::visit_members;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -111,7 +111,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         );
     }
     context.out.progress("doctor.json ...");
-    let findings = doctor::findings(context, doctor::Args::default()).await;
+    let findings = health::findings(context, ChosenPlaces::default()).await;
     take(
         "doctor.json",
         findings

@@ -1,9 +1,10 @@
 //! `fndctl canary F`: a release that gets a share of the calls.
 
-use super::text::distance;
-use super::{Context, function_path, releases};
-use crate::candidates;
 use crate::client::request;
+use crate::common::candidates;
+use crate::common::releases;
+use crate::common::text::distance;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use fnd_core::api::{CanaryView, ReleaseChanged};

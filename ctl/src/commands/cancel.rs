@@ -1,10 +1,10 @@
 //! `fndctl cancel ID`: requests the end of runs.
 
-use super::filter::{Filter, RunFilter};
-use super::names::expand;
-use super::runs::{find, newest};
-use super::{Context, function_path, invocation_path};
-use crate::candidates;
+use crate::common::candidates;
+use crate::common::filter::{Filter, RunFilter};
+use crate::common::names::expand;
+use crate::common::runs::{find, newest};
+use crate::context::{Context, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{Changed, InvocationList};
 use fnd_core::records::outcome::RunState;

@@ -1,10 +1,10 @@
 //! `fndctl cat F`: the code and the manifest of a function, with their paths.
 
-use super::Context;
-use super::source::{FunctionSource, refused};
-use crate::candidates;
-use crate::cli::Format;
+use crate::common::candidates;
+use crate::common::source::{FunctionSource, refused};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::regular_file;
 use fnd_wire::archive;
@@ -109,7 +109,7 @@ fn listed(path: &Path, format: archive::Format) -> String {
 
 fn show(context: &Context, bytes: &[u8]) -> Result<(), CommandFailure> {
     if std::str::from_utf8(bytes).is_err() {
-        let size = super::text::size(u64::try_from(bytes.len()).ok());
+        let size = crate::common::text::size(u64::try_from(bytes.len()).ok());
         return context.out.line(&format!("(no text: {size})"));
     }
     context.out.result(bytes)?;

@@ -1,6 +1,6 @@
 //! `fndctl completion SHELL`: the script that completes verbs, options, functions and runs. It calls fndctl for them.
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use clap_complete::Shell;
 

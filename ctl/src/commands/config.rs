@@ -1,6 +1,7 @@
 //! `fndctl config`: the effective configuration, one key on each line.
 
-use super::Context;
+use crate::common::flat::flat;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::escape;
 use serde_json::Value;
@@ -20,68 +21,4 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Comman
         flat(config).iter().try_for_each(|line| out.line(&escape(line, false)))
     })?;
     Ok(Exit::Fine)
-}
-
-/// Returns a document as lines `table.key = value`. Each is valid TOML; null values are left out.
-pub(super) fn flat(value: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    collect(value, "", &mut lines);
-    lines
-}
-
-fn collect(value: &Value, path: &str, lines: &mut Vec<String>) {
-    match value {
-        Value::Null => {}
-        Value::Object(fields) if !fields.is_empty() || path.is_empty() => {
-            for (key, value) in fields {
-                let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-                let key = if bare {
-                    key.clone()
-                } else {
-                    Value::from(key.as_str()).to_string()
-                };
-                let path = if path.is_empty() { key } else { format!("{path}.{key}") };
-                collect(value, &path, lines);
-            }
-        }
-        other => lines.push(format!("{path} = {}", inline(other))),
-    }
-}
-
-/// Returns a value in TOML's inline form.
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Value::Object(fields) if fields.is_empty() => "{}".to_owned(),
-        Value::Object(fields) => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(key, value)| format!("{key} = {}", inline(value)))
-                .collect();
-            format!("{{ {} }}", fields.join(", "))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn lines_are_toml() {
-        let value = serde_json::json!({
-            "keep_versions": 5, "node": {"memory": null, "max_workers": 1000}, "access": [{"group": "fnd"}],
-            "runtimes": {}, "sizes": {"A B": {"cpu": "1"}},
-        });
-        let lines = super::flat(&value);
-        assert_eq!(
-            lines,
-            [
-                "access = [{ group = \"fnd\" }]",
-                "keep_versions = 5",
-                "node.max_workers = 1000",
-                "runtimes = {}",
-                "sizes.\"A B\".cpu = \"1\"",
-            ]
-        );
-    }
 }

@@ -1,13 +1,14 @@
 //! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
 
-use super::filter::{Filter, RunFilter};
-use super::runs::{end_of_id, only, short};
-use super::text::{distance, size};
-use super::{Context, invocation_path};
-use crate::candidates;
-use crate::cli::Format;
 use crate::client::request;
+use crate::common::candidates;
+use crate::common::filter::{Filter, RunFilter};
+use crate::common::runs::{end_of_id, only};
+use crate::common::text::short;
+use crate::common::text::{distance, size};
+use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, escape};
 use clap::Subcommand;
 use fnd_core::api::{Changed, DeadLetter, DeadLetterList, InvocationView, LogLine, LogList, Queued};

@@ -1,8 +1,9 @@
 //! `fndctl diff F [A] [B]`: the difference of two releases, manifest and code.
 
-use super::{Context, function_path, releases};
-use crate::candidates;
 use crate::client::encode;
+use crate::common::candidates;
+use crate::common::releases;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::release::{ReleaseState, short};

@@ -1,9 +1,9 @@
 //! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more; `--cancel` lets it work again.
 
-use super::Context;
-use super::text::span;
-use super::working::while_working;
 use crate::client::{Reply, request};
+use crate::common::text::span;
+use crate::common::working::while_working;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::parse;
 use fnd_core::api::{Changed, NodeStatus};
@@ -73,7 +73,7 @@ fn print(context: &Context, reply: &Reply) -> Result<(), CommandFailure> {
 
 /// Starts the drain and waits for its end; returns the last answer.
 async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, CommandFailure> {
-    let mut remaining = asked.unwrap_or(super::result::LONGEST);
+    let mut remaining = asked.unwrap_or(crate::common::results::LONGEST);
     loop {
         let step = remaining.min(STEP);
         let path = format!("/v1/drain?wait={}", print_duration(step));

@@ -1,8 +1,8 @@
 //! `fndctl emit TYPE`: sends an event to the functions that subscribe to it.
 
-use super::Context;
-use super::payload::PayloadArgument;
 use crate::client::request;
+use crate::common::payload::PayloadArgument;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_core::api::EventAccepted;

@@ -1,8 +1,8 @@
 //! `fndctl enable F` and `fndctl disable F`.
 
-use super::names::expand;
-use super::{Context, function_path};
-use crate::candidates;
+use crate::common::candidates;
+use crate::common::names::expand;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Changed;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon: core and manifest have the texts.
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::problem::Code;
 use fnd_core::explain::{REASONS, reason};

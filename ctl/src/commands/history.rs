@@ -1,12 +1,13 @@
 //! `fndctl history`: runs, newest first; with `--id` one run with its attempts.
 
-use super::filter::{Filter, RunFilter};
-use super::runs::{find, newest, short};
-use super::text::{between, distance, duration, size};
-use super::{Context, invocation_path};
-use crate::candidates;
-use crate::cli::Format;
+use crate::common::candidates;
+use crate::common::filter::{Filter, RunFilter};
+use crate::common::runs::{find, newest};
+use crate::common::text::short;
+use crate::common::text::{between, distance, duration, size};
+use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, escape};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};

@@ -3,8 +3,8 @@
 //! Both happen without fnd, on the files: only root can read the table of users, and only root decides that code of one owner
 //! may use what code of another has left.
 
-use super::Context;
-use crate::candidates;
+use crate::common::candidates;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
 use crate::output::{TextTable, Tone};
@@ -72,13 +72,13 @@ struct Homes {
 /// The table of users cannot be read, the function has no such home, or a file is in the way.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let name = FunctionName::new(&args.function).map_err(|error| CommandFailure::usage(error.to_string()))?;
-    let now = match context.client.get(&super::function_path(name.as_str())?).await {
+    let now = match context.client.get(&crate::context::function_path(name.as_str())?).await {
         Ok(reply) => serde_json::from_slice::<FunctionDetail>(&reply.body)
             .ok()
             .and_then(|detail| detail.more.uid),
         Err(_) => None, // the list is true without fnd
     };
-    let state = match super::verify::state_directory(context).await {
+    let state = match crate::common::state_directory::state_directory(context).await {
         Some(state) => state,
         None => LocalPlaces::of(context.user)?.state,
     };

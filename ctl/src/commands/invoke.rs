@@ -1,15 +1,14 @@
 //! `fndctl invoke F`: runs it and prints its result, or queues it.
 
-use super::payload::PayloadArgument;
-use super::text::span;
-use super::waiting::reporting;
-use super::{Context, function_path};
-use crate::candidates;
-use crate::cli::Format;
-use crate::client::{Outgoing, request};
+use crate::client::request;
+use crate::common::candidates;
+use crate::common::payload::PayloadArgument;
+use crate::common::results::{follow, print_status, queued};
+use crate::common::text::span;
+use crate::common::waiting::reporting;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::suggestions::payload_without_option;
-use fnd_core::api::{LogLine, LogStream, Queued};
+use crate::output::Format;
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -74,9 +73,6 @@ pub(crate) struct Args {
 /// # Errors
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    if !args.words.is_empty() {
-        return Err(payload_without_option(&args.words));
-    }
     let path = function_path(&args.function)?;
     let (headers, body) = headers_and_body(context, &args)?;
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
@@ -98,7 +94,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             let message = format!("the function failed: it answered {}", reply.status);
             return Err(CommandFailure::new(Exit::FunctionFailed, message));
         }
-        super::result::print_status(context, Some(reply.status));
+        print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }
     let reply = reply.await?;
@@ -108,49 +104,6 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Format::Table | Format::Wide | Format::Name | Format::Raw => context.out.line(&queued(&reply.body)?)?,
     }
     Ok(Exit::Fine)
-}
-
-/// The most bytes of followed output that are compared with the result.
-const COMPARED: usize = 16 << 20;
-
-/// Queues a run, prints its output while it runs, then its result. `reworded` changes each printed line. The result of a script is what it printed: where both
-/// go to the same place, it is printed once.
-pub(super) async fn follow(
-    context: &Context,
-    request: Outgoing,
-    reworded: impl Fn(&str) -> String,
-) -> Result<Exit, CommandFailure> {
-    let reply = context.client.send(request).await?;
-    let id = queued(&reply.body)?;
-    let mut shown = context.out.is_one_place().then(String::new);
-    let mut lines = context
-        .client
-        .stream(&format!("/v1/invocations/{id}/logs?follow=1"))
-        .await?;
-    while let Some(line) = lines.line().await? {
-        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-            context.out.aside(&reworded(&line.text));
-            if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
-                shown.push_str(&line.text);
-                shown.push('\n');
-            }
-            // With more output nothing is compared, and the result is printed in any case.
-            shown = shown.filter(|shown| shown.len() <= COMPARED);
-        }
-    }
-    let path = format!("/v1/invocations/{id}");
-    super::result::print(context, &path, super::result::LONGEST, shown.as_deref()).await
-}
-
-fn queued(body: &[u8]) -> Result<String, CommandFailure> {
-    let queued: Result<Queued, _> = serde_json::from_slice(body);
-    let queued = queued.map_err(|error| {
-        CommandFailure::new(
-            Exit::NotReachable,
-            format!("failed to read the id in fnd's answer: {error}"),
-        )
-    })?;
-    Ok(queued.id.to_string())
 }
 
 /// Returns the headers and the body of the request.

@@ -1,9 +1,9 @@
 //! `fndctl list`: the names of functions, with a few details of each.
 
-use super::selection::{Selection, refuse_changes_of_some};
-use super::{Context, Parameters};
-use crate::cli::Format;
+use crate::common::selection::{Selection, refuse_changes_of_some};
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{TextTable, Tone, parse};
 use fnd_core::api::FunctionList;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         parameters.add("watch", Some("1"));
         let changes = format!("/v1/functions{}", parameters.0);
-        super::watch::watch(context, &changes, async || show(context, &args, &path).await).await?;
+        crate::common::watch::watch(context, &changes, async || show(context, &args, &path).await).await?;
     } else {
         show(context, &args, &path).await?;
     }

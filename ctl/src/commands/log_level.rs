@@ -1,6 +1,6 @@
 //! `fndctl log-level`: the filter of fnd's own messages.
 
-use super::{Context, Parameters};
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLevel;
 

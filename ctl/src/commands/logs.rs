@@ -1,10 +1,10 @@
 //! `fndctl logs`: kept output, and with `-f` new lines.
 
-use super::runs::{find, newest};
-use super::{Context, Parameters, function_path, invocation_path};
-use crate::candidates;
-use crate::cli::Format;
+use crate::common::candidates;
+use crate::common::runs::{find, newest};
+use crate::context::{Context, Parameters, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{Output, parse};
 use fnd_core::api::{FunctionDetail, InvocationView, LogLine, LogList, LogStream, ReleaseList};
 use jiff::Timestamp;

@@ -1,9 +1,10 @@
 //! `fndctl releases F`, `rollback F [RELEASE]`, `pin F [RELEASE]` and `unpin F`.
 
-use super::text::distance;
-use super::{Context, function_path};
-use crate::candidates;
-use crate::client::{Reply, encode};
+use crate::client::encode;
+use crate::common::candidates;
+use crate::common::releases::asked;
+use crate::common::text::distance;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
@@ -28,19 +29,6 @@ pub(crate) struct HoldArgs {
     /// The release, or the beginning of its name.
     #[arg(value_name = "RELEASE", add = candidates::releases())]
     release: Option<String>,
-}
-
-/// Returns the releases of a function.
-///
-/// # Errors
-/// The daemon refuses the request, or it cannot be reached.
-pub(super) async fn of(context: &Context, function: &str) -> Result<ReleaseList, CommandFailure> {
-    crate::output::parse(&asked(context, function).await?.body)
-}
-
-async fn asked(context: &Context, function: &str) -> Result<Reply, CommandFailure> {
-    let path = format!("{}/versions", function_path(function)?);
-    context.client.get(&path).await
 }
 
 /// Lists the releases of a function.

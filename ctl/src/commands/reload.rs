@@ -1,7 +1,7 @@
 //! `fndctl reload`: waits until everything is read again; fails if the configuration or a file that changed is refused.
 
-use super::Context;
-use super::working::while_working;
+use crate::common::working::while_working;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::ReloadReport;
 use fnd_manifest::diagnostic::Diagnostic;

@@ -1,9 +1,9 @@
 //! `fndctl remove F...`: removes uploaded functions.
 
-use super::names::expand;
-use super::{Context, function_path};
-use crate::candidates;
 use crate::client::request;
+use crate::common::candidates;
+use crate::common::names::expand;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::RemovedFunction;
 use hyper::Method;

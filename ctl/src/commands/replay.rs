@@ -1,7 +1,7 @@
 //! `fndctl replay ID`: repeats a run with the same payload.
 
-use super::runs::ListedRun;
-use super::{Context, invocation_path};
+use crate::common::runs::ListedRun;
+use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Queued;
 

@@ -1,9 +1,9 @@
 //! `fndctl schedules`: lists the schedules with their next slots and the outcome of their last run.
 
-use super::names::expand;
-use super::text::{distance, why};
-use super::{Context, function_path};
-use crate::candidates;
+use crate::common::candidates;
+use crate::common::names::expand;
+use crate::common::text::{distance, why};
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};

@@ -1,9 +1,9 @@
 //! `fndctl schema`: JSON Schemas for editors, which complete and check manifests and configurations with them. Needs no
 //! daemon.
 
-use super::Context;
-use crate::cli::Format;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use fnd_manifest::json_schema::{SchemaFile, schema};
 
 /// Options.

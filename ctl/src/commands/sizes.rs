@@ -1,6 +1,6 @@
 //! `fndctl sizes`: the presets of limits.
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_core::api::SizeList;

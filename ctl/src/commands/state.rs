@@ -1,10 +1,11 @@
 //! `fndctl state`: the versioned values that functions share.
 
-use super::text::{distance, size};
-use super::{Context, Parameters, payload};
-use crate::cli::Format;
 use crate::client::{encode, request};
+use crate::common::payload;
+use crate::common::text::{distance, size};
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{TextTable, Tone, parse};
 use fnd_core::api::{StateEntry, StateKeys, StateScopes, StateWritten};
 use fnd_manifest::state_key::StateKey;

@@ -1,11 +1,11 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
-use super::doctor::outdated;
-use super::selection::{Selection, refuse_changes_of_some};
-use super::text::{brief, distance, ended, size, why};
-use super::{Context, function_path};
-use crate::cli::Format;
+use crate::common::selection::{Selection, refuse_changes_of_some};
+use crate::common::text::{brief, distance, ended, size, why};
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::health::outdated;
+use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, parse};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::records::outcome::Reason;
@@ -67,7 +67,7 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
             "/v1/functions".to_owned()
         }
     };
-    super::watch::watch(context, &format!("{path}?watch=1"), async || {
+    crate::common::watch::watch(context, &format!("{path}?watch=1"), async || {
         show(context, args).await.map(drop)
     })
     .await?;

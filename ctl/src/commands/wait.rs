@@ -1,10 +1,12 @@
 //! `fndctl wait ID|F...`: waits until runs have ended, and ends as they did.
 
-use super::runs::{end_of_id, find, newest, short};
-use super::text::{between, span, why};
-use super::working::while_working;
-use super::{Context, invocation_path, names};
-use crate::candidates;
+use crate::common::candidates;
+use crate::common::names;
+use crate::common::runs::{end_of_id, find, newest};
+use crate::common::text::short;
+use crate::common::text::{between, span, why};
+use crate::common::working::while_working;
+use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
 use fnd_core::api::{InvocationList, InvocationView};
@@ -43,7 +45,7 @@ const STEP: Duration = Duration::from_secs(3600);
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let longest = args.timeout.as_deref().map(span).transpose()?;
-    let until = Instant::now() + longest.unwrap_or(super::result::LONGEST);
+    let until = Instant::now() + longest.unwrap_or(crate::common::results::LONGEST);
     let mut ids = Vec::new();
     for typed in &args.runs {
         ids.push(named(context, typed).await?);
@@ -86,7 +88,7 @@ async fn named(context: &Context, typed: &str) -> Result<String, CommandFailure>
     if end_of_id(typed).is_ok() {
         return find(context, typed).await;
     }
-    super::function_path(typed)?;
+    crate::context::function_path(typed)?;
     let message = format!("there is no function `{typed}`, and no run has such an id");
     let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
     failure.unknown = Some(typed.to_owned());

@@ -18,10 +18,11 @@
 mod verify;
 mod write;
 
-use super::Context;
-use super::secret::encrypt;
-use super::working::while_working;
+use crate::common::failed;
+use crate::common::working::while_working;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::secrets::key_of;
 use fnd_core::api::NodeStatus;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -113,7 +114,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
     context.out.document(&body, |taken: &BackupTaken, out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
-        let size = super::text::size(Some(taken.bytes));
+        let size = crate::common::text::size(Some(taken.bytes));
         out.remark(&format!(
             "{}: {} files and directories, {size}",
             taken.file, taken.entries
@@ -142,7 +143,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
         archive.add_if_there(&format!("config/{name}"), &beside.join(name))?;
     }
     // The configuration may name another place for the key. `restore` knows only the one beside fnd.toml.
-    let key = encrypt::key_of(&config);
+    let key = key_of(&config);
     if args.secrets && key != beside.join("age.key") {
         archive.leave_out(
             &key,
@@ -178,19 +179,4 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
         bytes,
         left_out,
     })
-}
-
-/// Returns the failure of an operation on a file.
-pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
-    let failure = CommandFailure::new(
-        Exit::FunctionFailed,
-        format!("failed to {what} `{}`: {error}", path.display()),
-    );
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => CommandFailure {
-            exit: Exit::NotAllowed,
-            ..failure.help("run it with sudo: each function's files belong to its own user")
-        },
-        _ => failure,
-    }
 }

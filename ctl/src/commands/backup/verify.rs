@@ -1,12 +1,13 @@
 //! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and examines the databases in it.
 
-use super::super::Context;
-use super::super::doctor::finding::{Finding, report};
-use super::super::examine::{ExaminedSubject, examine};
-use super::super::restore::entries::{self, Part, Roots};
-use super::super::verify::of_ledger;
-use super::failed;
+use crate::common::backup_entries as entries;
+use crate::common::backup_entries::{Part, Roots};
+use crate::common::examine::{ExaminedSubject, examine};
+use crate::common::failed;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::health::finding::{Finding, report};
+use crate::health::ledger::of_ledger;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -85,7 +86,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
             ));
         }
     }
-    findings.extend(super::super::verify::judge_uids(&uids));
+    findings.extend(crate::health::uids::judge_text(&uids));
     let mut databases = vec![copy.database()];
     // An archive of an fnd without a state has none.
     databases.extend(parts.contains(&Part::State).then(|| copy.state()));

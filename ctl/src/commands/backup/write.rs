@@ -1,6 +1,6 @@
 //! Writes the archive.
 
-use super::failed;
+use crate::common::failed;
 use crate::exit::{CommandFailure, Exit};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;

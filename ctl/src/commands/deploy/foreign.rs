@@ -2,10 +2,12 @@
 //!
 //! It does not upload values of Secrets: fnd reads secrets from files of root alone.
 
-use super::{Args, Packed, is_only_for_root, say_done, say_valid, upload};
+use super::{Args, say_done, say_valid, upload};
 use crate::client::Reply;
-use crate::commands::{Context, import};
+use crate::commands::import;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::upload::{Packed, is_only_for_root};
 use fnd_manifest::foreign::{FieldVerdict, Row};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -3,24 +3,18 @@
 //!
 //! Files:
 //! - `foreign`: functions of YAML files of Keptn, Kubeless, Kyma and Rafay
-//! - `manifest`: puts the options of the command line into a manifest
-//! - `pack`: reads PATH: the code to send, and the manifest that belongs to it
 
 mod foreign;
-mod manifest;
-mod pack;
 
-use super::{Context, function_path, releases};
-use crate::client::{Reply, request};
+use crate::client::Reply;
+use crate::common::releases;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
+use crate::upload::{ManifestOptions, Packed, send};
 use fnd_core::api::{FunctionDetail, ValidateReport};
 use fnd_core::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
-use hyper::Method;
-use hyper::body::Bytes;
-use manifest::ManifestOptions;
-pub(super) use pack::{Packed, TreeFile};
 use std::path::PathBuf;
 
 /// Options.
@@ -63,8 +57,6 @@ pub(crate) struct Args {
 
 /// The status of the answer to an upload that made a function.
 const CREATED: u16 = 201;
-/// From this size on, progress is reported before the upload.
-const LARGE: usize = 4 << 20;
 
 /// Runs the verb.
 ///
@@ -177,47 +169,6 @@ fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail)
 fn warn(out: &Output, packed: &Packed, mut problem: Diagnostic) {
     packed.localize(&mut problem);
     out.aside(&problem.render(Colour::Plain));
-}
-
-/// Uploads a function and returns fnd's answer. `headers` are conditions on the function.
-///
-/// # Errors
-/// fnd refuses the upload, or it cannot be reached.
-pub(super) async fn send(
-    context: &Context,
-    packed: &Packed,
-    mut headers: Vec<(String, String)>,
-    dry_run: bool,
-) -> Result<Reply, CommandFailure> {
-    let path = function_path(&packed.name)?;
-    let (boundary, body) = packed.form();
-    headers.push((
-        "content-type".to_owned(),
-        format!("multipart/form-data; boundary={boundary}"),
-    ));
-    if body.len() >= LARGE {
-        let size = super::text::size(u64::try_from(body.len()).ok());
-        context.out.progress(&format!("uploading {size}"));
-    }
-    let query = if dry_run { "?dry_run=1" } else { "" };
-    let request = request(Method::PUT, &format!("{path}{query}"), &headers, Bytes::from(body))?;
-    let mut sent = context.client.send(request).await;
-    if let Err(failure) = &mut sent {
-        failure
-            .diagnostics
-            .iter_mut()
-            .for_each(|problem| packed.localize(problem));
-    }
-    sent
-}
-
-/// Says whether fnd refuses something that only functions of root may have.
-pub(super) fn is_only_for_root(failure: &CommandFailure) -> bool {
-    let codes = ["not-allowed", "not-trusted"];
-    failure
-        .diagnostics
-        .iter()
-        .any(|problem| codes.contains(&problem.code.as_str()))
 }
 
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.

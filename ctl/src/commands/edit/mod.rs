@@ -7,13 +7,13 @@
 mod editor;
 mod save;
 
-use super::Context;
-use super::run::copy;
-use super::source::{FunctionSource, refused};
-use super::validate::installed::Ground;
-use super::validate::syntax;
-use crate::candidates;
+use crate::common::candidates;
+use crate::common::copy;
+use crate::common::source::{FunctionSource, refused};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::health::installed::Ground;
+use crate::health::syntax;
 use crate::local::{self, LocalPlaces};
 use editor::EditorAnswer;
 use fnd_manifest::check::{Disk, check};

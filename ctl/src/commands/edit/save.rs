@@ -1,7 +1,7 @@
 //! Replaces a file in one step, with the same owner and mode, and waits for what fnd makes of it.
 
-use super::super::{Context, Parameters};
 use super::refused;
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::stream::{Kind, StreamEvent};
 use rustix::fs::{Access, Gid, Mode, Uid, access, fchmod, fchown, fsync};

@@ -43,7 +43,7 @@ mod yaml;
 pub(super) use report::table;
 pub(super) use yaml::import as foreign;
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::{self, LocalPlaces};
 use fnd_manifest::diagnostic::Diagnostic;

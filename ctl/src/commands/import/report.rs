@@ -1,9 +1,9 @@
 //! Prints what became of each field of imported files, and which functions were written.
 
 use super::{ImportTarget, Imported, write};
-use crate::cli::Format;
-use crate::commands::Context;
+use crate::context::Context;
 use crate::exit::CommandFailure;
+use crate::output::Format;
 use crate::output::{TextTable, Tone};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{FieldVerdict, Row};

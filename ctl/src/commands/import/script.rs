@@ -1,7 +1,7 @@
 //! The code of an imported function: a shell script of a few lines, and the script that it starts.
 
 use super::places::ShownPlaces;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 use fnd_manifest::foreign::{MadeFile, MadeManifest};
 use fnd_manifest::regular_file;
 use std::io::Read as _;

@@ -1,13 +1,13 @@
 //! `kubeless autoscale`: the smallest and the largest pool of a function. fnd starts workers as calls need them, so a target
 //! of CPU or calls is only kept and shown.
 
-use super::super::Context;
 use super::code::KubelessCode;
 use super::function::list::details;
 use super::manifest::{AUTOSCALE, table};
 use super::object::NAMESPACE;
 use super::options::{Namespace, ignored};
-use crate::candidates;
+use crate::common::candidates;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use serde_json::{Value, json};

@@ -1,10 +1,11 @@
 //! An uploaded function: its files and its manifest, read and uploaded anew.
 
-use super::super::deploy::{Packed, TreeFile, send};
-use super::super::{Context, build, function_path, releases};
 use super::content::FetchedContent;
 use crate::client::encode;
+use crate::common::{builds, releases};
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::upload::{Packed, TreeFile, send};
 use fnd_core::api::{FunctionDetail, ReleaseFiles};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::archive::Format;
@@ -108,11 +109,11 @@ impl KubelessCode {
         let packed = Packed::of_files(function, &files)?;
         let condition = new.then(|| ("if-none-match".to_owned(), "*".to_owned()));
         let sent = send(context, &packed, condition.into_iter().collect(), false);
-        let reply = build::watched(context, sent).await?;
+        let reply = builds::watched(context, sent).await?;
         let mut detail: FunctionDetail = crate::output::parse(&reply.body)?;
         if detail.status.state == FunctionState::Building || detail.more.newer.is_some() {
             context.out.progress("installing what it needs ...");
-            let built = build::built(context, function, false).await?;
+            let built = builds::built(context, function, false).await?;
             detail = crate::output::parse(&built.body)?;
         }
         if let Some(error) = &detail.status.error {

@@ -1,8 +1,8 @@
 //! Reads the content of a file, an archive or a URL.
 
-use super::super::deploy::TreeFile;
 use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::agent;
+use crate::upload::TreeFile;
 use fnd_unpack::{HeldFile, UnpackStop, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 use std::fs;

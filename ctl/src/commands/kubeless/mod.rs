@@ -26,9 +26,10 @@ mod runtime;
 mod trigger;
 mod values;
 
-use super::{Context, version};
-use crate::cli::Format;
+use crate::common::versions;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use clap_complete::Shell;
 use options::Anything;
 
@@ -85,7 +86,7 @@ enum Noun {
         shell: Shell,
     },
     /// Show the versions of fndctl, fnd and fnd-spawner.
-    Version(version::Args),
+    Version(versions::VersionArgs),
 }
 
 impl Args {
@@ -134,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             context.out.raw(&script)?;
             Ok(Exit::Fine)
         }
-        Noun::Version(args) => version::run(context, args).await,
+        Noun::Version(_) => versions::print(context).await,
     }
 }
 

@@ -1,9 +1,9 @@
 //! The options that several verbs of Kubeless have, and those that mean nothing on one machine: each of these is reported in
 //! one line.
 
-use super::super::Context;
-use super::super::deploy::is_only_for_root;
+use crate::context::Context;
 use crate::exit::CommandFailure;
+use crate::upload::is_only_for_root;
 
 /// Adds the remedy to a failure if fnd refuses a secret: its own one, `chown root`, is not for uploads. `keys` are what the
 /// manifest of the function needs, and `store` is the command that stores the secret.

@@ -1,7 +1,7 @@
 //! Finds the runtime of this machine that a name of Kubeless means, such as `python3.7` or `nodejs10`, and what Kubeless
 //! knows about its files.
 
-use super::super::Context;
+use crate::context::Context;
 use crate::exit::CommandFailure;
 use fnd_core::api::RuntimeList;
 use fnd_manifest::runtime::RuntimeSummary;

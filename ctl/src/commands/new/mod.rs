@@ -5,11 +5,11 @@
 
 mod templates;
 
-use super::Context;
-use crate::cli::Format;
+use crate::common::quoted;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
-use crate::suggestions::quoted;
+use crate::output::Format;
 use clap::builder::PossibleValuesParser;
 use fnd_wire::ids::FunctionName;
 use std::fs::{self, DirBuilder, OpenOptions};

@@ -9,11 +9,11 @@ mod mail;
 mod page;
 mod summary;
 
-use super::filter::{Filter, RunFilter};
-use super::text::since;
-use super::{Context, Parameters};
-use crate::cli::Format;
+use crate::common::filter::{Filter, RunFilter};
+use crate::common::text::since;
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::parse;
 use fnd_core::api::{InvocationList, NodeStatus};
 use jiff::Timestamp;

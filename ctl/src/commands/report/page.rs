@@ -1,7 +1,7 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
 use super::summary::{FunctionSummary, Group, Report};
-use crate::commands::text::{duration, size};
+use crate::common::text::{duration, size};
 use crate::output::{TextTable, Tone, escape, wrap};
 
 /// Rows of each part; `-o json` has all.

@@ -1,6 +1,7 @@
 //! The fuzzer's entry to `restore`, without its lock.
 
-use super::{Roots, entries, write};
+use super::{Roots, write};
+use crate::common::backup_entries;
 use std::fs::File;
 use std::path::Path;
 

@@ -4,26 +4,24 @@
 //! that a backup does not have, nothing is written.
 //!
 //! Files:
-//! - `entries`: the entries that an archive may have
 //! - `fuzzing`: what the fuzzer may call
 //! - `write`: writes the files, and follows no link
 
-pub(super) mod entries;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod write;
 
-use super::Context;
-use super::backup::failed;
-use super::examine::{ExaminedSubject, examine};
+use crate::common::backup_entries as entries;
+use crate::common::backup_entries::{Part, Roots};
+use crate::common::examine::{ExaminedSubject, examine};
+use crate::common::failed;
+use crate::common::state_directory::lock;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
-use entries::{Part, Roots};
 use fnd_core::api::Changed;
-use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Options.
@@ -102,37 +100,6 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
         .out
         .document(&body, |changed: &Changed, out| out.remark(&changed.state))?;
     Ok(Exit::Fine)
-}
-
-/// Locks the state as a running fnd does, so that no fnd starts meanwhile.
-pub(super) fn lock(state: &Path) -> Result<File, CommandFailure> {
-    let own = state.join("state");
-    let make = |path: &Path, mode| {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.map_err(|error| failed("create", path, &error))
-    };
-    make(state, 0o711)?;
-    make(&own, 0o700)?;
-    let path = own.join("lock");
-    let mut options = File::options();
-    // fnd's user owns this directory, and root opens the file: a link must not lead root elsewhere.
-    let flags = libc::O_NOFOLLOW;
-    let file = options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(&path);
-    let file = file.map_err(|error| failed("open", &path, &error))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        CommandFailure::new(
-            Exit::Busy,
-            format!("fnd is running with the state directory `{}`", state.display()),
-        )
-        .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
-    })?;
-    Ok(file)
 }
 
 /// Returns whether a database is empty. A fresh installation has such databases, since fnd creates them at its first start.

@@ -2,8 +2,8 @@
 //! link, since a function may own the directories. Links are made last, so that nothing is written through a link of
 //! the archive.
 
-use super::super::backup::failed;
-use super::entries::{EntryPlace, Part, Roots, each};
+use crate::common::backup_entries::{EntryPlace, Part, Roots, each};
+use crate::common::failed;
 use crate::exit::CommandFailure;
 use fnd_wire::naming::UPLOADS;
 use rustix::fs::{

@@ -2,7 +2,7 @@
 
 mod test;
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{RouteList, RouteView};
@@ -67,8 +67,8 @@ fn table(list: &RouteList) -> TextTable {
                 route.function.to_string(),
                 route.auth.join(", "),
                 route.calls.to_string(),
-                super::text::duration(route.p50_ms),
-                super::text::duration(route.p99_ms),
+                crate::common::text::duration(route.p50_ms),
+                crate::common::text::duration(route.p99_ms),
                 route.last_status.map(|status| status.to_string()).unwrap_or_default(),
             ],
         );

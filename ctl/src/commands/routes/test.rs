@@ -2,8 +2,8 @@
 
 use super::{checks, line};
 use crate::client::request;
-use crate::commands::Context;
-use crate::commands::payload;
+use crate::common::payload;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{RouteTest, RouteTestReport};
 use hyper::Method;

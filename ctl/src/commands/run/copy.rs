@@ -4,9 +4,9 @@
 use super::RunNeeds;
 use super::subject::RunSubject;
 use super::unpacked;
+use crate::common::copy::{file, tree};
 use crate::exit::CommandFailure;
 use fnd_manifest::function::inline;
-use fnd_manifest::regular_file;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -117,17 +117,6 @@ fn set(table: &mut Table, name: &str, key: &str, value: &str) {
     }
 }
 
-/// Copies a file. Nobody else may write to the copy: that of a person's own directory is nobody's danger here.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub(in crate::commands) fn file(from: &Path, to: &Path) -> io::Result<()> {
-    let mut opened = regular_file::open(from)?;
-    let mode = opened.metadata()?.permissions().mode() & 0o755;
-    io::copy(&mut opened, &mut fs::File::create(to)?)?;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
-}
-
 /// Makes a directory ready for fnd. Nobody else may write to it, whatever the umask. Its files get an old time: fnd takes
 /// a new file only after 2 s, since more may be written to it.
 ///
@@ -141,28 +130,6 @@ pub(super) fn make_ready(path: &Path) -> io::Result<()> {
     } else {
         fs::File::open(path)?.set_modified(SystemTime::UNIX_EPOCH)
     }
-}
-
-/// Directories are not nested deeper in a function, and links may form a circle.
-const DEPTH_MAX: usize = 16;
-
-/// Copies a directory.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub(in crate::commands) fn tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if from.is_file() {
-            file(&from, &to)?;
-        } else if from.is_dir() && depth < DEPTH_MAX && !is_hidden {
-            tree(&from, &to, depth + 1)?;
-        }
-    }
-    Ok(())
 }
 
 /// The tables of `fnd.toml` that concern functions. Listeners and the like belong to the other fnd.

@@ -3,7 +3,8 @@
 use super::private::Private;
 use super::subject::RunSubject;
 use crate::client::{BodyPieces, encode};
-use crate::commands::{Parameters, events};
+use crate::common::event_words;
+use crate::context::Parameters;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLine;
 use fnd_core::api::stream::{Kind, StreamEvent};
@@ -94,6 +95,6 @@ async fn next(events: &mut BodyPieces) -> Result<Option<StreamEvent>, CommandFai
 /// Returns the words of an event, unless all is well.
 fn worth_telling(private: &Private, event: &StreamEvent) -> Option<String> {
     let is_well = event.kind == Kind::Ended && matches!(event.reason, Some(Reason::Ok) | None);
-    let words = events::words(&private.context.out, event);
+    let words = event_words::words(&private.context.out, event);
     (!is_well && !words.is_empty()).then(|| format!("-- {}", private.text_of_the_person(&words)))
 }

@@ -18,12 +18,12 @@ mod subject;
 mod unpacked;
 mod wait;
 
-use super::Context;
-use super::invoke::follow;
-use super::payload::PayloadArgument;
-use super::text::span;
-use super::waiting::reporting;
 use crate::client::request;
+use crate::common::payload::PayloadArgument;
+use crate::common::results::follow;
+use crate::common::text::span;
+use crate::common::waiting::reporting;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, LAYERS, NodeStatus};
 use fnd_core::supervisor::FunctionState;
@@ -215,7 +215,7 @@ async fn perform(
             .run(private)
             .await;
     }
-    let path = format!("{}/invocations", super::function_path(subject.name())?);
+    let path = format!("{}/invocations", crate::context::function_path(subject.name())?);
     let (headers, body) = match &wanted.payload {
         Some((bytes, media_type)) => {
             let header = ("Content-Type".to_owned(), (*media_type).to_owned());
@@ -235,7 +235,7 @@ async fn perform(
 /// Waits until the packages of the function are installed.
 async fn install(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let client = &private.context.client;
-    let path = super::function_path(subject.name())?;
+    let path = crate::context::function_path(subject.name())?;
     // A function that does not exist is told later, with the reason.
     let Ok(reply) = client.get(&path).await else {
         return Ok(());
@@ -300,7 +300,7 @@ async fn check(private: &Private, subject: &RunSubject, again: bool) -> Result<(
     if function.state != FunctionState::Invalid {
         return Ok(());
     }
-    let path = super::function_path(subject.name())?;
+    let path = crate::context::function_path(subject.name())?;
     let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
     let diagnostics = detail.more.diagnostics.into_iter();
     let diagnostics = diagnostics.filter_map(|diagnostic| serde_json::from_value::<Diagnostic>(diagnostic).ok());

@@ -4,7 +4,7 @@ use super::process::Process;
 use super::subject::RunSubject;
 use super::{RunNeeds, copy};
 use crate::client::Client;
-use crate::commands::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Mode;

@@ -1,7 +1,7 @@
 //! The process of a private fnd: started below a temporary directory, and removed with everything in it.
 
 use super::wait::WaitStop;
-use crate::commands::Context;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local;
 use rustix::process::{Pid, Signal, kill_process};

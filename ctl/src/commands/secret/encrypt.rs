@@ -1,10 +1,10 @@
 //! `fndctl secret keygen` and `fndctl secret encrypt`: secrets that lie beside functions, in git. The program `fnd` makes the
 //! key and encrypts, since it has the library that decrypts.
 
-use super::values;
-use crate::candidates;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
+use crate::secrets::key_of;
+use crate::secrets::values;
 use fnd_wire::decrypt::Encrypted;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::trust::is_secret;
@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 #[derive(Debug, clap::Args)]
 pub(super) struct Encrypt {
     /// Name of the secret.
-    #[arg(add = candidates::secrets())]
+    #[arg(add = super::secret_names())]
     name: String,
 
     /// Write `NAME.age` to this directory, beside the functions that use it.
@@ -47,13 +47,6 @@ struct MadeSecret {
     /// The recipient of a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     recipient: Option<String>,
-}
-
-/// Returns the key that a configuration names, or the one beside it.
-pub(in crate::commands) fn key_of(config: &Path) -> PathBuf {
-    let judge = crate::local::judge(config, &[]).0;
-    let named = judge.and_then(|judge| judge.configuration().settings.secrets.age_key.clone());
-    named.map_or_else(|| config.with_file_name("age.key"), PathBuf::from)
 }
 
 /// Encrypts a value and writes it to a file.

@@ -6,28 +6,23 @@
 //!
 //! Files:
 //! - `encrypt`: secrets that lie encrypted beside functions
-//! - `store`: the directory of the files
-//! - `users`: which functions name a secret
-//! - `values`: new values, and where they are pasted
 
-pub(super) mod encrypt;
-mod store;
-pub(super) mod users;
-pub(super) mod values;
+mod encrypt;
 
-use super::Context;
-use super::text::distance;
-use crate::candidates;
+use crate::common::text::distance;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
 use crate::output::{Output, TextTable, Tone};
+use crate::secrets::store::{self, How, SecretStore};
+use crate::secrets::values::Sender;
+use crate::secrets::{users, values};
 use clap::Subcommand;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use store::{How, SecretStore};
-use values::Sender;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -71,7 +66,7 @@ enum SecretVerb {
     #[command(aliases = ["remove", "delete"])]
     Rm {
         /// Name of the secret.
-        #[arg(add = candidates::secrets())]
+        #[arg(add = secret_names())]
         name: String,
     },
 }
@@ -101,7 +96,7 @@ impl Existing {
 #[derive(Debug, clap::Args)]
 struct New {
     /// Name of the secret: letters, digits, `.`, `_` and `-`.
-    #[arg(add = candidates::secrets())]
+    #[arg(add = secret_names())]
     name: String,
 
     /// Say where a webhook's sender wants the value.
@@ -127,7 +122,7 @@ struct New {
 #[derive(Debug, clap::Args)]
 struct Set {
     /// Name of the secret.
-    #[arg(add = candidates::secrets())]
+    #[arg(add = secret_names())]
     name: String,
 
     /// Read the value from this file instead of standard input.
@@ -174,8 +169,13 @@ struct ListedSecret {
     used_by: Option<Vec<String>>,
 }
 
+/// Names of secrets, for those who may list them.
+fn secret_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| names().into_iter().map(CompletionCandidate::new).collect())
+}
+
 /// Returns the names of the secrets, for completion; none if the directory cannot be read.
-pub(crate) fn names() -> Vec<String> {
+fn names() -> Vec<String> {
     let found = LocalPlaces::of(false)
         .ok()
         .and_then(|places| SecretStore::beside(&places.config).list().ok());

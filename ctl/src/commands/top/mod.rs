@@ -7,10 +7,10 @@
 mod rates;
 mod view;
 
-use super::Context;
-use super::text::span;
-use crate::cli::Format;
+use crate::common::text::span;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{Screen, parse};
 use fnd_core::api::UsageList;
 use rates::{Rates, RatesOrder};

@@ -1,7 +1,7 @@
 //! The lines that `top` draws; this file knows no terminal.
 
 use super::rates::{Rate, Rates, RatesOrder};
-use crate::commands::text::size;
+use crate::common::text::size;
 use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;

@@ -1,25 +1,22 @@
 //! `fndctl validate [PATH]`: judges files as the daemon does. Needs no daemon.
 //!
 //! Files:
-//! - `installed`: who can write to the files, where links lead, which interpreter is there
-//! - `syntax`: syntax errors in code, by its own interpreter
 //! - `version`: whether an interpreter has the version that the manifest names
 
-pub(super) mod installed;
-pub(super) mod syntax;
 mod version;
 
-use super::Context;
-use crate::cli::Format;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::health::installed::Ground;
+use crate::health::syntax;
 use crate::local::{self, LocalPlaces};
+use crate::output::Format;
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::units::counted;
-use installed::Ground;
 use std::path::PathBuf;
 
 /// Options.

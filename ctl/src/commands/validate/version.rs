@@ -1,9 +1,9 @@
 //! Versions that a manifest asks for by a name such as `nodejs20`, where the runtime has one interpreter for all versions:
 //! the judge starts no program, so the interpreter is asked here.
 
-use super::super::doctor::program;
-use super::super::runtimes::number;
-use super::installed::Ground;
+use crate::health::installed::Ground;
+use crate::health::program;
+use crate::health::program::number;
 use fnd_manifest::check::Checked;
 use fnd_manifest::runtime::Runtime;
 use fnd_manifest::warning::Warning;

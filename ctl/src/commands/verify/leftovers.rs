@@ -1,7 +1,7 @@
 //! Finds and removes directories that are not needed any more: those of ended invocations and of deleted functions.
 
-use super::super::doctor::finding::Finding;
-use super::uids::UidTable;
+use crate::health::finding::Finding;
+use crate::health::uids::UidTable;
 use fnd_core::verify_report::Examined;
 use fnd_wire::units::counted;
 use std::path::{Path, PathBuf};

@@ -1,24 +1,23 @@
 //! `fndctl verify`: checks everything fnd keeps for damage and for leftovers; `--repair` repairs what is safe to
 //! repair.
 //!
-//! `fnd --examine` ([`super::examine`]) checks the ledger and `in-flight`; the rest is checked here: `uids.rs` the
-//! table of users and the homes, `leftovers.rs` directories that are not needed any more. The daemon is only asked for
+//! `fnd --examine` ([`crate::common::examine`]) checks the ledger and `in-flight`, and
+//! [`crate::health::uids`] the table of users and the homes. `leftovers.rs` finds directories that are not needed any more. The daemon is only asked for
 //! its places.
 //!
 //! Files:
 //! - `leftovers`: directories of ended invocations and deleted functions
-//! - `uids`: users of functions and owners of homes
 
 mod leftovers;
-mod uids;
 
-use super::Context;
-use super::doctor::finding::{Finding, FindingLevel, report};
-use super::examine::{ExaminedSubject, examine};
+use crate::common::examine::{ExaminedSubject, examine};
+use crate::common::state_directory::{lock, state_directory};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::health::finding::{Finding, FindingLevel, report};
+use crate::health::ledger::of_ledger;
+use crate::health::uids;
 use crate::local::LocalPlaces;
-use fnd_core::api::NodeStatus;
-use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_wire::units::counted;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -108,47 +107,6 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     Ok(if wrong { Exit::FunctionFailed } else { exit })
 }
 
-/// Returns the state directory of the daemon, if it answers.
-pub(super) async fn state_directory(context: &Context) -> Option<PathBuf> {
-    let reply = context.client.get("/v1/status").await.ok()?;
-    let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
-    Some(node.places?.state.into())
-}
-
-/// Converts the findings of `fnd` to findings of this list.
-pub(super) fn of_ledger(examined: &Examined) -> Vec<Finding> {
-    let repaired = examined.repaired.iter().map(|what| Finding::ok("repair", what.clone()));
-    let found = examined.findings.iter().map(|found| {
-        let LedgerFinding {
-            level,
-            check,
-            what,
-            fix,
-        } = found;
-        let check = match check.as_str() {
-            "in-flight" => "in-flight",
-            "state" => "state",
-            _ => "ledger",
-        };
-        let finding = match level {
-            Severity::Ok => Finding::ok(check, what.clone()),
-            Severity::Unknown => Finding::unknown(check, what.clone()),
-            Severity::Warning => Finding::warning(check, what.clone()),
-            Severity::Error => Finding::error(check, what.clone()),
-        };
-        match fix {
-            Some(fix) => finding.fix(fix.clone()),
-            None => finding,
-        }
-    });
-    repaired.chain(found).collect()
-}
-
-/// Judges the table of users in a backup, which has no homes beside it.
-pub(super) fn judge_uids(text: &str) -> Vec<Finding> {
-    uids::judge(&uids::of_text(text))
-}
-
 /// Checks output that was read from functions and is not stored yet.
 fn spool(directory: &Path, running: bool) -> Finding {
     let place = directory.display().to_string();
@@ -187,7 +145,7 @@ fn is_locked(path: &Path) -> bool {
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
 fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, CommandFailure> {
     // Both locks are held until the leftovers are removed.
-    let _fnd = super::restore::lock(state)?;
+    let _fnd = lock(state)?;
     let mut options = File::options();
     let _spawner = options
         .read(true)

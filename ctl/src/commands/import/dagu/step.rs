@@ -5,7 +5,7 @@ use super::{PLACE, camel, entry, is_place, variables};
 use crate::commands::import::names::stem;
 use crate::commands::import::script::ScriptCode;
 use crate::commands::import::tree::NamedValue;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 
 /// Takes the keys of a step over; `directory` is that of the whole DAG.

@@ -3,7 +3,7 @@
 use crate::commands::import::places;
 use crate::commands::import::script::{ScriptCode, split};
 use crate::commands::import::tree::NamedValue;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::{parse_size, print_duration, print_size};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::parse::{Specifiers, words};
 use crate::commands::import::script::{ScriptCode, Scripts};
-use crate::suggestions::quoted;
+use crate::common::quoted;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exec {

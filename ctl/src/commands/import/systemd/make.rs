@@ -6,7 +6,7 @@ use super::service;
 use super::timer::UnitTimer;
 use crate::commands::import::script::{ScriptCode, Scripts};
 use crate::commands::import::text::ImportText;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::print_duration;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::values::{Needs, place, word};
 use crate::commands::import::tree::NamedValue;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 use fnd_manifest::foreign::{ConversionReport, Field};
 use std::collections::BTreeMap;
 use toml::Value;

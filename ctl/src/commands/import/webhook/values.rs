@@ -1,7 +1,7 @@
 //! Values of a request, as commands of bash that print them.
 
 use crate::commands::import::tree::NamedValue;
-use crate::suggestions::quoted;
+use crate::common::quoted;
 
 /// Functions of the script that read values; `$body` is the file of the body.
 pub(super) const PAYLOAD: &str = r#"payload() { # NAME, with dots: prints the value in the body

@@ -1,9 +1,9 @@
 //! `kubeless function call`: one request to a function, with the headers that Kubeless sends, and its answer.
 
 use super::super::options::Namespace;
-use crate::candidates;
 use crate::client::request;
-use crate::commands::{Context, function_path};
+use crate::common::candidates;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::FunctionDetail;
 use hyper::Method;

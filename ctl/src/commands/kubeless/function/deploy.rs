@@ -8,9 +8,9 @@ use super::super::runtime::{self, Chosen, lists_dependencies};
 use super::super::trigger::cronjob;
 use super::super::values;
 use super::settings::Settings;
-use crate::commands::Context;
-use crate::commands::deploy::TreeFile;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::upload::TreeFile;
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]

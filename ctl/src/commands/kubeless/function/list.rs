@@ -2,10 +2,10 @@
 
 use super::super::object;
 use super::super::options::Namespace;
-use crate::candidates;
-use crate::cli::Format;
-use crate::commands::{Context, function_path};
+use crate::common::candidates;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::Format;
 use crate::output::{TextTable, Tone};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use fnd_core::supervisor::FunctionState;

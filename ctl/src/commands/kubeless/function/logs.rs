@@ -1,8 +1,8 @@
 //! `kubeless function logs`: what a function printed, the text only.
 
 use super::super::options::Namespace;
-use crate::candidates;
-use crate::commands::{Context, Parameters, function_path};
+use crate::common::candidates;
+use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{LogLine, LogList};
 

@@ -16,9 +16,9 @@ mod settings;
 mod top;
 
 use super::options::Namespace;
-use crate::candidates;
 use crate::client::request;
-use crate::commands::{Context, function_path};
+use crate::common::candidates;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use hyper::Method;
 use hyper::body::Bytes;

@@ -6,10 +6,10 @@ use super::super::manifest::ManifestChanges;
 use super::super::options::{Cluster, Namespace, warn, without_secrets};
 use super::super::runtime::{Chosen, lists_dependencies};
 use super::super::{object, print_object, values};
-use crate::candidates;
-use crate::commands::Context;
-use crate::commands::deploy::TreeFile;
+use crate::common::candidates;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::upload::TreeFile;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

@@ -3,8 +3,8 @@
 use super::super::object::NAMESPACE;
 use super::super::options::Namespace;
 use super::list::details;
-use crate::candidates;
-use crate::commands::Context;
+use crate::common::candidates;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use serde::Serialize;

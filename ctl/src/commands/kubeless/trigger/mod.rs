@@ -10,7 +10,7 @@ mod http;
 use super::code::KubelessCode;
 use super::manifest::{entry, names, remove_entry, set_entries};
 use super::options::{Anything, Namespace};
-use crate::commands::{Context, function_path};
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use toml::Table;

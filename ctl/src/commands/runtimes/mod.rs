@@ -1,0 +1,129 @@
+//! `fndctl runtimes`: the runtimes of functions, and which of their interpreters are installed.
+//!
+//! The daemon says where interpreters are. It starts no programs itself, so fndctl asks each one for its version.
+//!
+//! Files:
+//! - `install`: installs and removes interpreters
+
+mod install;
+
+use crate::context::Context;
+use crate::exit::{CommandFailure, Exit};
+use crate::health::permissions::insecure_above;
+use crate::health::program::{self, number};
+use crate::output::Format;
+use crate::output::{TextTable, Tone};
+use fnd_core::api::RuntimeList;
+use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+    fndctl runtimes                 what is installed\n  \
+    fndctl runtimes -o wide         with the paths of the interpreters\n  \
+    fndctl runtimes -o json         with those that are not installed\n  \
+    sudo fndctl runtimes install deno"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<install::InterpretersVerb>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon refuses the request, or it cannot be reached.
+pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, CommandFailure> {
+    if let Some(verb) = verb {
+        return install::run(context, verb).await;
+    }
+    let reply = context.client.get("/v1/runtimes").await?;
+    let is_table = !matches!(context.out.format, Format::Json | Format::Yaml);
+    let mut found = Vec::new();
+    if is_table {
+        let list: RuntimeList = crate::output::parse(&reply.body)?;
+        for runtime in &list.runtimes {
+            found.push(installed(runtime).await);
+        }
+    }
+    context.out.document(&reply.body, |list: &RuntimeList, out| {
+        let mut header = vec!["RUNTIME", "SUFFIXES", "VERSIONS"];
+        if out.format == Format::Wide {
+            header.extend(["DESCRIPTION", "ALIASES", "INTERPRETERS"]);
+        }
+        let mut table = TextTable::new(&header);
+        for (runtime, found) in list.runtimes.iter().zip(&found) {
+            let versions: Vec<&str> = found.iter().map(|found| found.version.as_str()).collect();
+            let needs_one = !runtime.versions.is_empty();
+            let mut cells = vec![
+                runtime.id.clone(),
+                runtime.suffixes.join(" "),
+                if !runtime.enabled {
+                    "disabled".to_owned()
+                } else if versions.is_empty() && needs_one {
+                    "not installed".to_owned()
+                } else {
+                    versions.join(" ")
+                },
+            ];
+            if out.format == Format::Wide {
+                let interpreters: Vec<&str> = found.iter().map(|found| found.interpreter.as_str()).collect();
+                cells.extend([
+                    runtime.description.clone(),
+                    runtime.aliases.join(" "),
+                    interpreters.join(" "),
+                ]);
+            }
+            let serves = runtime.enabled && (!found.is_empty() || !needs_one);
+            table.row(if serves { Tone::Plain } else { Tone::Dim }, cells);
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// An interpreter that is installed.
+struct InstalledInterpreter {
+    version: String,
+    interpreter: String,
+}
+
+/// Returns the installed interpreters of a runtime, each once.
+async fn installed(runtime: &RuntimeSummary) -> Vec<InstalledInterpreter> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for version in runtime.versions.iter().filter(|version| version.installed) {
+        if seen.insert(version.path.as_ref()) {
+            let printed = asked(runtime, version).await;
+            found.push(InstalledInterpreter {
+                version: printed.unwrap_or_else(|| version.name.clone()),
+                interpreter: version.interpreter.clone(),
+            });
+        }
+    }
+    found
+}
+
+/// Asks an interpreter for its version. One that other users can change is not run.
+async fn asked(runtime: &RuntimeSummary, version: &RuntimeVersion) -> Option<String> {
+    let real = Path::new(version.path.as_ref()?);
+    let given_in = Path::new(&version.interpreter).parent()?;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    if insecure_above(real, &owners)
+        .or_else(|| insecure_above(given_in, &owners))
+        .is_some()
+    {
+        return None;
+    }
+    let words: Vec<String> = runtime
+        .probe
+        .iter()
+        .map(|word| word.replace("{interpreter}", &version.interpreter))
+        .collect();
+    let (program, arguments) = words.split_first()?;
+    number(&program::output(program, arguments).await.ok()?)
+}

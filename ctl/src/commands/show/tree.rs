@@ -1,0 +1,130 @@
+//! The tree of calls that a run is in: from the run that began the chain down to everything that was called. `fndctl show ID`
+//! prints it.
+
+use crate::common::text::between;
+use crate::common::text::short;
+use crate::context::{Context, invocation_path};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Output, TextTable, Tone};
+use fnd_core::api::{InvocationList, InvocationView};
+use fnd_wire::ids::InvocationId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Most runs of a tree. A run may have called thousands.
+const RUNS_MAX: usize = 200;
+/// Most calls in a chain; more can only be an answer that leads in a circle.
+const CHAIN_MAX: usize = 16;
+
+/// A run and what it has called.
+#[derive(Debug, Serialize, Deserialize)]
+struct CallNode {
+    #[serde(flatten)]
+    run: InvocationView,
+    /// Oldest first.
+    calls: Vec<CallNode>,
+}
+
+/// Prints the tree of a run.
+///
+/// # Errors
+/// There is no such run, or the daemon does not answer.
+pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFailure> {
+    let asked = get(context, id).await?;
+    let id = asked.id;
+    let mut root = asked;
+    for _ in 0..CHAIN_MAX {
+        let Some(parent) = root.parent else { break };
+        match get(context, &parent.to_string()).await {
+            Ok(above) => root = above,
+            // The history no longer has it.
+            Err(failure) if failure.exit == Exit::NoSuchThing => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    let (tree, all) = tree(context, root).await?;
+    let body = serde_json::to_vec(&tree).unwrap_or_default(); // as it was read
+    context
+        .out
+        .document(&body, |tree: &CallNode, out| print(out, tree, id))?;
+    if !all {
+        let more = format!("only {RUNS_MAX} runs are shown; `fndctl show ID` shows the tree of one of them");
+        context.out.progress(&more);
+    }
+    Ok(Exit::Fine)
+}
+
+async fn get(context: &Context, id: &str) -> Result<InvocationView, CommandFailure> {
+    let reply = context.client.get(&invocation_path(id)).await?;
+    read(&reply.body)
+}
+
+fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CommandFailure> {
+    let read = serde_json::from_slice(body);
+    read.map_err(|error| CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}")))
+}
+
+/// Returns a run with everything that it has called, level by level, and whether that is all.
+async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool), CommandFailure> {
+    // Each run, and the place of its caller in the list.
+    let mut runs: Vec<(InvocationView, usize)> = vec![(root, 0)];
+    let (mut next, mut all) = (VecDeque::from([0]), true);
+    while let Some(at) = next.pop_front() {
+        let room = RUNS_MAX - runs.len();
+        let Some((caller, _)) = runs.get(at).filter(|_| room > 0) else {
+            all = false;
+            break;
+        };
+        let path = format!("/v1/invocations?parent={}&limit={room}", caller.id);
+        let page: InvocationList = read(&context.client.get(&path).await?.body)?;
+        all &= page.next.is_none();
+        for called in page.invocations.into_iter().rev() {
+            next.push_back(runs.len());
+            runs.push((called, at));
+        }
+    }
+    // The last ones have called nothing that is in the list, so they are complete first.
+    let mut calls: Vec<Vec<CallNode>> = runs.iter().map(|_| Vec::new()).collect();
+    while let Some((run, caller)) = runs.pop() {
+        let mut calls_of_it = calls.pop().unwrap_or_default();
+        calls_of_it.reverse();
+        let node = CallNode {
+            run,
+            calls: calls_of_it,
+        };
+        match calls.get_mut(caller) {
+            Some(others) => others.push(node),
+            None => return Ok((node, all)),
+        }
+    }
+    Err(CommandFailure::new(
+        Exit::FunctionFailed,
+        "the tree of calls has no root",
+    ))
+}
+
+fn print(out: &Output, tree: &CallNode, asked: InvocationId) -> Result<(), CommandFailure> {
+    let mut table = TextTable::new(&["CALL", "STATE", "REASON", "DURATION", "ID", ""]);
+    rows(&mut table, tree, 0, (asked, Timestamp::now()));
+    out.table(&table)
+}
+
+fn rows(table: &mut TextTable, node: &CallNode, depth: usize, (asked, now): (InvocationId, Timestamp)) {
+    let run = &node.run;
+    let tone = if run.state.is_failure() { Tone::Bad } else { Tone::Plain };
+    table.row(
+        tone,
+        vec![
+            format!("{}{}", "  ".repeat(depth), run.function),
+            run.state.as_str().to_owned(),
+            run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
+            short(run.id),
+            if run.id == asked { "<" } else { "" }.to_owned(),
+        ],
+    );
+    for call in &node.calls {
+        rows(table, call, depth + 1, (asked, now));
+    }
+}

@@ -1,0 +1,148 @@
+//! Words that a shell completes: names of functions, ids of recent runs, states and other words.
+//!
+//! A shell waits for them while somebody types, so a daemon that does not answer soon completes nothing, silently.
+
+use crate::client::Client;
+use crate::common::text;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use fnd_core::api::stream::Kind;
+use fnd_core::api::{FunctionList, InvocationList, InvocationView, ReleaseList, ReleaseView};
+use fnd_core::explain::REASONS;
+use fnd_core::records::outcome::{RunState, Trigger};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long the daemon may take to answer.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// Names of functions.
+pub(crate) fn functions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let list: Option<FunctionList> = ask("/v1/functions");
+        let functions = list.map(|list| list.functions).unwrap_or_default();
+        let names = functions.iter().map(|function| function.function.to_string());
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Ids of recent runs, with their functions and states.
+pub(crate) fn runs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let list: Option<InvocationList> = ask("/v1/invocations?limit=30");
+        let runs = list.map(|list| list.invocations).unwrap_or_default();
+        candidates_of_runs(&runs)
+            .map(|(id, about)| CompletionCandidate::new(id).help(Some(about.into())))
+            .collect()
+    })
+}
+
+/// Returns runs as candidates of completion: the end of an id, and a few words about the run.
+fn candidates_of_runs(runs: &[InvocationView]) -> impl Iterator<Item = (String, String)> {
+    let now = Timestamp::now();
+    runs.iter().map(move |run| {
+        let accepted = text::distance(Some(&run.accepted_at), now);
+        (
+            text::short(run.id),
+            format!("{} {} {accepted}", run.function, run.state.as_str()),
+        )
+    })
+}
+
+/// Releases of the function that an unfinished command line names, with their states.
+pub(crate) fn releases() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        // clap tells a completer nothing of the other words of the line.
+        let words: Vec<String> = std::env::args().collect();
+        let verb = words
+            .iter()
+            .position(|word| matches!(word.as_str(), "rollback" | "undo" | "pin" | "diff"));
+        let named = verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default();
+        let function = named.iter().find(|word| !word.starts_with('-') && !word.is_empty());
+        let list: Option<ReleaseList> =
+            function.and_then(|function| ask(&format!("/v1/functions/{}/versions", crate::client::encode(function))));
+        let releases = list.map(|list| list.versions).unwrap_or_default();
+        let candidate = |release: &ReleaseView| {
+            CompletionCandidate::new(fnd_core::release::short(release.version))
+                .help(Some(format!("{}, {}", release.state.as_str(), release.since).into()))
+        };
+        releases.iter().map(candidate).collect()
+    })
+}
+
+/// Names of functions, then ids of recent runs.
+pub(crate) fn functions_and_runs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let functions = functions().candidates().into_iter();
+        functions.chain(runs().candidates()).collect()
+    })
+}
+
+/// States of runs.
+pub(crate) fn states() -> ArgValueCandidates {
+    words(RunState::ALL.map(RunState::as_str).to_vec())
+}
+
+/// Triggers of runs.
+pub(crate) fn triggers() -> ArgValueCandidates {
+    words(Trigger::ALL.map(Trigger::as_str).to_vec())
+}
+
+/// Reasons of ends.
+pub(crate) fn reasons() -> ArgValueCandidates {
+    words(REASONS.to_vec())
+}
+
+/// Kinds of events.
+pub(crate) fn kinds() -> ArgValueCandidates {
+    words(Kind::ALL.map(Kind::as_str).to_vec())
+}
+
+fn words(words: Vec<&'static str>) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || words.iter().map(CompletionCandidate::new).collect())
+}
+
+/// Returns an answer of the daemon that the command line names; nothing if there is none in time.
+fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
+    let (socket, user) = typed_socket(std::env::args());
+    let client = Client::new(crate::socket(socket, user).ok()?, user);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    // The shell stands still until the candidates are there.
+    let reply = runtime.block_on(async { tokio::time::timeout(PATIENCE, client.get(path)).await });
+    serde_json::from_slice(&reply.ok()?.ok()?.body).ok()
+}
+
+/// Returns the socket of an unfinished command line or of the environment, and whether the user's own fnd is meant.
+fn typed_socket(words: impl Iterator<Item = String>) -> (Option<PathBuf>, bool) {
+    let words: Vec<String> = words.collect();
+    let user = words.iter().any(|word| word == "--user");
+    let joined = words.iter().find_map(|word| word.strip_prefix("--socket="));
+    let apart = words
+        .iter()
+        .position(|word| word == "--socket")
+        .and_then(|place| words.get(place + 1));
+    let typed = joined.or(apart.map(String::as_str)).map(PathBuf::from);
+    let environment = || std::env::var_os("FND_SOCKET").filter(|_| !user).map(PathBuf::from);
+    (typed.or_else(environment), user)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::common::candidates::*;
+
+    #[test]
+    fn the_socket_of_an_unfinished_command_line() {
+        for (line, socket, user) in [
+            ("fndctl --socket /a show", Some("/a"), false),
+            ("fndctl show --socket=/b ", Some("/b"), false),
+            ("fndctl --user show", None, true),
+        ] {
+            let words = line.split(' ').map(str::to_owned);
+            assert_eq!(typed_socket(words), (socket.map(PathBuf::from), user), "{line}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Copies the files of a function, to run or to edit them elsewhere.
+
+use fnd_manifest::regular_file;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// Copies a file. Nobody else may write to the copy: that of a person's own directory is nobody's danger here.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn file(from: &Path, to: &Path) -> io::Result<()> {
+    let mut opened = regular_file::open(from)?;
+    let mode = opened.metadata()?.permissions().mode() & 0o755;
+    io::copy(&mut opened, &mut fs::File::create(to)?)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
+}
+
+/// Directories are not nested deeper in a function, and links may form a circle.
+const DEPTH_MAX: usize = 16;
+
+/// Copies a directory.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if from.is_file() {
+            file(&from, &to)?;
+        } else if from.is_dir() && depth < DEPTH_MAX && !is_hidden {
+            tree(&from, &to, depth + 1)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The selection of runs: the options of `history` and `dead-letters`. The pages of the API are joined to one list.
+
+use crate::common::candidates;
+use crate::context::{Context, Parameters, function_path};
+use crate::exit::CommandFailure;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+
+/// The runs to select.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Filter {
+    /// Select only runs of this function.
+    #[arg(add = candidates::functions())]
+    pub(crate) function: Option<String>,
+
+    /// Select only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
+    #[arg(long, add = candidates::states())]
+    pub(crate) state: Option<String>,
+
+    /// Select only runs that ended with this reason, such as timeout or exit-1.
+    #[arg(long, add = candidates::reasons())]
+    pub(crate) reason: Option<String>,
+
+    /// Select only runs with this trigger: load, manual, function, replay, redrive.
+    #[arg(long, add = candidates::triggers())]
+    pub(crate) trigger: Option<String>,
+
+    /// Select only runs whose last attempt ran this version; the first digits are enough.
+    #[arg(long, value_name = "HASH")]
+    pub(crate) version: Option<String>,
+
+    /// Select only runs with this text in the message.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+
+    /// Select only runs accepted since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+
+    /// Select only runs accepted before then: a duration ago such as `10m`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+
+    /// Select at most this many runs [default: 100; no limit for `redrive` and `drop`].
+    #[arg(short = 'n', long, value_name = "RUNS")]
+    pub(crate) limit: Option<u32>,
+
+    /// Select only runs after this place in the list, which are older; the previous page prints it.
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+/// Most elements on one page of the API.
+pub(crate) const PAGE: u32 = 1000;
+
+/// A query that is sent page by page.
+#[derive(Debug)]
+pub(crate) struct RunFilter {
+    parameters: String,
+    /// How many more elements are wanted.
+    remaining: u32,
+    /// The cursor of the next page; absent before the first and after the last page.
+    pub(crate) next: Option<String>,
+}
+
+impl RunFilter {
+    /// Returns the query of a filter.
+    ///
+    /// # Errors
+    /// A name or an instant is not valid.
+    pub(crate) fn new(filter: &Filter, now: Timestamp) -> Result<Self, CommandFailure> {
+        if let Some(function) = &filter.function {
+            function_path(function)?;
+        }
+        let mut parameters = Parameters::default();
+        parameters.add("function", filter.function.as_deref());
+        parameters.add("state", filter.state.as_deref());
+        parameters.add("reason", filter.reason.as_deref());
+        parameters.add("trigger", filter.trigger.as_deref());
+        parameters.add("version", filter.version.as_deref());
+        parameters.add("text", filter.text.as_deref());
+        parameters.add_instant("since", filter.since.as_deref(), now)?;
+        parameters.add_instant("until", filter.until.as_deref(), now)?;
+        Ok(Self {
+            parameters: parameters.0,
+            remaining: filter.limit.unwrap_or(100),
+            next: filter.after.clone(),
+        })
+    }
+
+    /// Returns the query with further parameters.
+    pub(crate) fn with(mut self, add: impl FnOnce(&mut Parameters)) -> Self {
+        let mut parameters = Parameters(self.parameters);
+        add(&mut parameters);
+        self.parameters = parameters.0;
+        self
+    }
+
+    /// Returns all elements, newest first. A page covers a bounded number of runs, so it may be empty and not the last.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or it cannot be reached.
+    pub(crate) async fn all<P, T>(
+        &mut self,
+        context: &Context,
+        path: &str,
+        parts: impl Fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, CommandFailure>
+    where
+        P: DeserializeOwned,
+    {
+        let mut all = Vec::new();
+        loop {
+            let mut parameters = Parameters(self.parameters.clone());
+            parameters.add("limit", Some(&self.remaining.clamp(1, PAGE).to_string()));
+            parameters.add("after", self.next.as_deref());
+            let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
+            let page = serde_json::from_slice(&reply.body);
+            let page = page.map_err(|error| CommandFailure::usage(format!("failed to read fnd's list: {error}")))?;
+            let (found, next) = parts(page);
+            self.remaining = self
+                .remaining
+                .saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            all.extend(found);
+            self.next = next;
+            if self.remaining == 0 || self.next.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}

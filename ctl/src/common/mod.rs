@@ -1,0 +1,74 @@
+//! What several verbs share. Nothing here knows a verb.
+//!
+//! Files:
+//! - `backup_entries`: the entries that the archive of a backup may have
+//! - `builds`: waits for builds and shows what they print
+//! - `candidates`: words that a shell completes
+//! - `copy`: copies the files of a function
+//! - `event_words`: events in a few words
+//! - `examine`: runs `fnd --examine` for `verify` and `backup`
+//! - `filter`: the options that select runs, and pages put together
+//! - `flat`: a document as lines of TOML
+//! - `names`: names of functions, with patterns
+//! - `payload`: the payload of `invoke` and `emit`
+//! - `releases`: the releases of a function
+//! - `results`: the result of a run
+//! - `runs`: the run that an id, the end of one, or `--last` names
+//! - `selection`: the options of `status` and `list` that select and sort functions
+//! - `source`: the files of a function
+//! - `state_directory`: the state directory, and its lock
+//! - `text`: instants, durations and sizes for people
+//! - `versions`: of client, daemon and spawner
+//! - `waiting`: what `invoke` waits for
+//! - `watch`: `--watch` of `list` and `status`
+//! - `working`: says what is being waited for
+
+pub(crate) mod backup_entries;
+pub(crate) mod builds;
+pub(crate) mod candidates;
+pub(crate) mod copy;
+pub(crate) mod event_words;
+pub(crate) mod examine;
+pub(crate) mod filter;
+pub(crate) mod flat;
+pub(crate) mod names;
+pub(crate) mod payload;
+pub(crate) mod releases;
+pub(crate) mod results;
+pub(crate) mod runs;
+pub(crate) mod selection;
+pub(crate) mod source;
+pub(crate) mod state_directory;
+pub(crate) mod text;
+pub(crate) mod versions;
+pub(crate) mod waiting;
+pub(crate) mod watch;
+pub(crate) mod working;
+
+use crate::exit::{CommandFailure, Exit};
+use std::path::Path;
+
+/// Returns a word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Returns the failure of an operation on a file.
+pub(crate) fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
+    let failure = CommandFailure::new(
+        Exit::FunctionFailed,
+        format!("failed to {what} `{}`: {error}", path.display()),
+    );
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => CommandFailure {
+            exit: Exit::NotAllowed,
+            ..failure.help("run it with sudo: each function's files belong to its own user")
+        },
+        _ => failure,
+    }
+}

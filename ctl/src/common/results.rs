@@ -1,0 +1,110 @@
+//! The result of a run: waits for it, shows its output meanwhile, and prints it.
+
+use crate::client::Outgoing;
+use crate::context::Context;
+use crate::exit::{CommandFailure, Exit};
+use fnd_core::api::{InvocationView, LogLine, LogStream, Queued};
+use fnd_core::records::outcome::Reason;
+use fnd_wire::units::print_duration;
+use std::time::Duration;
+
+/// A duration that is longer than any useful wait.
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// How long one request waits; a longer wait takes several requests, since the daemon bounds each.
+const WAIT_STEP: Duration = Duration::from_secs(3600);
+
+/// The most bytes of followed output that are compared with the result.
+const COMPARED: usize = 16 << 20;
+
+/// Queues a run, prints its output while it runs, then its result. `reworded` changes each printed line. The result of a script is what it printed: where both
+/// go to the same place, it is printed once.
+pub(crate) async fn follow(
+    context: &Context,
+    request: Outgoing,
+    reworded: impl Fn(&str) -> String,
+) -> Result<Exit, CommandFailure> {
+    let reply = context.client.send(request).await?;
+    let id = queued(&reply.body)?;
+    let mut shown = context.out.is_one_place().then(String::new);
+    let mut lines = context
+        .client
+        .stream(&format!("/v1/invocations/{id}/logs?follow=1"))
+        .await?;
+    while let Some(line) = lines.line().await? {
+        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
+            context.out.aside(&reworded(&line.text));
+            if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
+                shown.push_str(&line.text);
+                shown.push('\n');
+            }
+            // With more output nothing is compared, and the result is printed in any case.
+            shown = shown.filter(|shown| shown.len() <= COMPARED);
+        }
+    }
+    let path = format!("/v1/invocations/{id}");
+    print(context, &path, LONGEST, shown.as_deref()).await
+}
+
+/// Returns the id of a run that was queued.
+pub(crate) fn queued(body: &[u8]) -> Result<String, CommandFailure> {
+    let queued: Result<Queued, _> = serde_json::from_slice(body);
+    let queued = queued.map_err(|error| {
+        CommandFailure::new(
+            Exit::NotReachable,
+            format!("failed to read the id in fnd's answer: {error}"),
+        )
+    })?;
+    Ok(queued.id.to_string())
+}
+
+/// Waits for the end of an invocation and prints its result, unless that was shown already.
+pub(crate) async fn print(
+    context: &Context,
+    path: &str,
+    mut wait: Duration,
+    shown: Option<&str>,
+) -> Result<Exit, CommandFailure> {
+    while !wait.is_zero() {
+        let step = wait.min(WAIT_STEP);
+        let reply = context
+            .client
+            .get(&format!("{path}?wait={}", print_duration(step)))
+            .await?;
+        let ended = serde_json::from_slice::<InvocationView>(&reply.body).is_ok_and(|view| view.state.is_final());
+        wait = if ended { Duration::ZERO } else { wait - step };
+    }
+    let reply = context.client.get(&format!("{path}/result")).await?;
+    if shown.is_none_or(|shown| shown.trim_end().as_bytes() != reply.body.trim_ascii_end()) {
+        context.out.result(&reply.body)?;
+    }
+    let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+    print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
+    let state = header("fnd-state").unwrap_or("succeeded");
+    if state == "succeeded" {
+        return Ok(Exit::Fine);
+    }
+    let id = path.rsplit('/').next().unwrap_or_default();
+    let view: InvocationView = crate::output::parse(&context.client.get(path).await?.body)?;
+    let exit = match view.reason {
+        Some(Reason::Timeout | Reason::Deadline) => Exit::Timeout,
+        _ => Exit::FunctionFailed,
+    };
+    let why = match view.reason {
+        Some(reason) => format!("`{}` ended with `{reason}`: {}", view.function, view.message),
+        None => format!("the run ended as `{state}`"),
+    };
+    Err(
+        CommandFailure::new(exit, format!("{why}; the result is that of its last attempt"))
+            .help(format!("fndctl history --id {id} shows how it ended")),
+    )
+}
+
+/// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.
+pub(crate) fn print_status(context: &Context, status: Option<u16>) {
+    if let Some(status) = status.filter(|status| *status >= 400) {
+        context
+            .out
+            .aside(&format!("the function answered with status {status}"));
+    }
+}

@@ -1,0 +1,48 @@
+//! The state directory of a daemon, and the lock by which no second one uses it.
+
+use crate::common::failed;
+use crate::context::Context;
+use crate::exit::{CommandFailure, Exit};
+use fnd_core::api::NodeStatus;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Returns the state directory of the daemon, if it answers.
+pub(crate) async fn state_directory(context: &Context) -> Option<PathBuf> {
+    let reply = context.client.get("/v1/status").await.ok()?;
+    let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
+    Some(node.places?.state.into())
+}
+
+/// Locks the state as a running fnd does, so that no fnd starts meanwhile.
+pub(crate) fn lock(state: &Path) -> Result<File, CommandFailure> {
+    let own = state.join("state");
+    let make = |path: &Path, mode| {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.map_err(|error| failed("create", path, &error))
+    };
+    make(state, 0o711)?;
+    make(&own, 0o700)?;
+    let path = own.join("lock");
+    let mut options = File::options();
+    // fnd's user owns this directory, and root opens the file: a link must not lead root elsewhere.
+    let flags = libc::O_NOFOLLOW;
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&path);
+    let file = file.map_err(|error| failed("open", &path, &error))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        CommandFailure::new(
+            Exit::Busy,
+            format!("fnd is running with the state directory `{}`", state.display()),
+        )
+        .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
+    })?;
+    Ok(file)
+}

@@ -1,0 +1,111 @@
+//! Shows on a terminal why a run does not go on: it waits for its turn, or for its next attempt.
+
+use crate::client::BodyPieces;
+use crate::common::text::distance;
+use crate::context::{Context, Parameters, function_path};
+use crate::exit::CommandFailure;
+use fnd_core::api::FunctionDetail;
+use fnd_core::api::stream::{Kind, StreamEvent};
+use jiff::{SignedDuration, Timestamp};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A run that starts within this time does not wait for people.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Does work that runs a function, and reports meanwhile what the run waits for. The report never fails the work.
+pub(crate) async fn reporting<T>(context: &Context, function: &str, work: impl Future<Output = T>) -> T {
+    if !context.out.shows_progress() {
+        return work.await;
+    }
+    let mut parameters = Parameters::default();
+    parameters.add("function", Some(function));
+    parameters.add("kind", Some("accepted,started,retried,polled"));
+    parameters.add("since", Some("now"));
+    let events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await;
+    let mut work = pin!(work);
+    if let Ok(mut events) = events {
+        // The work is polled on after the report has ended; the report is only dropped when the work is done.
+        tokio::select! {
+            done = &mut work => return done,
+            _ = report(context, function, &mut events) => {}
+        }
+    }
+    work.await
+}
+
+/// Reports until the events end.
+async fn report(context: &Context, function: &str, events: &mut BodyPieces) -> Result<(), CommandFailure> {
+    // The first run that is accepted is the caller's own, unless another caller is quicker; then the lines are about that
+    // one. fnd says the id only in its answer.
+    let mut run = None;
+    let mut waits = false;
+    loop {
+        let event = if waits {
+            // Cancel-safe: a part of a line that was read is kept for the next call.
+            match timeout(SOON, events.line()).await {
+                Ok(event) => event?,
+                Err(_) => {
+                    waits = false;
+                    context.out.progress(&turn(context, function).await?);
+                    continue;
+                }
+            }
+        } else {
+            events.line().await?
+        };
+        let Some(event) = event else { return Ok(()) };
+        let Ok(event) = serde_json::from_slice::<StreamEvent>(&event) else {
+            continue;
+        };
+        if event.kind == Kind::Accepted && run.is_none() {
+            run = event.invocation;
+            waits = true;
+        } else if run.is_some() && event.invocation == run {
+            waits = false;
+            if let Some(line) = next_attempt(&event, Timestamp::now()) {
+                context.out.progress(&line);
+            }
+        }
+    }
+}
+
+/// Returns how many runs are before a new one.
+async fn turn(context: &Context, function: &str) -> Result<String, CommandFailure> {
+    let reply = context.client.get(&function_path(function)?).await?;
+    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+    let (running, queued) = (detail.status.running, detail.status.queued);
+    Ok(format!("waiting for its turn: {running} running, {queued} queued"))
+}
+
+/// Returns when and why another attempt follows.
+fn next_attempt(event: &StreamEvent, now: Timestamp) -> Option<String> {
+    let (attempt, reason) = (event.attempt?, event.reason?);
+    // Rounded to the nearest second.
+    let now = now - SignedDuration::from_millis(500);
+    let at = distance(event.next_attempt_at.as_deref(), now);
+    (event.kind != Kind::Started).then(|| format!("attempt {attempt} {at} ({reason})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::common::waiting::*;
+
+    #[test]
+    fn the_next_attempt_is_announced() {
+        let event = |kind: &str| {
+            serde_json::from_value::<StreamEvent>(serde_json::json!({
+                "seq": "1-1", "time": "", "kind": kind, "attempt": 2, "reason": "exit-1",
+                "next_attempt_at": "2026-11-21T08:00:02Z",
+            }))
+            .unwrap()
+        };
+        let now = "2026-11-21T08:00:00.1Z".parse().unwrap();
+        assert_eq!(
+            next_attempt(&event("retried"), now).unwrap(),
+            "attempt 2 in 2s (exit-1)"
+        );
+        assert_eq!(next_attempt(&event("started"), now), None);
+    }
+}
