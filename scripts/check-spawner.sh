@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds fnd-spawner, the only program that runs as root, to what ARCHITECTURE.md promises: readable in an hour, and no
+# Holds fnd-spawner, the only program that runs as root, to what docs/design/processes.md promises: readable in an hour, and no
 # parser or runtime in it that has no business there. Looks at the sources, at what they depend on, and at the programs that
 # are named (none: the one of the development build, where it is there).
 set -euo pipefail
@@ -22,7 +22,8 @@ lines=$(code_lines)
 # that shares a socket with fnd, and the variables it is told. Four for
 # the identity of an interpreter, so that a replaced one makes a new version. 740 for what an fnd that was taken over, a function or an
 # author could make it do: deriving names and manifests, following links one by one, copying, removing and closing in helpers, what
-# functions may have as other users, kinds of descriptors, sums and homes of the uid table. ARCHITECTURE.md says why it is not 3,000.
+# functions may have as other users, kinds of descriptors, sums and homes of the uid table.
+# docs/design/processes.md says why it is not 3,000.
 # 70 to remove what a killed spawner's runs left, and to name what deleted functions left.
 # 67 to keep the last good configuration: without it a typing mistake in fnd.toml ends every function at the next restart.
 # 230 for starts that a function stops, which hung launcher, takeover and stop; and for waiting for orphans.

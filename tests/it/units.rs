@@ -13,7 +13,7 @@ fn systemd_accepts_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// ARCHITECTURE.md, "systemd", gives the reason for each setting. A unit without one of them looks right but fails
+/// docs/design/operation.md, "systemd", gives the reason for each setting. A unit without one of them looks right but fails
 /// later.
 #[test]
 fn what_must_be_in_them_and_what_must_not() {

@@ -1,4 +1,4 @@
-//! Which part of the code does not know which other part: the lines "does not" of ARCHITECTURE.md that imports can show.
+//! Which part of the code does not know which other part: "What does not happen" of ARCHITECTURE.md, as far as imports show it.
 //!
 //! Files:
 //! - `circles`: folders that import each other

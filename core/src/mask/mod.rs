@@ -9,7 +9,7 @@
 //! A byte is given out once no value that ends later can contain it. No value contains a line break, so at the end of a
 //! line everything is given out.
 //!
-//! The speed is that of the search, one multiplication for each byte and length: see "Masking" in ARCHITECTURE.md.
+//! The speed is that of the search, one multiplication for each byte and length: see "Masking" in docs/design/output.md.
 //!
 //! Files:
 //! - `hash`: arithmetic of the hashes, faster than one division for each byte

@@ -4,7 +4,7 @@
 //! - `counters`: the counters of a function's cgroup
 //!
 //! The spawner reports the usage of an attempt with its exit. Here cgroups-rs reads cgroup v1, and only reads: its v2
-//! side writes to the host's root (facts in ARCHITECTURE.md), so on v2 the one file is read directly.
+//! side writes to the host's root (docs/design/starts.md), so on v2 the one file is read directly.
 
 pub mod counters;
 
