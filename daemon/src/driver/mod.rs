@@ -1,5 +1,5 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. It decides
-//! nothing.
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. What is decided about runs is decided in the
+//! supervisor; what is decided about versions is still decided here.
 //!
 //! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
 //! worker.
@@ -128,7 +128,7 @@ pub enum DriverMessage {
     Room(Box<(ExitFrame, Option<Captured>)>, Reservation),
 }
 
-/// Everything the driver owns: the supervisor, which decides, and the parts, which do. No part sees another.
+/// Everything the driver owns: the supervisor, which decides, and the parts, which do.
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
