@@ -46,14 +46,14 @@ fuzz_target!(|bytes: &[u8]| {
     let aside = path.with_extension("corrupt");
     let in_range = |kept: &Vec<StoredExit>| kept.iter().all(|kept| kept.held.spawned.worker.0 <= NUMBER_MAX);
     let Some(kept) = Vec::<StoredExit>::from_wire(bytes).ok().filter(in_range) else {
-        assert!(restored.is_ok() && workers.held(Duration::ZERO, 1).is_empty());
+        assert!(restored.is_ok() && workers.held(Duration::ZERO).is_empty());
         return std::fs::remove_file(&aside).expect("what is damaged is kept for people");
     };
     assert!(!aside.exists());
     // A pipe does not take as much output as a file may state.
     if restored.is_ok() && !kept.is_empty() {
         let ids: BTreeSet<u64> = kept.iter().map(|kept| kept.held.spawned.worker.0).collect();
-        assert_eq!(workers.held(Duration::ZERO, 1).len(), 2 * ids.len());
+        assert_eq!(workers.held(Duration::ZERO).len(), 2 * ids.len());
         for id in ids {
             workers.acknowledge(WorkerId(id));
         }
