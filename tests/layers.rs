@@ -145,6 +145,12 @@ const RULES: &[Rule] = &[
         "edges do not call each other",
     ),
     rule("daemon/src/stream", ABOVE, ABOVE_WHY),
+    // import: data in, data out.
+    rule(
+        "import/src",
+        "clap tokio hyper fnd_core println eprintln",
+        "it parses no command line, asks no daemon and prints nothing",
+    ),
     // ctl: the command line knows the verbs, a verb knows the ground rooms, and nothing knows more.
     rule(
         "ctl/src",
@@ -320,6 +326,7 @@ fn the_map_of_a_folder_names_its_files() {
         "core/src",
         "ctl/src",
         "daemon/src",
+        "import/src",
         "manifest/src",
         "spawner/src",
         "tests/it",
@@ -366,7 +373,8 @@ fn crates_link_what_the_table_says() {
         ("core", &["manifest", "wire"]),
         ("daemon", &["core", "manifest", "unpack", "wire"]),
         ("spawner", &["wire"]),
-        ("ctl", &["core", "manifest", "unpack", "wire"]),
+        ("import", &["manifest", "wire"]),
+        ("ctl", &["core", "import", "manifest", "unpack", "wire"]),
         ("tests", &["core", "manifest", "wire"]),
     ] {
         assert_eq!(ours(directory), expected, "{directory}");
