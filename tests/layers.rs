@@ -175,6 +175,7 @@ const RULES: &[Rule] = &[
     rule("ctl/src/exit.rs", VERBS, VERBS_WHY),
     rule("ctl/src/lazy.rs", VERBS, VERBS_WHY),
     rule("ctl/src/local.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/text.rs", VERBS, VERBS_WHY),
 ];
 
 /// Calls `see` with the path of each file of code below a path, except files of tests.

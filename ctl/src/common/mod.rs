@@ -18,7 +18,6 @@
 //! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `source`: the files of a function
 //! - `state_directory`: the state directory, and its lock
-//! - `text`: instants, durations and sizes for people
 //! - `versions`: of client, daemon and spawner
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -41,7 +40,6 @@ pub(crate) mod runs;
 pub(crate) mod selection;
 pub(crate) mod source;
 pub(crate) mod state_directory;
-pub(crate) mod text;
 pub(crate) mod versions;
 pub(crate) mod waiting;
 pub(crate) mod watch;

@@ -1,9 +1,9 @@
 //! What a run waits for, on a terminal: its turn, or its next attempt.
 
 use crate::client::BodyPieces;
-use crate::common::text::distance;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
+use crate::text::distance;
 use fnd_core::api::FunctionDetail;
 use fnd_core::api::stream::{Kind, StreamEvent};
 use jiff::{SignedDuration, Timestamp};

@@ -147,7 +147,7 @@ pub(crate) fn span(text: &str) -> Result<Duration, CommandFailure> {
 
 #[cfg(test)]
 mod tests {
-    use crate::common::text::*;
+    use crate::text::*;
 
     #[test]
     fn a_reason_is_printed_once() {
