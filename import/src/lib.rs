@@ -8,6 +8,7 @@
 //! - `dagu`: functions of dagu's DAGs
 //! - `failure`: why files could not be read or written
 //! - `fuzzing`: what the fuzzer may call
+//! - `kubeless`: what the command line of Kubeless means
 //! - `names`: names for functions
 //! - `places`: places that the sandbox must show
 //! - `pm2`: services of pm2's apps
@@ -27,6 +28,7 @@ pub mod dagu;
 pub mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod kubeless;
 mod names;
 mod places;
 pub mod pm2;

@@ -1,6 +1,7 @@
 //! The fuzzer's entry to the import of units.
 
-use super::make::{SystemdMachine, Unit, make};
+use super::make::make;
+use super::unit::{SystemdMachine, Unit};
 use super::{ImportText, ImportedNames, Scripts};
 use crate::Imported;
 

@@ -1,10 +1,10 @@
 //! Reads values of Kubeless's options: pairs, amounts of Kubernetes, names of handlers.
 
-use crate::exit::CommandFailure;
+use crate::failure::ImportFailure;
 use fnd_wire::units::{parse_cpu, print_cpu, print_size};
 
 /// Splits a pair at its first `=` or `:`. A text without one is a name with an empty value.
-pub(super) fn pair(text: &str) -> (String, String) {
+pub fn pair(text: &str) -> (String, String) {
     let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
     (name.to_owned(), value.to_owned())
 }
@@ -31,9 +31,9 @@ const UNITS: [(&str, u128); 13] = [
 ///
 /// # Errors
 /// It is no such amount.
-pub(super) fn memory(text: &str) -> Result<String, CommandFailure> {
+pub fn memory(text: &str) -> Result<String, ImportFailure> {
     let wrong = || {
-        CommandFailure::usage(format!("wrong format of the memory value: `{text}`"))
+        ImportFailure::usage(format!("wrong format of the memory value: `{text}`"))
             .help("a number with a suffix, such as `128Mi`, `1.5Gi` or `512M`")
     };
     let end = text
@@ -56,10 +56,10 @@ pub(super) fn memory(text: &str) -> Result<String, CommandFailure> {
 ///
 /// # Errors
 /// It is no such number.
-pub(super) fn cpu(text: &str) -> Result<String, CommandFailure> {
+pub fn cpu(text: &str) -> Result<String, ImportFailure> {
     let milli = parse_cpu(text).ok().filter(|_| !text.ends_with('%'));
     milli.map(print_cpu).ok_or_else(|| {
-        CommandFailure::usage(format!("wrong format of the cpu value: `{text}`"))
+        ImportFailure::usage(format!("wrong format of the cpu value: `{text}`"))
             .help("cores, such as `500m`, `0.5` or `2`")
     })
 }
@@ -68,10 +68,10 @@ pub(super) fn cpu(text: &str) -> Result<String, CommandFailure> {
 ///
 /// # Errors
 /// It is no number of seconds above 0.
-pub(super) fn timeout(text: &str) -> Result<String, CommandFailure> {
+pub fn timeout(text: &str) -> Result<String, ImportFailure> {
     let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds > 0);
     seconds.map(|seconds| format!("{seconds}s")).ok_or_else(|| {
-        CommandFailure::usage(format!(
+        ImportFailure::usage(format!(
             "`--timeout {text}`: expected a number of seconds above 0, such as 180"
         ))
     })
@@ -81,19 +81,19 @@ pub(super) fn timeout(text: &str) -> Result<String, CommandFailure> {
 ///
 /// # Errors
 /// There is not exactly one dot in it; in Kubeless's words.
-pub(super) fn handler(text: &str) -> Result<(&str, &str), CommandFailure> {
+pub fn handler(text: &str) -> Result<(&str, &str), ImportFailure> {
     text.split_once('.')
         .filter(|(module, name)| !module.is_empty() && !name.is_empty() && !name.contains('.'))
         .ok_or_else(|| {
             let message = "failed: incorrect handler format. It should be module_name.handler_name";
-            CommandFailure::usage(message).help(format!(
+            ImportFailure::usage(message).help(format!(
                 "`--handler {text}` has to have one dot, such as `helloget.foo`"
             ))
         })
 }
 
 /// Returns the name of the file in which a function finds a secret: fnd has names of variables there.
-pub(super) fn secret_file(secret: &str) -> String {
+pub fn secret_file(secret: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = secret.chars().map(letter).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -107,13 +107,13 @@ pub(super) fn secret_file(secret: &str) -> String {
 ///
 /// # Errors
 /// It has other characters than names of Kubernetes and of functions.
-pub(super) fn trigger(name: &str) -> Result<&str, CommandFailure> {
+pub fn trigger(name: &str) -> Result<&str, ImportFailure> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._/".contains(c);
     if !name.is_empty() && name.chars().all(allowed) {
         return Ok(name);
     }
     let message = format!("`{name}` cannot be the name of a trigger");
-    Err(CommandFailure::usage(message).help("use `a-z`, `0-9`, `-`, `_` and `.`"))
+    Err(ImportFailure::usage(message).help("use `a-z`, `0-9`, `-`, `_` and `.`"))
 }
 
 #[cfg(test)]

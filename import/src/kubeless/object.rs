@@ -5,7 +5,7 @@ use fnd_wire::units::{parse_duration, parse_size};
 use serde_json::{Map, Value, json};
 
 /// Returns the object; `manifest` may have all keys, or those that were written.
-pub(super) fn function(name: &str, manifest: &Value) -> Value {
+pub fn function(name: &str, manifest: &Value) -> Value {
     let text = |key: &str| manifest[key].as_str().unwrap_or_default();
     let limit = |key: &str| manifest["limits"][key].as_str();
     let mut resources = Map::new();
@@ -41,17 +41,17 @@ pub(super) fn function(name: &str, manifest: &Value) -> Value {
 }
 
 /// What the columns and keys with the namespace have.
-pub(super) const NAMESPACE: &str = "default";
+pub const NAMESPACE: &str = "default";
 
 /// Returns the labels of a function, without those in which names of triggers are kept.
-pub(super) fn labels(manifest: &Value) -> Map<String, Value> {
+pub fn labels(manifest: &Value) -> Map<String, Value> {
     let labels = manifest["labels"].as_object().into_iter().flatten();
     let own = labels.filter(|(name, _)| ![CRONJOBS, ROUTES, AUTOSCALE].contains(&name.as_str()));
     own.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Returns a size of fnd as Kubernetes writes it: `128M` of fnd is `128Mi` there.
-pub(super) fn memory(text: &str) -> Option<String> {
+pub fn memory(text: &str) -> Option<String> {
     parse_size(text).ok()?;
     let unit = text.ends_with(|c: char| c.is_ascii_uppercase());
     Some(if unit { format!("{text}i") } else { text.to_owned() })

@@ -4,30 +4,30 @@
 //! `[[schedule]]` or `[[http]]`.
 
 use super::values;
-use crate::exit::{CommandFailure, Exit};
+use crate::failure::{FailureKind, ImportFailure};
 use toml::{Table, Value};
 
 /// The label with the names of the entries of `[[schedule]]`.
-pub(super) const CRONJOBS: &str = "kubeless-cronjobs";
+pub const CRONJOBS: &str = "kubeless-cronjobs";
 /// The label with the names of the entries of `[[http]]`.
-pub(super) const ROUTES: &str = "kubeless-http-triggers";
+pub const ROUTES: &str = "kubeless-http-triggers";
 /// The label with the metric of an autoscale and its target, which fnd does not use.
-pub(super) const AUTOSCALE: &str = "kubeless-autoscale";
+pub const AUTOSCALE: &str = "kubeless-autoscale";
 
 /// Changes of a manifest; what is absent stays as it was.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ManifestChanges {
-    pub(super) runtime: Option<String>,
-    pub(super) handler: Option<String>,
+pub struct ManifestChanges {
+    pub runtime: Option<String>,
+    pub handler: Option<String>,
     /// All variables of the environment; empty: as before.
-    pub(super) env: Vec<String>,
+    pub env: Vec<String>,
     /// Labels that are added.
-    pub(super) labels: Vec<String>,
+    pub labels: Vec<String>,
     /// Secrets that are added.
-    pub(super) secrets: Vec<String>,
-    pub(super) memory: Option<String>,
-    pub(super) cpu: Option<String>,
-    pub(super) timeout: Option<String>,
+    pub secrets: Vec<String>,
+    pub memory: Option<String>,
+    pub cpu: Option<String>,
+    pub timeout: Option<String>,
 }
 
 impl ManifestChanges {
@@ -35,7 +35,7 @@ impl ManifestChanges {
     ///
     /// # Errors
     /// A value is wrong, or the manifest has a key of another kind.
-    pub(super) fn apply(&self, manifest: &mut Table) -> Result<(), CommandFailure> {
+    pub fn apply(&self, manifest: &mut Table) -> Result<(), ImportFailure> {
         let text = |value: &str| Value::String(value.to_owned());
         for (key, value) in [("runtime", &self.runtime), ("handler", &self.handler)] {
             if let Some(value) = value {
@@ -72,13 +72,13 @@ impl ManifestChanges {
 ///
 /// # Errors
 /// The key is no table.
-pub(super) fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, CommandFailure> {
+pub fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, ImportFailure> {
     let value = manifest.entry(key).or_insert_with(|| Value::Table(Table::new()));
     value.as_table_mut().ok_or_else(|| of_another_kind(key))
 }
 
 /// Returns the names that a label keeps.
-pub(super) fn names(label: &str) -> impl Iterator<Item = &str> {
+pub fn names(label: &str) -> impl Iterator<Item = &str> {
     label.split(',').filter(|name| !name.is_empty())
 }
 
@@ -86,12 +86,12 @@ pub(super) fn names(label: &str) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn set_entries(
+pub fn set_entries(
     manifest: &mut Table,
     place: (&str, &str),
     name: &str,
     entries: Vec<Table>,
-) -> Result<bool, CommandFailure> {
+) -> Result<bool, ImportFailure> {
     let mut named = named_entries(manifest, place)?;
     let before = named.iter().position(|(known, _)| known == name);
     named.retain(|(known, _)| known != name);
@@ -106,7 +106,7 @@ pub(super) fn set_entries(
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result<Option<Table>, CommandFailure> {
+pub fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result<Option<Table>, ImportFailure> {
     let named = named_entries(manifest, place)?;
     let found = named.into_iter().find(|(known, _)| known == name);
     Ok(found.and_then(|(_, entry)| entry.as_table().cloned()))
@@ -116,7 +116,7 @@ pub(super) fn entry(manifest: &Table, place: (&str, &str), name: &str) -> Result
 ///
 /// # Errors
 /// The key is no list.
-pub(super) fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str) -> Result<bool, CommandFailure> {
+pub fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str) -> Result<bool, ImportFailure> {
     let mut named = named_entries(manifest, place)?;
     let before = named.len();
     named.retain(|(known, _)| known != name);
@@ -126,7 +126,7 @@ pub(super) fn remove_entry(manifest: &mut Table, place: (&str, &str), name: &str
 }
 
 /// Returns the entries of a list with their names; those that a person added have empty ones.
-fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(String, Value)>, CommandFailure> {
+fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(String, Value)>, ImportFailure> {
     let entries = match manifest.get(key) {
         None => Vec::new(),
         Some(value) => value.as_array().cloned().ok_or_else(|| of_another_kind(key))?,
@@ -138,7 +138,7 @@ fn named_entries(manifest: &Table, (key, label): (&str, &str)) -> Result<Vec<(St
     Ok(names.zip(entries).collect())
 }
 
-fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, Value)>) -> Result<(), CommandFailure> {
+fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, Value)>) -> Result<(), ImportFailure> {
     let (names, entries): (Vec<String>, Vec<Value>) = named.into_iter().unzip();
     if entries.is_empty() {
         manifest.remove(key);
@@ -150,9 +150,9 @@ fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, V
     Ok(())
 }
 
-fn of_another_kind(key: &str) -> CommandFailure {
-    CommandFailure::new(
-        Exit::InvalidManifest,
+fn of_another_kind(key: &str) -> ImportFailure {
+    ImportFailure::new(
+        FailureKind::InvalidManifest,
         format!("`{key}` of the function's manifest is of another kind than fnd expects"),
     )
 }
@@ -215,10 +215,10 @@ mod tests {
             memory: Some("much".to_owned()),
             ..ManifestChanges::default()
         };
-        assert_eq!(wrong.apply(&mut manifest).unwrap_err().exit, Exit::Usage);
+        assert_eq!(wrong.apply(&mut manifest).unwrap_err().kind, FailureKind::Usage);
         assert_eq!(
-            changes.apply(&mut parsed("labels = 1")).unwrap_err().exit,
-            Exit::InvalidManifest
+            changes.apply(&mut parsed("labels = 1")).unwrap_err().kind,
+            FailureKind::InvalidManifest
         );
     }
 
