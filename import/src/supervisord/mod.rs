@@ -27,7 +27,7 @@ pub fn import(file: &Path, link: bool, own: bool) -> Result<Imported, ImportFail
     let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let here = full.parent().unwrap_or(Path::new("/")).display().to_string();
     let scripts = Scripts {
-        link: link,
+        link,
         read: script::read,
     };
     let machine = SupervisordMachine {

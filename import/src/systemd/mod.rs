@@ -58,7 +58,7 @@ const SYSTEM: [&str; 5] = [
 pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
     let machine = SystemdMachine {
         scripts: Scripts {
-            link: link,
+            link,
             read: script::read,
         },
         own,

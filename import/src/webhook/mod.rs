@@ -28,7 +28,7 @@ use values::{FIELD, Needs, PAYLOAD, word};
 /// It cannot be read.
 pub fn import(file: &Path, link: bool) -> Result<Imported, ImportFailure> {
     let scripts = Scripts {
-        link: link,
+        link,
         read: script::read,
     };
     Ok(hooks(&tree::read(file)?, &file.display().to_string(), scripts))
