@@ -1,9 +1,9 @@
 //! The values that every verb needs, and the paths and parameters of its requests.
 
 use crate::client::{Client, encode};
-use crate::common::text;
 use crate::exit::CommandFailure;
 use crate::output::Output;
+use crate::text;
 use jiff::Timestamp;
 
 /// The values that every verb needs.

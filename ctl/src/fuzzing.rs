@@ -1,4 +1,3 @@
 //! Gives `tests/fuzz` access to private code. Only a build for the fuzzer has this module.
 
-pub use crate::commands::import::fuzzing::import;
 pub use crate::commands::restore::fuzzing::restore;

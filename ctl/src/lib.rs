@@ -17,6 +17,7 @@
 //! - `output`: the only place that prints
 //! - `secrets`: files of secrets
 //! - `suggestions`: advice for verbs of other tools
+//! - `text`: instants, durations and sizes for people
 //! - `upload`: uploads of functions
 //!
 //! `cli` and this file know the verbs. A verb knows no other verb and no command line: what verbs share lies in the other
@@ -37,6 +38,7 @@ mod local;
 mod output;
 mod secrets;
 mod suggestions;
+mod text;
 mod upload;
 
 use clap::{CommandFactory as _, FromArgMatches as _};

@@ -187,6 +187,12 @@ const RULES: &[Rule] = &[
     )
     // The sockets that the driver opens for functions, and as many readers of the ledger as callers.
     .except(&["function_sockets.rs", "control/limits.rs"]),
+    // import: data in, data out.
+    rule(
+        "import/src",
+        "clap tokio hyper fnd_core println eprintln",
+        "it parses no command line, asks no daemon and prints nothing",
+    ),
     // ctl: the command line knows the verbs, a verb knows the ground rooms, and nothing knows more.
     rule(
         "ctl/src",
@@ -211,6 +217,7 @@ const RULES: &[Rule] = &[
     rule("ctl/src/exit.rs", VERBS, VERBS_WHY),
     rule("ctl/src/lazy.rs", VERBS, VERBS_WHY),
     rule("ctl/src/local.rs", VERBS, VERBS_WHY),
+    rule("ctl/src/text.rs", VERBS, VERBS_WHY),
 ];
 
 /// Calls `see` with the path of each file of code below a path, except files of tests.
@@ -362,6 +369,7 @@ fn the_map_of_a_folder_names_its_files() {
         "core/src",
         "ctl/src",
         "daemon/src",
+        "import/src",
         "manifest/src",
         "spawner/src",
         "tests/it",
@@ -408,7 +416,8 @@ fn crates_link_what_the_table_says() {
         ("core", &["manifest", "wire"]),
         ("daemon", &["core", "manifest", "unpack", "wire"]),
         ("spawner", &["wire"]),
-        ("ctl", &["core", "manifest", "unpack", "wire"]),
+        ("import", &["manifest", "wire"]),
+        ("ctl", &["core", "import", "manifest", "unpack", "wire"]),
         ("tests", &["core", "manifest", "wire"]),
     ] {
         assert_eq!(ours(directory), expected, "{directory}");

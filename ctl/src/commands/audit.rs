@@ -2,12 +2,12 @@
 
 use crate::common::candidates;
 use crate::common::filter::PAGE;
-use crate::common::text::distance;
-use crate::common::text::short;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, parse};
+use crate::text::distance;
+use crate::text::short;
 use fnd_core::api::{AuditEntry, AuditList};
 use jiff::Timestamp;
 
@@ -133,7 +133,7 @@ fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> TextTable {
                 entry.uid.to_string(),
                 entry.pid.map(|pid| pid.to_string()).unwrap_or_default(),
                 entry.exe.clone().unwrap_or_default(),
-                crate::common::text::duration(Some(took_ms(entry))),
+                crate::text::duration(Some(took_ms(entry))),
             ]);
         }
         table.row(if entry.refused { Tone::Bad } else { Tone::Plain }, cells);

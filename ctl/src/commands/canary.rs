@@ -3,10 +3,10 @@
 use crate::client::request;
 use crate::common::candidates;
 use crate::common::releases;
-use crate::common::text::distance;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
+use crate::text::distance;
 use fnd_core::api::{CanaryView, ReleaseChanged};
 use fnd_core::release::{ReleaseState, short};
 use hyper::Method;

@@ -109,7 +109,7 @@ fn listed(path: &Path, format: archive::Format) -> String {
 
 fn show(context: &Context, bytes: &[u8]) -> Result<(), CommandFailure> {
     if std::str::from_utf8(bytes).is_err() {
-        let size = crate::common::text::size(u64::try_from(bytes.len()).ok());
+        let size = crate::text::size(u64::try_from(bytes.len()).ok());
         return context.out.line(&format!("(no text: {size})"));
     }
     context.out.result(bytes)?;

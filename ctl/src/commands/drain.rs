@@ -1,11 +1,11 @@
 //! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more; `--cancel` lets it work again.
 
 use crate::client::{Reply, request};
-use crate::common::text::span;
 use crate::common::working::while_working;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::parse;
+use crate::text::span;
 use fnd_core::api::{Changed, NodeStatus};
 use fnd_wire::units::{counted, print_duration};
 use hyper::Method;

@@ -3,12 +3,12 @@
 use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
 use crate::common::runs::{find, newest};
-use crate::common::text::short;
-use crate::common::text::{between, distance, duration, size};
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, escape};
+use crate::text::short;
+use crate::text::{between, distance, duration, size};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::records::cause::Cause;

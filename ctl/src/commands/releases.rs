@@ -3,10 +3,10 @@
 use crate::client::encode;
 use crate::common::candidates;
 use crate::common::releases::asked;
-use crate::common::text::distance;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
+use crate::text::distance;
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
 use fnd_core::release::{HoldKind, ReleaseState, short};
 use jiff::Timestamp;

@@ -2,9 +2,9 @@
 
 use crate::common::results::print;
 use crate::common::runs::ListedRun;
-use crate::common::text::span;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::text::span;
 use std::time::Duration;
 
 /// Options.

@@ -2,10 +2,10 @@
 
 use crate::common::candidates;
 use crate::common::names::expand;
-use crate::common::text::{distance, why};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone};
+use crate::text::{distance, why};
 use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};
 use jiff::Timestamp;
 

@@ -2,11 +2,11 @@
 
 use crate::client::{encode, request};
 use crate::common::payload;
-use crate::common::text::{distance, size};
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{TextTable, Tone, parse};
+use crate::text::{distance, size};
 use fnd_core::api::{StateEntry, StateKeys, StateScopes, StateWritten};
 use fnd_manifest::state_key::StateKey;
 use hyper::Method;

@@ -1,12 +1,12 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use crate::common::selection::{Selection, refuse_changes_of_some};
-use crate::common::text::{brief, distance, ended, size, why};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::health::outdated;
 use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, parse};
+use crate::text::{brief, distance, ended, size, why};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::records::outcome::Reason;
 use fnd_core::supervisor::FunctionState;

@@ -3,12 +3,12 @@
 use crate::common::candidates;
 use crate::common::names;
 use crate::common::runs::{end_of_id, find, newest};
-use crate::common::text::short;
-use crate::common::text::{between, span, why};
 use crate::common::working::while_working;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
+use crate::text::short;
+use crate::text::{between, span, why};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_wire::ids::InvocationId;

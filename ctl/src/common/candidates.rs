@@ -3,7 +3,7 @@
 //! A shell waits for them while somebody types, so a daemon that does not answer soon completes nothing, silently.
 
 use crate::client::Client;
-use crate::common::text;
+use crate::text;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
 use fnd_core::api::{FunctionList, InvocationList, InvocationView, ReleaseList, ReleaseView};

@@ -4,6 +4,7 @@
 //! - `backup_entries`: the entries that the archive of a backup may have
 //! - `builds`: waits for builds and shows what they print
 //! - `candidates`: words that a shell completes
+//! - `conversion`: what became of files of other systems
 //! - `copy`: copies the files of a function
 //! - `event_words`: events in a few words
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
@@ -17,7 +18,6 @@
 //! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `source`: the files of a function
 //! - `state_directory`: the state directory, and its lock
-//! - `text`: instants, durations and sizes for people
 //! - `versions`: of client, daemon and spawner
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
@@ -26,6 +26,7 @@
 pub(crate) mod backup_entries;
 pub(crate) mod builds;
 pub(crate) mod candidates;
+pub(crate) mod conversion;
 pub(crate) mod copy;
 pub(crate) mod event_words;
 pub(crate) mod examine;
@@ -39,24 +40,15 @@ pub(crate) mod runs;
 pub(crate) mod selection;
 pub(crate) mod source;
 pub(crate) mod state_directory;
-pub(crate) mod text;
 pub(crate) mod versions;
 pub(crate) mod waiting;
 pub(crate) mod watch;
 pub(crate) mod working;
 
+pub(crate) use fnd_import::quoted;
+
 use crate::exit::{CommandFailure, Exit};
 use std::path::Path;
-
-/// Returns a word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
 
 /// Returns the failure of an operation on a file.
 pub(crate) fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {

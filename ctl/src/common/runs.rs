@@ -5,9 +5,9 @@
 
 use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
-use crate::common::text::distance;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::text::distance;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
@@ -168,7 +168,7 @@ mod tests {
         let now: Timestamp = "2026-11-21T08:01:00Z".parse().unwrap();
         let runs = ["1beef", "2beef", "face"].map(run);
         let choose = |end, now| only(end, &runs.iter().collect::<Vec<_>>(), "these", now);
-        assert_eq!(crate::common::text::short(runs[0].id), "0001beef");
+        assert_eq!(crate::text::short(runs[0].id), "0001beef");
         for end in ["face", "0000face", "8123-00000000face"] {
             assert_eq!(choose(end, now).unwrap(), runs[2].id.to_string());
         }

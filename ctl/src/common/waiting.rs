@@ -1,9 +1,9 @@
 //! Shows on a terminal why a run does not go on: it waits for its turn, or for its next attempt.
 
 use crate::client::BodyPieces;
-use crate::common::text::distance;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
+use crate::text::distance;
 use fnd_core::api::FunctionDetail;
 use fnd_core::api::stream::{Kind, StreamEvent};
 use jiff::{SignedDuration, Timestamp};

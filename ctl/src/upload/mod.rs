@@ -12,9 +12,9 @@ pub(crate) use manifest::ManifestOptions;
 pub(crate) use pack::{Packed, TreeFile};
 
 use crate::client::{Reply, request};
-use crate::common::text;
 use crate::context::{Context, function_path};
 use crate::exit::CommandFailure;
+use crate::text;
 use hyper::Method;
 use hyper::body::Bytes;
 

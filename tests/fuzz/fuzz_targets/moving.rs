@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fndctl::fuzzing::import(bytes));
+fuzz_target!(|bytes: &[u8]| fnd_import::fuzzing::import(bytes));

@@ -114,7 +114,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
     context.out.document(&body, |taken: &BackupTaken, out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
-        let size = crate::common::text::size(Some(taken.bytes));
+        let size = crate::text::size(Some(taken.bytes));
         out.remark(&format!(
             "{}: {} files and directories, {size}",
             taken.file, taken.entries

@@ -4,7 +4,7 @@
 
 use super::{Args, say_done, say_valid, upload};
 use crate::client::Reply;
-use crate::commands::import;
+use crate::common::conversion::table;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::upload::{Packed, is_only_for_root};
@@ -31,7 +31,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
             CommandFailure::usage(message).help("change the file, or make fnd's own form of it with `fndctl import`")
         );
     }
-    let imported = import::foreign(&args.paths)?;
+    let imported = fnd_import::yaml::import(&args.paths)?;
     check_count(args, imported.functions.len())?;
     let rows = &imported.report.rows;
     let secrets: Vec<&str> = imported.secrets().map(|(name, _)| name.as_str()).collect();
@@ -104,7 +104,7 @@ fn check_count(args: &Args, count: usize) -> Result<(), CommandFailure> {
 fn report(context: &Context, rows: &[Row], secrets: &[&str]) {
     let mut notable = rows.iter().filter(|row| row.verdict != FieldVerdict::Works).peekable();
     if notable.peek().is_some() && !context.out.is_quiet() {
-        context.out.table_aside(&import::table(notable));
+        context.out.table_aside(&table(notable));
     }
     if !secrets.is_empty() {
         context

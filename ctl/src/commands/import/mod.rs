@@ -2,53 +2,16 @@
 //! Needs no daemon.
 //!
 //! Files:
-//! - `compose`: services of compose files
-//! - `crontab`: functions of crontabs
-//! - `dagu`: functions of dagu's DAGs
-//! - `fuzzing`: what the fuzzer may call
-//! - `names`: names for functions
-//! - `places`: places that the sandbox must show
-//! - `pm2`: services of pm2's apps
 //! - `report`: prints what became of each field
-//! - `script`: the scripts of functions
-//! - `supervisord`: services of supervisord's programs
-//! - `systemd`: functions of services and timers
-//! - `testing`: helpers of tests
-//! - `text`: reads foreign files
-//! - `tree`: reads YAML and JSON
-//! - `webhook`: functions of the hooks of webhook
-//! - `write`: writes functions to a directory
-//! - `yaml`: functions of Keptn, Kubeless, Kyma and Rafay
 
-mod compose;
-mod crontab;
-mod dagu;
-#[cfg(fuzzing)]
-pub(crate) mod fuzzing;
-mod names;
-mod places;
-mod pm2;
 mod report;
-mod script;
-mod supervisord;
-mod systemd;
-#[cfg(test)]
-mod testing;
-mod text;
-mod tree;
-mod webhook;
-mod write;
-mod yaml;
-
-pub(super) use report::table;
-pub(super) use yaml::import as foreign;
 
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::{self, LocalPlaces};
+use fnd_import::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, webhook, write, yaml};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::foreign::{ConversionReport, MadeManifest};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -73,19 +36,133 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum ImportKind {
     /// The lines of a crontab: a function for each.
-    Crontab(crontab::Args),
+    Crontab(CrontabArgs),
     /// Services and timers of systemd.
-    Systemd(systemd::Args),
+    Systemd(SystemdArgs),
     /// Apps of pm2: an ecosystem file.
-    Pm2(pm2::Args),
+    Pm2(Pm2Args),
     /// Programs of supervisord.
-    Supervisord(supervisord::Args),
+    Supervisord(SupervisordArgs),
     /// A DAG of dagu whose steps are one chain.
-    Dagu(dagu::Args),
+    Dagu(DaguArgs),
     /// Services of a compose file that run a program of the machine.
-    Compose(compose::Args),
+    Compose(ComposeArgs),
     /// Hooks of webhook (github.com/adnanh/webhook).
-    Webhook(webhook::Args),
+    Webhook(WebhookArgs),
+}
+
+/// Options of `import crontab`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import crontab /etc/cron.d/shop --out /etc/fnd/functions\n  \
+    fndctl import crontab -u ada --dry-run        what would become of Ada's lines\n  \
+    crontab -l >mine; fndctl import crontab mine")]
+struct CrontabArgs {
+    /// The crontab. In `/etc/crontab` and files of a directory `cron.d`, each line names a user.
+    #[arg(required_unless_present = "user_of", conflicts_with = "user_of", value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// Read the crontab of this user (`crontab -l -u USER`).
+    #[arg(short = 'u', id = "user_of", value_name = "USER")]
+    user_of: Option<String>,
+
+    /// Each line names a user, wherever the file is.
+    #[arg(long)]
+    user_column: bool,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Options of `import systemd`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import systemd backup.timer --dry-run              the timer and its service\n  \
+    fndctl import systemd ./web.service --out /etc/fnd/functions")]
+struct SystemdArgs {
+    /// Timers and services: paths of files, or names of units, with their drop-ins.
+    #[arg(required = true, value_name = "UNIT")]
+    units: Vec<String>,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Options of `import pm2`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A file that ends with `.js`, `.cjs` or `.mjs` is a program: node runs it, as you.\n\nExamples:\n  \
+    fndctl import pm2 ecosystem.config.js --env production --dry-run\n  \
+    fndctl import pm2 ecosystem.json --out /etc/fnd/functions"
+)]
+struct Pm2Args {
+    /// The ecosystem file: `ecosystem.config.js`, or the same in JSON or YAML.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Take `env_NAME` over, too, as `pm2 start --env NAME` does.
+    #[arg(long, value_name = "NAME")]
+    env: Option<String>,
+}
+
+/// Options of `import supervisord`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  \
+    fndctl import supervisord /etc/supervisor/conf.d/web.conf --dry-run")]
+struct SupervisordArgs {
+    /// `supervisord.conf`, or a file of its `conf.d`.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Options of `import dagu`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  fndctl import dagu nightly.yaml --dry-run")]
+struct DaguArgs {
+    /// The file of a DAG.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+/// Options of `import webhook`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import webhook hooks.json --dry-run\n  \
+    fndctl import webhook hooks.yaml --out /etc/fnd/functions")]
+struct WebhookArgs {
+    /// The file of hooks, in JSON or YAML.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Leave scripts where they are, and start them there; without it, they are copied.
+    #[arg(long)]
+    link: bool,
+}
+
+/// Options of `import compose`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  fndctl import compose compose.yaml --dry-run")]
+struct ComposeArgs {
+    /// The compose file.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+impl CrontabArgs {
+    fn options(&self) -> crontab::CrontabOptions {
+        crontab::CrontabOptions {
+            file: self.file.clone(),
+            user_of: self.user_of.clone(),
+            user_column: self.user_column,
+            link: self.link,
+        }
+    }
 }
 
 /// Where to write.
@@ -104,42 +181,19 @@ pub(crate) struct ImportTarget {
     force: bool,
 }
 
-/// The functions that were made of the given files.
-#[derive(Debug, Default)]
-pub(crate) struct Imported {
-    /// The functions; one with a mistake is not among them.
-    pub(crate) functions: Vec<MadeManifest>,
-    /// The treatment of each field.
-    pub(crate) report: ConversionReport,
-    /// Secrets that belong to no single function: name and value.
-    pub(crate) secrets: Vec<(String, Vec<u8>)>,
-    /// The first comment of each manifest.
-    pub(crate) head: String,
-}
-
-impl Imported {
-    /// Returns all secrets: name and value.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
-        self.functions
-            .iter()
-            .flat_map(|made| &made.secrets)
-            .chain(&self.secrets)
-    }
-}
-
 /// Runs the verb.
 ///
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let imported = match &args.kind {
-        Some(ImportKind::Crontab(args)) => crontab::import(args, context.user)?,
-        Some(ImportKind::Systemd(args)) => systemd::import(args, context.user)?,
-        Some(ImportKind::Pm2(args)) => pm2::import(args, context.user)?,
-        Some(ImportKind::Supervisord(args)) => supervisord::import(args, context.user)?,
-        Some(ImportKind::Dagu(args)) => dagu::import(args)?,
-        Some(ImportKind::Compose(args)) => compose::import(args, context.user)?,
-        Some(ImportKind::Webhook(args)) => webhook::import(args)?,
+        Some(ImportKind::Crontab(args)) => crontab::import(&args.options(), context.user)?,
+        Some(ImportKind::Systemd(args)) => systemd::import(&args.units, args.link, context.user)?,
+        Some(ImportKind::Pm2(args)) => pm2::import(&args.file, args.env.as_deref(), context.user)?,
+        Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, context.user)?,
+        Some(ImportKind::Dagu(args)) => dagu::import(&args.file)?,
+        Some(ImportKind::Compose(args)) => compose::import(&args.file, context.user)?,
+        Some(ImportKind::Webhook(args)) => webhook::import(&args.file, args.link)?,
         None if args.files.is_empty() => {
             return Err(
                 CommandFailure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`")
@@ -154,7 +208,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
     imported.report.sort();
     let problems = judge(context, &mut imported)?;
-    let written = write::functions(target, &imported)?;
+    let written = if target.dry_run {
+        Vec::new()
+    } else {
+        let base = target.out.as_deref().unwrap_or(Path::new("."));
+        write::functions(base, target.force, &imported)?
+    };
     report::print(context, target, &imported, &written, &problems)?;
     let refused = imported.report.is_refused() || problems.iter().any(Diagnostic::is_error);
     Ok(if refused { Exit::InvalidManifest } else { Exit::Fine })

@@ -1,12 +1,12 @@
 //! Prints what became of each field of imported files, and which functions were written.
 
-use super::{ImportTarget, Imported, write};
+use super::ImportTarget;
+use crate::common::conversion::table;
 use crate::context::Context;
 use crate::exit::CommandFailure;
 use crate::output::Format;
-use crate::output::{TextTable, Tone};
+use fnd_import::{Imported, write};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::foreign::{FieldVerdict, Row};
 use fnd_wire::units::counted;
 use serde_json::json;
 use std::path::PathBuf;
@@ -54,25 +54,4 @@ pub(super) fn print(
         ))?;
     }
     Ok(())
-}
-
-/// Returns rows as a table.
-pub(in crate::commands) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> TextTable {
-    let mut table = TextTable::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
-    for row in rows {
-        let tone = match row.verdict {
-            FieldVerdict::Refused => Tone::Bad,
-            FieldVerdict::Works => Tone::Plain,
-            _ => Tone::Dim,
-        };
-        let cells = [
-            format!("{}:{}:{}", row.file, row.line, row.column),
-            row.field.clone(),
-            row.verdict.as_str().to_owned(),
-            row.becomes.clone().unwrap_or_default(),
-            row.note.clone().unwrap_or_default(),
-        ];
-        table.row(tone, cells);
-    }
-    table
 }

@@ -3,13 +3,13 @@
 
 use super::code::KubelessCode;
 use super::function::list::details;
-use super::manifest::{AUTOSCALE, table};
-use super::object::NAMESPACE;
 use super::options::{Namespace, ignored};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
+use fnd_import::kubeless::manifest::{AUTOSCALE, table};
+use fnd_import::kubeless::object::NAMESPACE;
 use serde_json::{Value, json};
 
 /// The verbs.

@@ -9,22 +9,16 @@
 //! - `autoscale`: the smallest and the largest pool
 //! - `code`: an uploaded function, read and uploaded anew
 //! - `content`: what a file, an archive or a URL has
-//! - `manifest`: writes options into a manifest
-//! - `object`: a function as an object of Kubeless
 //! - `options`: options that several verbs have, and those without effect
 //! - `runtime`: the runtime that a name of Kubeless means
-//! - `values`: pairs, amounts, names of handlers
 
 mod autoscale;
 mod code;
 mod content;
 mod function;
-mod manifest;
-mod object;
 mod options;
 mod runtime;
 mod trigger;
-mod values;
 
 use crate::common::versions;
 use crate::context::Context;

@@ -10,11 +10,11 @@ mod page;
 mod summary;
 
 use crate::common::filter::{Filter, RunFilter};
-use crate::common::text::since;
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::parse;
+use crate::text::since;
 use fnd_core::api::{InvocationList, NodeStatus};
 use jiff::Timestamp;
 use summary::Report;

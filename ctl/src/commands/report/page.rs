@@ -1,8 +1,8 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
 use super::summary::{FunctionSummary, Group, Report};
-use crate::common::text::{duration, size};
 use crate::output::{TextTable, Tone, escape, wrap};
+use crate::text::{duration, size};
 
 /// Rows of each part; `-o json` has all.
 const ROWS: usize = 15;

@@ -1,7 +1,6 @@
 //! The fuzzer's entry to `restore`, without its lock.
 
-use super::{Roots, write};
-use crate::common::backup_entries;
+use super::{Roots, entries, write};
 use std::fs::File;
 use std::path::Path;
 

@@ -67,8 +67,8 @@ fn table(list: &RouteList) -> TextTable {
                 route.function.to_string(),
                 route.auth.join(", "),
                 route.calls.to_string(),
-                crate::common::text::duration(route.p50_ms),
-                crate::common::text::duration(route.p99_ms),
+                crate::text::duration(route.p50_ms),
+                crate::text::duration(route.p99_ms),
                 route.last_status.map(|status| status.to_string()).unwrap_or_default(),
             ],
         );

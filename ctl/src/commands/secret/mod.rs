@@ -9,7 +9,6 @@
 
 mod encrypt;
 
-use crate::common::text::distance;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
@@ -17,6 +16,7 @@ use crate::output::{Output, TextTable, Tone};
 use crate::secrets::store::{self, How, SecretStore};
 use crate::secrets::values::Sender;
 use crate::secrets::{users, values};
+use crate::text::distance;
 use clap::Subcommand;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use jiff::Timestamp;

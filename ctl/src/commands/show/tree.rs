@@ -1,11 +1,11 @@
 //! The tree of calls that a run is in: from the run that began the chain down to everything that was called. `fndctl show ID`
 //! prints it.
 
-use crate::common::text::between;
-use crate::common::text::short;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone};
+use crate::text::between;
+use crate::text::short;
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;

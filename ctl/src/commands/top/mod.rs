@@ -7,11 +7,11 @@
 mod rates;
 mod view;
 
-use crate::common::text::span;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{Screen, parse};
+use crate::text::span;
 use fnd_core::api::UsageList;
 use rates::{Rates, RatesOrder};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The lines that `top` draws; this file knows no terminal.
 
 use super::rates::{Rate, Rates, RatesOrder};
-use crate::common::text::size;
 use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
+use crate::text::size;
 use fnd_core::supervisor::FunctionState;
 use fnd_wire::units::counted;
 

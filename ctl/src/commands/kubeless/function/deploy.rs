@@ -2,15 +2,15 @@
 
 use super::super::code::{KubelessCode, MANIFEST};
 use super::super::content::FetchedContent;
-use super::super::manifest::{set_entries, table};
 use super::super::options::warn;
 use super::super::runtime::{self, Chosen, lists_dependencies};
 use super::super::trigger::cronjob;
-use super::super::values;
 use super::settings::Settings;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::upload::TreeFile;
+use fnd_import::kubeless::manifest::{set_entries, table};
+use fnd_import::kubeless::values;
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]

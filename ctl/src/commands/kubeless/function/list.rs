@@ -1,6 +1,5 @@
 //! `kubeless function list` and `describe`.
 
-use super::super::object;
 use super::super::options::Namespace;
 use crate::common::candidates;
 use crate::context::{Context, function_path};
@@ -9,6 +8,7 @@ use crate::output::Format;
 use crate::output::{TextTable, Tone};
 use fnd_core::api::{FunctionDetail, FunctionList};
 use fnd_core::supervisor::FunctionState;
+use fnd_import::kubeless::object;
 use serde_json::Value;
 
 /// Options of `list`.

@@ -2,14 +2,15 @@
 
 use super::super::code::KubelessCode;
 use super::super::content::{FetchedContent, is_url};
-use super::super::manifest::ManifestChanges;
 use super::super::options::{Cluster, Namespace, warn, without_secrets};
+use super::super::print_object;
 use super::super::runtime::{Chosen, lists_dependencies};
-use super::super::{object, print_object, values};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::upload::TreeFile;
+use fnd_import::kubeless::manifest::ManifestChanges;
+use fnd_import::kubeless::{object, values};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

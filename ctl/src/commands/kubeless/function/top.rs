@@ -1,12 +1,12 @@
 //! `kubeless function top`: how often functions were called, and how long they took, from fnd's metrics.
 
-use super::super::object::NAMESPACE;
 use super::super::options::Namespace;
 use super::list::details;
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
+use fnd_import::kubeless::object::NAMESPACE;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,15 +1,16 @@
 //! `kubeless trigger cronjob`: entries of `[[schedule]]`.
 
 use super::super::content::FetchedContent;
-use super::super::manifest::CRONJOBS;
-use super::super::object::NAMESPACE;
 use super::super::options::Namespace;
-use super::super::{print_object, values};
+use super::super::print_object;
 use super::{All, NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable as Lines, Tone};
+use fnd_import::kubeless::manifest::CRONJOBS;
+use fnd_import::kubeless::object::NAMESPACE;
+use fnd_import::kubeless::values;
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 

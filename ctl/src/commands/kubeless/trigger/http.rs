@@ -1,15 +1,16 @@
 //! `kubeless trigger http`: entries of `[[http]]`, the routes of the public listener.
 
-use super::super::manifest::ROUTES;
-use super::super::object::NAMESPACE;
 use super::super::options::{Namespace, ignored, warn, without_secrets};
-use super::super::{print_object, values};
+use super::super::print_object;
 use super::{All, NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable as Lines, Tone};
 use fnd_core::api::RouteList;
+use fnd_import::kubeless::manifest::ROUTES;
+use fnd_import::kubeless::object::NAMESPACE;
+use fnd_import::kubeless::values;
 use fnd_manifest::foreign::{INGRESS_METHODS, ingress_paths};
 use serde_json::{Value as Json, json};
 use toml::{Table, Value};

@@ -8,11 +8,11 @@ pub(super) mod cronjob;
 mod http;
 
 use super::code::KubelessCode;
-use super::manifest::{entry, names, remove_entry, set_entries};
 use super::options::{Anything, Namespace};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{FunctionDetail, FunctionList};
+use fnd_import::kubeless::manifest::{entry, names, remove_entry, set_entries};
 use toml::Table;
 
 /// The name of a trigger.

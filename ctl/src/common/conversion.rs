@@ -1,0 +1,42 @@
+//! What became of each field of files of other systems, and why such files could not be read.
+
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{TextTable, Tone};
+use fnd_import::failure::{FailureKind, ImportFailure};
+use fnd_manifest::foreign::{FieldVerdict, Row};
+
+impl From<ImportFailure> for CommandFailure {
+    fn from(failure: ImportFailure) -> Self {
+        let exit = match failure.kind {
+            FailureKind::Usage => Exit::Usage,
+            FailureKind::NoSuchThing => Exit::NoSuchThing,
+            FailureKind::NotAllowed => Exit::NotAllowed,
+            FailureKind::InvalidManifest => Exit::InvalidManifest,
+        };
+        let mut command = Self::new(exit, failure.message);
+        command.help = failure.help;
+        command.diagnostics = failure.diagnostics;
+        command
+    }
+}
+
+/// Returns rows as a table.
+pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> TextTable {
+    let mut table = TextTable::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
+    for row in rows {
+        let tone = match row.verdict {
+            FieldVerdict::Refused => Tone::Bad,
+            FieldVerdict::Works => Tone::Plain,
+            _ => Tone::Dim,
+        };
+        let cells = [
+            format!("{}:{}:{}", row.file, row.line, row.column),
+            row.field.clone(),
+            row.verdict.as_str().to_owned(),
+            row.becomes.clone().unwrap_or_default(),
+            row.note.clone().unwrap_or_default(),
+        ];
+        table.row(tone, cells);
+    }
+    table
+}

@@ -1,0 +1,391 @@
+//! `fndctl import compose`: a service for each service of a compose file that runs a program of the machine. An image is not run.
+
+use super::Imported;
+use super::names::ImportedNames;
+use super::places;
+use super::script::{ScriptCode, split};
+use super::systemd;
+use super::tree::{self, NamedValue};
+use crate::failure::ImportFailure;
+use crate::script::quoted;
+use fnd_manifest::foreign::yaml::Document;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use fnd_wire::units::{parse_cpu, parse_size, print_cpu, print_duration, print_size};
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// Reads a compose file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn import(file: &Path, own: bool) -> Result<Imported, ImportFailure> {
+    let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    let base = full.parent().unwrap_or(Path::new("/")).to_owned();
+    let shown = file.display().to_string();
+    Ok(services(&tree::read(file)?, &shown, &base, own))
+}
+
+/// Makes functions of the services.
+pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
+    let mut imported = Imported {
+        head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
+        ..Imported::default()
+    };
+    let mut names = ImportedNames::default();
+    let mut any = false;
+    for root in documents.iter().map(NamedValue::root) {
+        let services = root.get("services");
+        if let Some(wrong) = [Some(root), services].into_iter().flatten().find(|item| !item.is_map()) {
+            any = true;
+            let field = wrong.named("services");
+            imported
+                .report
+                .refused(&field, "expected a map `services` with a service for each name");
+            continue;
+        }
+        for item in root.items() {
+            match item.key {
+                "services" => {}
+                "version" | "name" => imported.report.works(&item.field(), ""),
+                key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
+                "volumes" | "networks" => imported
+                    .report
+                    .not_here(&item.field(), "functions share the machine's files and network"),
+                "secrets" | "configs" => imported.report.not_here(
+                    &item.field(),
+                    "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
+                ),
+                "include" => imported
+                    .report
+                    .not_here(&item.field(), "import the files that it names one by one"),
+                _ => imported.report.unknown(&item.field(), "compose has no such key"),
+            }
+        }
+        for item in services.iter().flat_map(NamedValue::items) {
+            any = true;
+            if !item.is_map() {
+                imported.report.refused(&item.field(), "expected a map with `command`");
+                continue;
+            }
+            let mut maker = ComposeImport {
+                made: MadeManifest::new(&names.unique(item.key)),
+                report: ConversionReport::default(),
+                code: ScriptCode::new("/bin/bash"),
+                directory: base.to_owned(),
+                own,
+                // YAML 1.1 reads `no` as false.
+                service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
+            };
+            maker.read(&item);
+            imported
+                .functions
+                .extend((!maker.report.is_refused()).then_some(maker.made));
+            imported.report.rows.extend(maker.report.rows);
+        }
+    }
+    if !any {
+        let field = Field {
+            file: file.to_owned(),
+            name: "services".to_owned(),
+            line: 1,
+            column: 1,
+            excerpt: String::new(),
+        };
+        imported.report.refused(&field, "there is no service");
+    }
+    imported
+}
+
+/// Keys whose value is a text, a number, or `true` or `false`.
+const SCALARS: [&str; 11] = [
+    "working_dir",
+    "restart",
+    "mem_limit",
+    "cpus",
+    "pids_limit",
+    "scale",
+    "stop_grace_period",
+    "stop_signal",
+    "user",
+    "network_mode",
+    "container_name",
+];
+
+/// A function on its way.
+struct ComposeImport {
+    made: MadeManifest,
+    report: ConversionReport,
+    code: ScriptCode,
+    directory: PathBuf,
+    own: bool,
+    /// Whether it is kept running.
+    service: bool,
+}
+
+impl ComposeImport {
+    fn read(&mut self, service: &NamedValue<'_>) {
+        if let Some(image) = service.get("image").or_else(|| service.get("build")) {
+            let why = "fnd runs no images: install the program, name it in `command`, and remove this line";
+            return self
+                .report
+                .refused(&image.named(&format!("{}.{}", service.key, image.key)), why);
+        }
+        if service.get("restart").is_none() {
+            let note = "without `restart`, compose leaves a service that has ended, and fnd starts it again";
+            self.report.differs(&service.field(), "mode", note);
+        }
+        if self.service {
+            self.made.manifest.set("mode", "service", None);
+        } else {
+            self.made.manifest.set("limits.timeout", "none", None);
+        }
+        for item in service.items() {
+            self.item(service.key, &item);
+        }
+        self.script(service);
+    }
+
+    fn item(&mut self, name: &str, item: &NamedValue<'_>) {
+        let field = item.named(&format!("{name}.{}", item.key));
+        let (report, made) = (&mut self.report, &mut self.made);
+        let text = item.text().unwrap_or_default();
+        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+            return;
+        }
+        match item.key {
+            "command" | "entrypoint" => {}
+            "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
+                report.works(&field, "");
+            }
+            "environment" => self.variables(name, item),
+            "env_file" => report.refused(
+                &field,
+                "copy the file into the function, and name it in `env_file`; secrets are safer in `secrets`",
+            ),
+            "working_dir" => {
+                report.works(&field, "entry");
+                self.directory = self.directory.join(&text);
+            }
+            "restart" => match text.as_str() {
+                "always" | "unless-stopped" => report.works(&field, "mode"),
+                "no" | "false" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
+                other if other == "on-failure" || other.starts_with("on-failure:") => report.differs(
+                    &field,
+                    "mode",
+                    "a service is always started again, whatever its end was",
+                ),
+                other => report.refused(
+                    &field,
+                    &format!("`{other}` is none of `no`, `always`, `on-failure` and `unless-stopped`"),
+                ),
+            },
+            "deploy" => self.deploy(name, item),
+            "mem_limit" | "cpus" | "pids_limit" => self.limit(item.key, &text, &field),
+            "scale" => self.replicas(&text, &field),
+            "stop_grace_period" => match systemd::seconds(&text).filter(|time| !time.is_zero()) {
+                Some(time) => made.works(report, "limits.grace", print_duration(time), &field),
+                None => report.refused(&field, "expected a duration such as `10s`"),
+            },
+            "stop_signal" if text == "SIGTERM" => report.works(&field, ""),
+            "stop_signal" => report.not_here(
+                &field,
+                "fnd sends SIGTERM: trap it in the script, and send the other signal",
+            ),
+            "user" if !self.own => places::user(made, report, text.split(':').next().unwrap_or_default(), &field),
+            "network_mode" if text == "none" => made.works(report, "sandbox.network", "none", &field),
+            // A function has the machine's network already.
+            "network_mode" if text == "host" => report.works(&field, ""),
+            "ports" | "expose" => report.not_here(
+                &field,
+                "the program listens on the machine's own ports: give it the one on the left",
+            ),
+            "volumes" => report.not_here(
+                &field,
+                "it sees the machine's files: show what the sandbox hides with `read_only` and `read_write`",
+            ),
+            "healthcheck" => report.not_here(
+                &field,
+                "`[service] ready = \"path:/healthz\"` asks a path of the program",
+            ),
+            "depends_on" | "links" => report.not_here(
+                &field,
+                "functions have no order: a service is started again until it works",
+            ),
+            "logging" => report.not_here(&field, "fnd keeps the output itself: `fndctl logs`, `[logs]`"),
+            "privileged" | "cap_add" | "devices" | "security_opt" | "pid" | "ipc" => {
+                report.not_here(&field, "a function has no privileges; see `[sandbox]`");
+            }
+            // The sandbox does so for every function.
+            "cap_drop" | "read_only" | "tmpfs" => report.works(&field, "sandbox.profile"),
+            key if key.starts_with("x-") || key == "annotations" || key == "labels" => report.works(&field, ""),
+            _ => report.not_here(&field, "fnd has nothing like it, or compose has no such key"),
+        }
+    }
+
+    fn deploy(&mut self, name: &str, deploy: &NamedValue<'_>) {
+        for item in deploy.items() {
+            let field = item.named(&format!("{name}.deploy.{}", item.key));
+            match item.key {
+                "replicas" => self.replicas(&item.text().unwrap_or_default(), &field),
+                "restart_policy" => self.report.differs(
+                    &field,
+                    "mode",
+                    "a service is always started again, whatever its end was; `[retry]` has the pauses",
+                ),
+                "resources" => {
+                    for other in item.items().iter().filter(|other| other.key != "limits") {
+                        let field = other.named(&format!("{name}.deploy.resources.{}", other.key));
+                        self.report
+                            .not_here(&field, "fnd reserves nothing for a function; `[limits]` bounds it");
+                    }
+                    for limit in item.get("limits").iter().flat_map(NamedValue::items) {
+                        let field = limit.named(&format!("{name}.deploy.resources.limits.{}", limit.key));
+                        let key = match limit.key {
+                            "memory" => "mem_limit",
+                            "pids" => "pids_limit",
+                            key => key,
+                        };
+                        self.limit(key, &limit.text().unwrap_or_default(), &field);
+                    }
+                }
+                _ => self.report.not_here(&field, "it is about a cluster"),
+            }
+        }
+    }
+
+    fn limit(&mut self, key: &str, text: &str, field: &Field) {
+        let (key, value): (_, Option<Value>) = match key {
+            "mem_limit" => {
+                // Compose writes `512m` and `1gb`.
+                let size = text.to_ascii_uppercase();
+                let size = parse_size(size.trim_end_matches('B')).ok().filter(|size| *size > 0);
+                ("limits.memory", size.map(|size| print_size(size).into()))
+            }
+            "cpus" => ("limits.cpu", parse_cpu(text).ok().map(|milli| print_cpu(milli).into())),
+            "pids_limit" | "pids" => (
+                "limits.pids",
+                text.parse::<i64>().ok().filter(|count| *count > 0).map(Value::from),
+            ),
+            _ => return self.report.not_here(field, "fnd has no such limit"),
+        };
+        match value {
+            Some(value) => self.made.works(&mut self.report, key, value, field),
+            None => self
+                .report
+                .refused(field, &format!("`{text}` is no value that fnd knows")),
+        }
+    }
+
+    fn replicas(&mut self, text: &str, field: &Field) {
+        match text.parse::<i64>().ok().filter(|count| (1..=1000).contains(count)) {
+            Some(count) if self.service => self.made.works(&mut self.report, "service.replicas", count, field),
+            Some(_) => self.report.not_here(field, "a script runs once at a time"),
+            None => self.report.refused(field, "expected a number from 1 to 1000"),
+        }
+    }
+
+    fn variables(&mut self, name: &str, item: &NamedValue<'_>) {
+        if !item.is_list() && !item.is_map() {
+            let field = item.named(&format!("{name}.environment"));
+            return self.report.refused(&field, "expected a map, or a list of `NAME=VALUE`");
+        }
+        for variable in item.items() {
+            // `A: b`, or `- A=b`.
+            let text = variable.text();
+            let pair = match (variable.key, &text) {
+                ("", Some(text)) => text
+                    .split_once('=')
+                    .map(|(name, value)| (name.to_owned(), value.to_owned())),
+                (key, Some(value)) => Some((key.to_owned(), value.clone())),
+                _ => None,
+            };
+            let field = variable.named(&format!("{name}.environment"));
+            let valid = |name: &str| {
+                let name_bytes = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+                name_bytes
+                    && !name.is_empty()
+                    && !name.starts_with("FND_")
+                    && !name.starts_with(|c: char| c.is_ascii_digit())
+            };
+            let Some((name, value)) = pair.filter(|(name, _)| valid(name)) else {
+                self.report.refused(
+                    &field,
+                    "a variable has a name and a value: compose would take it from its own environment",
+                );
+                continue;
+            };
+            match literal(&value) {
+                Ok(value) => {
+                    self.report.works(&field, &format!("env.{name}"));
+                    self.made.manifest.set_in("env", &name, value, Some(&field));
+                }
+                Err(why) => self.report.refused(&field, why),
+            }
+        }
+    }
+
+    /// Returns the words of a command: a list, or a text that is split.
+    fn words(&mut self, service: &NamedValue<'_>, key: &str) -> Vec<String> {
+        let Some(item) = service.get(key) else {
+            return Vec::new();
+        };
+        let field = item.named(&format!("{}.{key}", service.key));
+        let words = if item.is_list() {
+            match item.texts(&mut self.report, &field) {
+                Some(words) => Some(words),
+                None => return Vec::new(),
+            }
+        } else if item.is_map() {
+            self.report.refused(&field, "expected a list of texts, or one text");
+            return Vec::new();
+        } else {
+            split(&item.text().unwrap_or_default())
+        };
+        let words: Result<Vec<String>, &str> = words
+            .ok_or("a quote is not closed")
+            .and_then(|words: Vec<String>| words.iter().map(|word| literal(word)).collect());
+        match words {
+            Ok(words) => {
+                let note =
+                    "the program of the machine; it runs in the sandbox, as a user of its own, with the default limits";
+                self.report.differs(&field, "entry", note);
+                words
+            }
+            Err(why) => {
+                self.report.refused(&field, why);
+                Vec::new()
+            }
+        }
+    }
+
+    fn script(&mut self, service: &NamedValue<'_>) {
+        let mut words = self.words(service, "entrypoint");
+        // Behind an entrypoint the command is its arguments.
+        words.extend(self.words(service, "command"));
+        if words.is_empty() && !self.report.is_refused() {
+            return self.report.refused(
+                &service.named(service.key),
+                "the service has neither `command` nor `entrypoint`",
+            );
+        }
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
+        let directory = self.directory.display().to_string();
+        code.places.add(&directory, false);
+        code.places.of_command(&words.join(" "));
+        code.line(format!("cd {} || exit", quoted(&directory)));
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        code.line(format!("exec {}", words.join(" ")));
+        code.put(&mut self.made);
+    }
+}
+
+/// Returns a value in which nothing is to be replaced; `$$` is a `$`.
+fn literal(value: &str) -> Result<String, &'static str> {
+    if value.replace("$$", "").contains('$') {
+        return Err("compose would replace a variable there: write its value");
+    }
+    Ok(value.replace("$$", "$"))
+}
+
+#[cfg(test)]
+mod tests;

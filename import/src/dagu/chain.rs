@@ -1,0 +1,97 @@
+//! The order of steps that are one chain.
+
+use crate::tree::NamedValue;
+use fnd_manifest::foreign::Field;
+
+#[derive(Debug, Clone)]
+pub(super) struct DagStep<'a> {
+    pub(super) name: String,
+    pub(super) item: NamedValue<'a>,
+    depends: Vec<String>,
+}
+
+/// Says whether no step says which it waits for.
+pub(super) fn is_plain(steps: &NamedValue<'_>) -> bool {
+    let steps = steps.items();
+    steps.len() > 1 && steps.iter().all(|step| step.get("depends").is_none())
+}
+
+/// Returns the steps in their order; `in_order` says that it is that of the file.
+///
+/// # Errors
+/// The step that is not in a chain, and why.
+pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<DagStep<'a>>, (Field, String)> {
+    let mut found: Vec<DagStep<'a>> = steps
+        .items()
+        .iter()
+        .enumerate()
+        .map(|(number, item)| step(number, *item))
+        .collect();
+    if let Some(step) = found.iter().find(|step| step.item.is_list()) {
+        let why = "these steps run at once, and functions that call each other are one chain: run them in one script";
+        return Err((step.item.named(&step.name), why.to_owned()));
+    }
+    if let Some(step) = found.iter().find(|step| step.depends.len() > 1) {
+        return Err((
+            step.item.named(&step.name),
+            "it waits for several steps, and a function is called by one: run them in one script".to_owned(),
+        ));
+    }
+    for step in &found {
+        if let Some(name) = step
+            .depends
+            .iter()
+            .find(|name| found.iter().all(|other| other.name != **name))
+        {
+            return Err((step.item.named(&step.name), format!("there is no step `{name}`")));
+        }
+    }
+    if in_order || found.len() < 2 {
+        return Ok(found);
+    }
+    let mut chain: Vec<DagStep<'a>> = Vec::new();
+    while !found.is_empty() {
+        // At first there is none: the first step is the one that depends on none.
+        let last = chain.last().map(|step| step.name.clone());
+        let next: Vec<usize> = found
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| step.depends.first() == last.as_ref())
+            .map(|(index, _)| index)
+            .collect();
+        match next.as_slice() {
+            [index] => chain.push(found.remove(*index)),
+            [_, second, ..] => {
+                let step = found.get(*second).map(|step| step.item.named(&step.name));
+                let why = "it runs at once with another step, and functions that call each other are one chain: run them in one script";
+                return Err((step.unwrap_or_else(|| steps.field()), why.to_owned()));
+            }
+            [] => {
+                let step = found.first().map(|step| step.item.named(&step.name));
+                return Err((
+                    step.unwrap_or_else(|| steps.field()),
+                    "no step is the first one: they wait for each other".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(chain)
+}
+
+/// Steps are a list, or a map whose keys are their names.
+fn step(number: usize, item: NamedValue<'_>) -> DagStep<'_> {
+    let name = item.text_of("name").unwrap_or_else(|| item.key.to_owned());
+    let depends = item.get("depends").map(|depends| match depends.text() {
+        Some(name) => vec![name],
+        None => depends.items().iter().filter_map(NamedValue::text).collect(),
+    });
+    DagStep {
+        name: if name.is_empty() {
+            format!("step-{}", number + 1)
+        } else {
+            name
+        },
+        item,
+        depends: depends.unwrap_or_default(),
+    }
+}

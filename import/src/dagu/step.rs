@@ -1,0 +1,192 @@
+//! The keys of a step, and its script.
+
+use super::chain::DagStep;
+use super::{PLACE, camel, entry, is_place, variables};
+use crate::names::stem;
+use crate::script::ScriptCode;
+use crate::script::quoted;
+use crate::tree::NamedValue;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+
+/// Takes the keys of a step over; `directory` is that of the whole DAG.
+pub(super) fn keys(
+    made: &mut MadeManifest,
+    report: &mut ConversionReport,
+    step: &DagStep<'_>,
+    directory: Option<&str>,
+) {
+    let mut code = ScriptCode::new("/bin/bash");
+    let mut directory = directory.map(str::to_owned);
+    let mut output = Vec::new();
+    let (mut command, mut script) = (None, None);
+    if step.item.text().is_some() {
+        command = Some((step.item, step.item.named(&step.name)));
+    }
+    for item in step.item.items() {
+        let field = item.named(&format!("{}.{}", step.name, item.key));
+        let key = camel(item.key);
+        let scalar = [
+            "name",
+            "description",
+            "dir",
+            "workingDir",
+            "script",
+            "stdout",
+            "stderr",
+            "timeoutSec",
+        ];
+        if scalar.contains(&key.as_str()) && !item.is_scalar(report, &field) {
+            continue;
+        }
+        let text = item.text().unwrap_or_default();
+        if ["dir", "workingDir", "stdout", "stderr"].contains(&key.as_str()) && !is_place(&text) {
+            report.refused(&field, PLACE);
+            continue;
+        }
+        match key.as_str() {
+            "name" | "depends" | "id" => report.works(&field, ""),
+            "description" => made.works(report, "description", text, &field),
+            // For some versions of dagu it names another DAG.
+            "run" | "call" if text.split_whitespace().count() < 2 => report.refused(
+                &field,
+                "it starts another DAG: import that one, too, and name its first function in `[hooks]`; a command is `command`",
+            ),
+            "command" | "run" => command = command.or(Some((item, field))),
+            "script" => script = Some((text, field)),
+            "shell" if ["sh", "bash"].contains(&stem(&text)) => report.works(&field, "entry"),
+            "dir" | "workingDir" => {
+                report.works(&field, "entry");
+                directory = Some(text);
+            }
+            "env" => {
+                for (name, value, field) in variables(&item, &format!("{}.env", step.name), report) {
+                    made.manifest.set_in("env", &name, value, Some(&field));
+                }
+            }
+            "stdout" | "stderr" => {
+                let number = if key == "stdout" { "1" } else { "2" };
+                report.differs(&field, "entry", "the file has the output, and `fndctl logs` does not");
+                code.places.add(&text, true);
+                output.push(format!("exec {number}>>{}", quoted(&text)));
+            }
+            "continueOn" => continues(&item, &field, report),
+            "retryPolicy" => retries(made, report, &item, &field),
+            "mailOnError" | "signalOnStop" => report.not_here(&field, "`[alert]` tells of failures; fnd sends SIGTERM"),
+            "timeoutSec" => match text.parse::<u64>().ok().filter(|seconds| *seconds > 0) {
+                Some(seconds) => made.works(report, "limits.timeout", format!("{seconds}s"), &field),
+                None => report.refused(&field, "expected a number of seconds"),
+            },
+            _ => report.refused(&field, "fnd has no such thing for a step: do it in the script"),
+        }
+    }
+    if let Some(directory) = directory {
+        code.places.add(&directory, false);
+        code.line(format!("cd {} || exit", quoted(&directory)));
+    }
+    output.into_iter().for_each(|line| code.line(line));
+    let text = match &command {
+        Some((item, field)) if item.is_list() => match item.texts(report, field) {
+            Some(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            None => return,
+        },
+        Some((item, field)) if !item.is_scalar(report, field) => return,
+        Some((item, _)) => item.text().unwrap_or_default(),
+        None => String::new(),
+    };
+    code.places.of_command(&text);
+    // A program stays where it is, and is shown even in a place that commands write to, such as `/tmp`.
+    if let Some(program) = text.split_whitespace().next().filter(|word| word.starts_with('/')) {
+        code.places.add(program, false);
+    }
+    let shell = text.is_empty() || ["sh", "bash"].contains(&text.trim().rsplit('/').next().unwrap_or_default());
+    let line = match &script {
+        None if text.trim().is_empty() => {
+            return report.refused(&step.item.named(&step.name), "the step has no command");
+        }
+        None => text.trim_end().to_owned(),
+        Some((script, _)) => {
+            code.places.of_command(script);
+            match (shell, script.starts_with("#!")) {
+                (true, false) => script.trim_end().to_owned(),
+                // Its first line names its interpreter.
+                (true, true) => format!("exec {}", code.beside("step", script.clone().into_bytes())),
+                (false, _) => format!(
+                    "exec {} {}",
+                    text.trim(),
+                    code.beside("step", script.clone().into_bytes())
+                ),
+            }
+        }
+    };
+    code.line(line);
+    let notes = code.put(made);
+    let note = format!("it runs with bash in the sandbox, as a user of its own, with the default limits{notes}");
+    for (field, first) in [script.map(|(_, field)| field), command.map(|(_, field)| field)]
+        .into_iter()
+        .flatten()
+        .zip([true, false])
+    {
+        if first {
+            report.differs(&field, "entry", &note);
+        } else {
+            report.works(&field, "entry");
+        }
+    }
+}
+
+/// `continueOn`: a word, or a map of conditions.
+fn continues(on: &NamedValue<'_>, field: &Field, report: &mut ConversionReport) {
+    let known = match on.text() {
+        Some(word) => word == "failure" || word == "failed",
+        None => !on.items().is_empty() && on.items().iter().all(|on| on.key == "failure" && on.truth().is_some()),
+    };
+    if known {
+        report.works(field, "hooks.on_completion");
+    } else {
+        let why = "fnd knows `failure` only: let the script end with 0 where the next step shall run";
+        report.refused(field, why);
+    }
+}
+
+/// `retryPolicy`.
+fn retries(made: &mut MadeManifest, report: &mut ConversionReport, policy: &NamedValue<'_>, field: &Field) {
+    let number = |key: &str| entry(policy, key).and_then(|item| item.text()?.parse::<i64>().ok());
+    let (Some(limit @ 0..=10_000), Some(interval @ 0..=86_400)) =
+        (number("limit"), number("intervalSec").or(policy.is_map().then_some(1)))
+    else {
+        return report.refused(field, "expected `limit` and `intervalSec`");
+    };
+    made.works(report, "retry.retries", limit, field);
+    let interval = interval.max(1);
+    made.manifest.set("retry.interval", format!("{interval}s"), Some(field));
+    made.manifest.set("retry.jitter", "none", None);
+    let factor = entry(policy, "backoff").map(|item| match item.truth() {
+        Some(true) => Some(2.0),
+        Some(false) => Some(1.0),
+        None => item
+            .text()
+            .and_then(|text| text.parse::<f64>().ok())
+            .filter(|factor| (1.0..=10.0).contains(factor)),
+    });
+    match factor {
+        None | Some(Some(1.0)) => made.manifest.set("retry.backoff", "fixed", None),
+        Some(Some(factor)) => made.manifest.set("retry.factor", factor, Some(field)),
+        Some(None) => report.refused(field, "expected a `backoff` from 1 to 10"),
+    }
+    let most = number("maxIntervalSec").filter(|most| (1..=86_400).contains(most));
+    // fnd's own longest pause is 300 s.
+    if let Some(most) = most.or(Some(interval).filter(|interval| *interval > 300)) {
+        made.manifest
+            .set("retry.max_interval", format!("{}s", most.max(interval)), Some(field));
+    }
+    for item in policy.items() {
+        match camel(item.key).as_str() {
+            "limit" | "intervalSec" | "backoff" | "maxIntervalSec" => {}
+            "exitCode" => report.refused(
+                &item.field(),
+                "fnd retries after each exit code but those of `retry.not_on_exit`: write these, and remove `exitCode`",
+            ),
+            _ => report.unknown(&item.field(), "dagu has no such key"),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! DAGs as functions.
+
+use super::*;
+use crate::testing::{check_refused, only, table};
+
+fn made(text: &str) -> Imported {
+    dag(&tree::parse("nightly.yaml", text.as_bytes()).unwrap(), "nightly.yaml")
+}
+
+const NIGHTLY: &str = "schedule: \"0 1 * * *\"\nenv:\n  - DAY: mon\ntimeoutSec: 60\nsteps:\n\
+    \x20 - name: send\n    command: echo sent\n    depends: [dump]\n\
+    \x20 - name: dump\n    script: |\n      echo one\n      echo $DAY >/srv/out/day\n    retryPolicy:\n      limit: 3\n      intervalSec: 5\n";
+
+#[test]
+fn a_chain_is_functions_that_call_the_next_one() {
+    let imported = made(NIGHTLY);
+    let [dump, send] = imported.functions.as_slice() else {
+        panic!("{:?}", imported.report);
+    };
+    assert_eq!(
+        (dump.name.as_str(), send.name.as_str()),
+        ("nightly-dump", "nightly-send")
+    );
+    let (first, second) = (table(dump), table(send));
+    assert_eq!(first["schedule"][0]["cron"].as_str(), Some("0 1 * * *"));
+    assert_eq!(first["hooks"]["on_success"][0].as_str(), Some("nightly-send"));
+    assert_eq!(first["retry"]["retries"].as_integer(), Some(3));
+    assert_eq!(first["sandbox"]["read_write"][0].as_str(), Some("/srv/out"));
+    assert_eq!(
+        (second["on_load"].as_bool(), second["env"]["DAY"].as_str()),
+        (Some(false), Some("mon"))
+    );
+    assert!(!second.contains_key("schedule") && !second.contains_key("hooks"));
+    assert_eq!(
+        dump.files[0].bytes,
+        b"#!/usr/bin/env bash\necho one\necho $DAY >/srv/out/day\n"
+    );
+}
+
+#[test]
+fn what_is_no_chain_is_refused() {
+    let step = |name: &str, depends: &str| format!("  - name: {name}\n    command: x\n    depends: [{depends}]\n");
+    let steps = |steps: &[(&str, &str)]| {
+        format!(
+            "steps:\n{}",
+            steps.iter().map(|(name, on)| step(name, on)).collect::<String>()
+        )
+    };
+    for (text, why) in [
+        (steps(&[("a", ""), ("b", ""), ("c", "a")]), "at once"),
+        (steps(&[("a", ""), ("b", "a"), ("c", "a")]), "at once"),
+        ("steps:\n  - name: a\n    run: other\n".to_owned(), "another DAG"),
+        ("steps:\n  - name: a\n    command: {a: b}\n".to_owned(), "it is a map"),
+        (
+            "type: odd\nsteps:\n  - name: a\n    command: x\n".to_owned(),
+            "neither `chain`",
+        ),
+        (
+            "container: {image: x}\nsteps:\n  - name: a\n    command: x\n".to_owned(),
+            "on this machine",
+        ),
+        (
+            "steps:\n  - name: a\n    command: x\n    retryPolicy: {limit: 1, exitCode: [3]}\n".to_owned(),
+            "not_on_exit",
+        ),
+        (
+            "steps:\n  - name: a\n    command: x\n    continueOn: {exitCode: [3]}\n".to_owned(),
+            "`failure` only",
+        ),
+        ("steps:\n  - [echo a, echo b]\n  - echo c\n".to_owned(), "at once"),
+        (steps(&[("a", ""), ("b", "a"), ("c", "a, b")]), "several"),
+        (steps(&[("a", "b"), ("b", "a")]), "no step is the first"),
+        (steps(&[("a", "z")]), "no step `z`"),
+        ("steps: []\n".to_owned(), "no steps"),
+        ("- a\n".to_owned(), "expected a map"),
+        ("workingDir: ~/x\nsteps:\n  - echo a\n".to_owned(), "an absolute path"),
+        (
+            "steps:\n  - command: a\n    dir: ${HOME}/x\n".to_owned(),
+            "an absolute path",
+        ),
+        ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
+        ("x: 1\n".to_owned(), "no steps"),
+        (String::new(), "expected one DAG"),
+        (
+            "params: x\nsteps:\n  - name: a\n    command: x\n".to_owned(),
+            "no parameters",
+        ),
+        (
+            "steps:\n  - name: a\n    executor: docker\n    command: x\n".to_owned(),
+            "no such thing",
+        ),
+        ("steps:\n  - name: a\n".to_owned(), "no command"),
+    ] {
+        let imported = made(&text);
+        assert!(imported.functions.is_empty(), "{text}");
+        check_refused(&imported.report, why, &text);
+    }
+}
+
+#[test]
+fn steps_of_the_type_chain_are_in_their_order() {
+    let imported = made("type: chain\nsteps:\n  - name: b\n    command: x\n  - name: a\n    command: y\n");
+    let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+    assert_eq!(names, ["nightly-b", "nightly-a"]);
+}
+
+#[test]
+fn a_retry_policy_is_that_of_the_function() {
+    for (policy, expected) in [
+        ("{limit: 3, intervalSec: 5}", [Some("5s"), Some("fixed"), None, None]),
+        (
+            "{limit: 3, interval_sec: 600}",
+            [Some("600s"), Some("fixed"), None, Some("600s")],
+        ),
+        (
+            "{limit: 5, intervalSec: 2, backoff: true, maxIntervalSec: 60}",
+            [Some("2s"), None, Some("2.0"), Some("60s")],
+        ),
+    ] {
+        let imported = made(&format!(
+            "steps:\n  - name: a\n    command: x\n    retryPolicy: {policy}\n"
+        ));
+        let retry = table(only(&imported))["retry"].clone();
+        let found = ["interval", "backoff", "factor", "max_interval"].map(|key| {
+            retry
+                .get(key)
+                .map(|value| value.to_string().trim_matches('"').to_owned())
+        });
+        assert_eq!(found.each_ref().map(Option::as_deref), expected, "{policy}");
+    }
+}

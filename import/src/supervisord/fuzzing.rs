@@ -1,0 +1,18 @@
+//! The fuzzer's entry to the import of supervisord's files.
+
+use super::{ImportText, Scripts, SupervisordMachine, programs};
+use crate::Imported;
+
+/// Makes functions of a file, without looking at others.
+pub(crate) fn made(text: &str) -> Imported {
+    let scripts = Scripts {
+        link: false,
+        read: |_| None,
+    };
+    let machine = SupervisordMachine {
+        scripts,
+        own: false,
+        here: "/etc",
+    };
+    programs(&ImportText::new("supervisord.conf", text), machine)
+}

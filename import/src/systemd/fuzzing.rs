@@ -1,0 +1,32 @@
+//! The fuzzer's entry to the import of units.
+
+use super::make::make;
+use super::unit::{SystemdMachine, Unit};
+use super::{ImportText, ImportedNames, Scripts};
+use crate::Imported;
+
+/// Makes a function of a service, and of a timer if there is one, without looking at files.
+pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
+    let unit = |name: &str, text: &str| Unit {
+        name: name.to_owned(),
+        texts: vec![ImportText::new(name, text)],
+    };
+    let machine = SystemdMachine {
+        scripts: Scripts {
+            link: false,
+            read: |_| None,
+        },
+        own: false,
+        read: &|path| (path.len() % 2 == 0).then(|| (format!("A={path}"), path.len() % 4 == 0)),
+        home: &|_| None,
+    };
+    let timer = timer.map(|text| unit("a@b.timer", text));
+    let name = ImportedNames::default().unique("a@b");
+    let (made, report) = make(&name, &unit("a@b.service", service), timer.as_ref(), machine);
+    Imported {
+        functions: made.into_iter().collect(),
+        report,
+        head: "x".to_owned(),
+        ..Imported::default()
+    }
+}

@@ -1,0 +1,86 @@
+//! Settings of `[Service]` that are a key of `[limits]`.
+
+use super::parse::UnitSetting;
+use super::unit::UnitImport;
+use super::values::{cpu, duration, number, size, weight_of_nice};
+use toml::Value;
+
+/// Takes a setting over, if it is one of these.
+pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
+    let value = item.value.as_str();
+    // Of a limit with a soft and a hard part, the hard one counts.
+    let hard = value.rsplit(':').next().unwrap_or(value);
+    let unlimited = value == "infinity";
+    let whole = |least, most| number(hard, least, most).map(Value::from);
+    let (key, value): (&str, Result<Value, String>) = match item.key.as_str() {
+        "MemoryMax" | "MemoryLimit" => ("limits.memory", size(value).map(Value::from)),
+        "MemoryHigh" => ("limits.memory_high", size(value).map(Value::from)),
+        "MemorySwapMax" => (
+            "limits.swap",
+            if value == "0" {
+                Ok("0".into())
+            } else {
+                size(value).map(Value::from)
+            },
+        ),
+        "CPUQuota" => ("limits.cpu", cpu(value).map(Value::from)),
+        "CPUWeight" | "StartupCPUWeight" if value == "idle" => ("limits.cpu_weight", Ok(Value::from(1))),
+        "CPUWeight" => ("limits.cpu_weight", whole(1, 10_000)),
+        "IOWeight" => ("limits.io_weight", whole(1, 10_000)),
+        "TasksMax" => ("limits.pids", whole(1, 4_194_304)),
+        "LimitNOFILE" => ("limits.open_files", whole(16, 1_048_576)),
+        "LimitFSIZE" => (
+            "limits.file_size",
+            if unlimited {
+                Ok("none".into())
+            } else {
+                size(hard).map(Value::from)
+            },
+        ),
+        "Nice" => {
+            let weight = number(value, -20, 19).map(weight_of_nice);
+            match weight {
+                Ok(weight) => {
+                    let note = "the share of the CPU is that of all processes together";
+                    maker
+                        .made
+                        .differs(&mut maker.report, ("limits.cpu_weight", weight), &item.field, note);
+                }
+                Err(why) => maker.report.refused(&item.field, &why),
+            }
+            return true;
+        }
+        "TimeoutStopSec" | "TimeoutSec" => {
+            // It bounds the start, too, and a script is over when it has started.
+            if item.key == "TimeoutSec" && !maker.service {
+                match duration(value) {
+                    Ok(time) => maker.made.works(&mut maker.report, "limits.timeout", time, &item.field),
+                    Err(why) => maker.report.refused(&item.field, &why),
+                }
+            }
+            ("limits.grace", duration(value).map(Value::from))
+        }
+        "TimeoutStartSec" | "RuntimeMaxSec" if maker.service => {
+            maker.report.not_here(
+                &item.field,
+                "a service runs without a timeout, and may take any time to start",
+            );
+            return true;
+        }
+        "TimeoutStartSec" | "RuntimeMaxSec" => ("limits.timeout", duration(value).map(Value::from)),
+        _ => return false,
+    };
+    let never = matches!(&value, Ok(Value::String(text)) if text == "none") && key == "limits.grace";
+    let key_takes_none = ["limits.timeout", "limits.file_size"].contains(&key);
+    match value {
+        _ if (unlimited || never) && !key_takes_none => {
+            maker.report.not_here(
+                &item.field,
+                &format!("fnd has no such thing without a bound: set `{key}`"),
+            );
+        }
+        Ok(value) => maker.made.works(&mut maker.report, key, value, &item.field),
+        Err(why) => maker.report.refused(&item.field, &why),
+    }
+    true
+}

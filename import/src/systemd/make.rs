@@ -1,0 +1,264 @@
+//! Makes a function of a service, and of the timer that starts it.
+
+use super::parse::{Specifiers, UnitSetting, effective, items};
+use super::service;
+use super::timer::UnitTimer;
+use super::unit::{SystemdMachine, Unit, UnitImport, UnitStep};
+use crate::script::quoted;
+use crate::script::{ScriptCode, Scripts};
+use fnd_manifest::foreign::{ConversionReport, MadeManifest};
+use fnd_wire::units::print_duration;
+use std::time::Duration;
+use toml::Value;
+
+/// Makes a function; nothing if something is refused.
+pub(super) fn make(
+    name: &str,
+    unit: &Unit,
+    timer: Option<&Unit>,
+    machine: SystemdMachine<'_>,
+) -> (Option<MadeManifest>, ConversionReport) {
+    let mut report = ConversionReport::default();
+    let settings = settings(unit, &mut report);
+    let last = |key: &str| {
+        let found = settings
+            .iter()
+            .rfind(|item| item.section == "Service" && item.key == key);
+        found.map(|item| (item.value.as_str(), &item.field))
+    };
+    let kind = last("Type");
+    let mut specifiers = Specifiers {
+        unit: unit.name.clone(),
+        ..Specifiers::default()
+    };
+    // A name with a specifier that is not known is refused where the key is read.
+    let user = last("User").map_or("root", |(user, _)| user);
+    specifiers.user = specifiers.fill(user).unwrap_or_default();
+    specifiers.home = (machine.home)(&specifiers.user);
+    if let Some((kind, field)) = kind {
+        match kind {
+            "simple" | "exec" | "idle" | "oneshot" => report.works(field, "mode"),
+            "notify" | "notify-reload" | "dbus" => {
+                report.differs(field, "mode", "fnd takes it for ready when it has started; `[service] ready` asks it");
+            }
+            // A wrapper could wait until every process has ended. But a program that forks into the background closes its
+            // output, writes to `/run` and changes its user, which the sandbox forbids: it would only seem to be taken over.
+            "forking" => report.refused(
+                field,
+                "fnd takes the end of the first process for the end of the service, and then ends the others: start the program \
+                 with its option to stay in the foreground (its manual names it), and write `Type=simple`",
+            ),
+            _ => report.refused(field, &format!("`{kind}` is no type of a service")),
+        }
+    }
+    let mut maker = UnitImport {
+        made: MadeManifest::new(name),
+        report,
+        specifiers,
+        code: ScriptCode::new("/bin/bash"),
+        // A unit that a timer starts is a script: it is not kept running.
+        service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
+        own: machine.own,
+        read: machine.read,
+        steps: Vec::new(),
+        directory: None,
+        umask: None,
+        groups: Vec::new(),
+        hide: Vec::new(),
+        pause: None,
+        grows: false,
+    };
+    for item in &settings {
+        maker.item(item);
+    }
+    if let Some(timer) = timer {
+        maker.timer(timer);
+    }
+    maker.finish(unit, machine.scripts)
+}
+
+/// Returns the settings of a unit that count.
+fn settings(unit: &Unit, report: &mut ConversionReport) -> Vec<UnitSetting> {
+    let mut all = Vec::new();
+    for text in &unit.texts {
+        let (items, bad) = items(text);
+        all.extend(items);
+        for (field, why) in bad {
+            report.refused(&field, &why);
+        }
+    }
+    let (kept, replaced) = effective(all);
+    for item in replaced {
+        report.not_here(&item.field, "a later line replaces it");
+    }
+    // A list that a line empties has nothing to say.
+    kept.into_iter().filter(|item| !item.value.is_empty()).collect()
+}
+
+impl UnitImport<'_> {
+    fn item(&mut self, item: &UnitSetting) {
+        let (report, field) = (&mut self.report, &item.field);
+        match (item.section.as_str(), item.key.as_str()) {
+            ("Service", _) => service::item(self, item),
+            ("Unit", "Description") => match self.specifiers.fill(&item.value) {
+                Ok(text) => self.made.works(report, "description", text, field),
+                Err(why) => report.not_here(field, &why),
+            },
+            ("Unit", "Documentation" | "SourcePath") | ("Install", "WantedBy" | "RequiredBy") => {
+                report.works(field, "");
+            }
+            ("Unit", "OnFailure") => {
+                report.not_here(field, "name a function in `[hooks] on_failure`, or use `[alert]`");
+            }
+            ("Unit", "OnSuccess") => report.not_here(field, "name a function in `[hooks] on_success`"),
+            ("Unit", key) if key.starts_with("StartLimit") => {
+                report.differs(
+                    field,
+                    "",
+                    "fnd never gives up; after five ends in a minute a service is `crash-looping`",
+                );
+            }
+            ("Unit", key) if key.starts_with("Condition") || key.starts_with("Assert") => {
+                report.not_here(field, "test it in the script, for example `[ -e /FILE ] || exit 0`");
+            }
+            ("Unit", _) => report.not_here(
+                field,
+                "functions have no order: a service is started again until it works",
+            ),
+            ("Install", _) => report.not_here(field, "a function is in force while its file exists"),
+            (section, _) if section.starts_with("X-") => report.works(field, ""),
+            (section, _) => report.unknown(field, &format!("a service has no section `[{section}]`")),
+        }
+    }
+
+    fn timer(&mut self, unit: &Unit) {
+        let settings = settings(unit, &mut self.report);
+        let mut timer = UnitTimer::default();
+        for item in &settings {
+            match item.section.as_str() {
+                "Timer" => timer.item(self, item),
+                // The service has its own description.
+                "Unit" if item.key == "Description" => self.report.works(&item.field, ""),
+                _ => self.item(item),
+            }
+        }
+        match settings.iter().find(|item| item.section == "Timer") {
+            Some(first) => timer.put(self, first),
+            None => {
+                let field = unit.texts.first().map(|text| text.whole("[Timer]"));
+                field
+                    .iter()
+                    .for_each(|field| self.report.refused(field, "the timer has no time"));
+            }
+        }
+    }
+
+    /// Makes a variable a secret.
+    pub(super) fn secret(&mut self, item: &UnitSetting, name: &str, value: &str) {
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if name.is_empty() || !name.bytes().all(valid) || name.starts_with("FND_") {
+            return self
+                .report
+                .refused(&item.field, "a line of the file is no `NAME=VALUE`");
+        }
+        let secret = format!("{}-{}", self.made.name, name.to_ascii_lowercase().replace('_', "-"));
+        let table = [("secret", Value::from(secret.as_str())), ("as", Value::from("env"))];
+        let table = table.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        self.made
+            .manifest
+            .set_in("secrets", name, Value::Table(table), Some(&item.field));
+        let note = format!("not everybody may read the file, so `{name}` is a secret: `fndctl secret set {secret}`");
+        self.report.differs(&item.field, &format!("secrets.{name}"), &note);
+        self.made.secrets.push((secret, value.as_bytes().to_vec()));
+    }
+
+    fn finish(mut self, unit: &Unit, scripts: Scripts) -> (Option<MadeManifest>, ConversionReport) {
+        // The sort is stable: commands of one key stay in their order.
+        self.steps.sort_by_key(|(step, ..)| *step);
+        let starts = self.steps.iter().filter(|(step, ..)| *step == UnitStep::Start).count();
+        let whole = unit.texts.first().map(|text| text.whole("ExecStart="));
+        match (starts, whole) {
+            (0, Some(field)) if !self.report.is_refused() => {
+                self.report.refused(&field, "the unit has no `ExecStart=`");
+            }
+            (2.., Some(field)) if self.service => self.report.refused(&field, "only `Type=oneshot` may have several"),
+            _ => {}
+        }
+        self.keys();
+        self.script(scripts);
+        let refused = self.report.is_refused();
+        ((!refused).then_some(self.made), self.report)
+    }
+
+    /// Sets the keys that follow from several settings.
+    fn keys(&mut self) {
+        let manifest = &mut self.made.manifest;
+        if self.service {
+            manifest.set("mode", "service", None);
+        } else if manifest.get("limits.timeout").is_none() {
+            manifest.set("limits.timeout", "none", None);
+        }
+        if let Some(pause) = self.pause {
+            if !self.grows {
+                manifest.set("retry.backoff", "fixed", None);
+            }
+            // systemd waits exactly this pause.
+            manifest.set("retry.jitter", "none", None);
+            // The default of `retry.max_interval` would shorten a longer pause.
+            if pause > Duration::from_secs(300) && manifest.get("retry.max_interval").is_none() {
+                manifest.set("retry.max_interval", print_duration(pause), None);
+            }
+        }
+        if !self.hide.is_empty() {
+            manifest.set("sandbox.hide", Value::Array(std::mem::take(&mut self.hide)), None);
+        }
+    }
+
+    /// Writes the script: its directory, and the commands in their order.
+    fn script(&mut self, scripts: Scripts) {
+        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
+        if self.steps.iter().any(|(_, exec, _)| exec.splits) {
+            // A variable without quotes is split into words, but systemd does not expand patterns in it, as a shell
+            // would.
+            code.line("set -f");
+        }
+        if let Some(mask) = &self.umask {
+            code.line(format!("umask {mask}"));
+        }
+        code.line(match &self.directory {
+            Some((directory, _)) if directory == "$HOME" => "cd \"$HOME\" || exit".to_owned(),
+            Some((directory, true)) => format!("cd {} 2>/dev/null || cd /", quoted(directory)),
+            Some((directory, false)) => format!("cd {} || exit", quoted(directory)),
+            // The default of `WorkingDirectory=` for services of the system (systemd.exec(5)).
+            None => "cd / || exit".to_owned(),
+        });
+        let count = self.steps.len();
+        for (number, (step, exec, _)) in self.steps.iter().enumerate() {
+            // The last command replaces the shell: it gets the signals, and its exit code is that of the run.
+            let last = number + 1 == count && !exec.lenient;
+            let command = exec.render(&mut code, scripts, last);
+            code.line(match step {
+                _ if last => command,
+                _ if exec.lenient => format!("{command} || true"),
+                // A condition that fails skips the unit and is no failure (systemd.service(5)).
+                UnitStep::Condition => format!("{command} || exit 0"),
+                _ => format!("{command} || exit"),
+            });
+        }
+        let copied = if code.copied() { "the script was copied; " } else { "" };
+        let notes = code.put(&mut self.made);
+        let mut first = true;
+        for (step, _, field) in &self.steps {
+            if *step == UnitStep::Start && std::mem::take(&mut first) {
+                let note =
+                    format!("{copied}it runs in the sandbox, with the default limits where the unit has none{notes}");
+                self.report.differs(field, "entry", &note);
+            } else {
+                self.report.works(field, "entry");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

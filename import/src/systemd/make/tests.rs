@@ -1,0 +1,205 @@
+//! Units as functions.
+
+use super::*;
+use crate::testing::{check_refused, row, table};
+use crate::text::ImportText;
+use fnd_manifest::foreign::FieldVerdict;
+
+fn unit(name: &str, text: &str) -> Unit {
+    Unit {
+        name: name.to_owned(),
+        texts: vec![ImportText::new(name, text)],
+    }
+}
+
+fn made(service: &Unit, timer: Option<&Unit>) -> (Option<MadeManifest>, ConversionReport) {
+    let read = |path: &str| match path {
+        "/etc/default/x" => Some(("# c\nPORT=80\nWORDS=\"a b\"\n".to_owned(), true)),
+        "/etc/x.secret" => Some(("DB_PASSWORD=s3cret\n".to_owned(), false)),
+        _ => None,
+    };
+    let machine = SystemdMachine {
+        scripts: Scripts {
+            link: false,
+            read: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
+        },
+        own: false,
+        read: &read,
+        home: &|_| Some("/home/x".to_owned()),
+    };
+    make("x", service, timer, machine)
+}
+
+#[test]
+fn a_timer_and_its_service_are_a_script_with_a_schedule() {
+    let service = unit(
+        "backup@db.service",
+        "[Unit]\nDescription=Backup of %i\nAfter=network.target\n[Service]\nType=oneshot\nUser=%p\n\
+         Environment=\"A=1 2\" B=%p\nEnvironmentFile=/etc/default/x\nEnvironmentFile=-/etc/none\nEnvironmentFile=/etc/x.secret\n\
+         ExecStartPre=-/bin/mkdir /srv/out\nExecStart=/opt/backup.sh $WORDS ${A}\nExecStart=/bin/true\nMemoryMax=1G\n\
+         CPUQuota=50%\nTimeoutStartSec=30min\nUMask=0077\nReadWritePaths=/srv/out\n",
+    );
+    let timer = unit(
+        "backup@.timer",
+        "[Timer]\nOnCalendar=*-*-* 02:30 Europe/Berlin\nOnCalendar=Sun 12:00\nPersistent=true\nRandomizedDelaySec=5min\n\
+         AccuracySec=1s\n[Install]\nWantedBy=timers.target\n",
+    );
+    let (function, report) = made(&service, Some(&timer));
+    let function = function.unwrap_or_else(|| panic!("{report:?}"));
+    let manifest = table(&function);
+    assert_eq!(manifest["description"].as_str(), Some("Backup of db"));
+    let schedules = manifest["schedule"].as_array().unwrap();
+    assert_eq!(schedules.len(), 2);
+    assert_eq!(schedules[0]["cron"].as_str(), Some("30 2 * * *"));
+    assert_eq!(schedules[0]["timezone"].as_str(), Some("Europe/Berlin"));
+    assert_eq!(
+        (schedules[1]["catch_up"].as_str(), schedules[1]["jitter"].as_str()),
+        (Some("30d"), Some("5m"))
+    );
+    assert_eq!(manifest["limits"]["memory"].as_str(), Some("1G"));
+    assert_eq!(manifest["limits"]["timeout"].as_str(), Some("30m"));
+    assert_eq!(manifest["env"]["WORDS"].as_str(), Some("a b"));
+    assert_eq!(
+        manifest["secrets"]["DB_PASSWORD"]["secret"].as_str(),
+        Some("x-db-password")
+    );
+    assert_eq!(function.secrets, [("x-db-password".to_owned(), b"s3cret".to_vec())]);
+    assert_eq!(manifest["sandbox"]["user"].as_str(), Some("backup"));
+    assert_eq!(
+        str::from_utf8(&function.files[0].bytes).unwrap(),
+        "#!/usr/bin/env bash\ncode=$PWD\nset -f\numask 0077\ncd / || exit\n/bin/mkdir /srv/out || true\n\
+         \"$code\"/backup.sh ${WORDS-} \"${A-}\" || exit\nexec /bin/true\n"
+    );
+    let row = |name: &str| row(&report, name);
+    assert_eq!(row("After=").verdict, FieldVerdict::NotHere);
+    assert_eq!(
+        (row("OnCalendar=").verdict, row("OnCalendar=").line),
+        (FieldVerdict::Works, 2)
+    );
+    assert_eq!(row("Persistent=").becomes.as_deref(), Some("schedule.catch_up"));
+}
+
+#[test]
+fn a_service_is_kept_running() {
+    let service = unit(
+        "web.service",
+        "[Service]\nExecStart=/usr/bin/python3 -m http.server ${PORT}\nWorkingDirectory=/srv/www\nRestart=always\nRestartSec=10min\n\
+         PrivateNetwork=yes\nProtectHome=yes\nTasksMax=20\nLimitNOFILE=1024:4096\nTimeoutStopSec=20\nNice=5\n\
+         ExecReload=/bin/kill -HUP $MAINPID\nExecStop=/bin/kill -s SIGTERM $MAINPID\nExecStop=/usr/bin/web stop\n[Install]\nWantedBy=multi-user.target\n",
+    );
+    let (function, report) = made(&service, None);
+    let function = function.unwrap_or_else(|| panic!("{report:?}"));
+    let manifest = table(&function);
+    assert_eq!(manifest["mode"].as_str(), Some("service"));
+    assert_eq!(manifest["retry"]["interval"].as_str(), Some("10m"));
+    assert_eq!(manifest["retry"]["max_interval"].as_str(), Some("10m"));
+    assert_eq!(manifest["retry"]["backoff"].as_str(), Some("fixed"));
+    let limits = manifest["limits"].as_table().unwrap();
+    assert_eq!(
+        (limits["pids"].as_integer(), limits["open_files"].as_integer()),
+        (Some(20), Some(4096))
+    );
+    assert_eq!(
+        (limits["grace"].as_str(), limits["cpu_weight"].as_integer()),
+        (Some("20s"), Some(33))
+    );
+    assert_eq!(manifest["sandbox"]["network"].as_str(), Some("loopback"));
+    assert_eq!(manifest["sandbox"]["read_only"][0].as_str(), Some("/srv/www"));
+    assert!(
+        str::from_utf8(&function.files[0].bytes)
+            .unwrap()
+            .ends_with("cd /srv/www || exit\nexec /usr/bin/python3 -m http.server \"${PORT-}\"\n")
+    );
+}
+
+#[test]
+fn what_would_not_work_is_refused() {
+    for (text, timer, why) in [
+        ("[Service]\nType=oneshot\n", "", "no `ExecStart=`"),
+        ("", "", "no `ExecStart=`"),
+        ("hello\n", "", "expected `KEY=VALUE`"),
+        ("[Service]\nType=forking\nExecStart=/bin/a\n", "", "foreground"),
+        ("[Service]\nExecStart=+/bin/a\n", "", "rights of root"),
+        ("[Service]\nExecStart=/bin/a\nExecStart=/bin/b\n", "", "several"),
+        (
+            "[Service]\nExecStart=/bin/a\nMemoryMax=10%\n",
+            "",
+            "shares of the machine",
+        ),
+        (
+            "[Service]\nExecStart=/bin/a\nEnvironmentFile=/none\n",
+            "",
+            "cannot be read",
+        ),
+        (
+            "[Service]\nExecStart=/bin/a\n",
+            "[Timer]\nOnBootSec=5min\n",
+            "after the boot",
+        ),
+        (
+            "[Service]\nExecStart=/bin/a\n",
+            "[Timer]\nOnCalendar=2027-01-01\n",
+            "no year",
+        ),
+        ("[Service]\nExecStart=/bin/a\n", "[Timer]\nPersistent=yes\n", "no time"),
+        ("[Service]\nExecStart=/bin/a\n", "[Unit]\n", "no time"),
+        (
+            "[Service]\nExecStart=/bin/a\n",
+            "[Timer]\nOnUnitActiveSec=1min\nRandomizedDelaySec=60\n",
+            "reaches the next run",
+        ),
+    ] {
+        let timer = (!timer.is_empty()).then(|| unit("x.timer", timer));
+        let (function, report) = made(&unit("x.service", text), timer.as_ref());
+        assert!(function.is_none(), "{text}");
+        check_refused(&report, why, text);
+    }
+}
+
+#[test]
+fn every_setting_about_the_end_is_in_the_report() {
+    for (service, setting, verdict, becomes) in [
+        ("simple", "ExecStop=/bin/kill $MAINPID", FieldVerdict::Works, None),
+        (
+            "simple",
+            "ExecStop=-/bin/kill -15 ${MAINPID}",
+            FieldVerdict::Works,
+            None,
+        ),
+        ("simple", "ExecStop=/bin/kill -TERM $MAINPID", FieldVerdict::Works, None),
+        (
+            "simple",
+            "ExecStop=/bin/kill -INT $MAINPID",
+            FieldVerdict::Differs,
+            None,
+        ),
+        ("simple", "ExecStop=/bin/kill", FieldVerdict::Differs, None),
+        ("simple", "ExecStop=/usr/bin/web stop", FieldVerdict::Differs, None),
+        ("oneshot", "ExecStop=/usr/bin/web stop", FieldVerdict::NotHere, None),
+        ("simple", "ExecStopPost=/bin/rm x", FieldVerdict::NotHere, None),
+        (
+            "simple",
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            FieldVerdict::NotHere,
+            None,
+        ),
+        ("simple", "KillSignal=SIGTERM", FieldVerdict::Works, None),
+        ("simple", "KillSignal=SIGINT", FieldVerdict::NotHere, None),
+        (
+            "simple",
+            "KillSignal=SIGKILL",
+            FieldVerdict::Differs,
+            Some("limits.grace"),
+        ),
+        ("simple", "TimeoutStopSec=7", FieldVerdict::Works, Some("limits.grace")),
+        ("simple", "TimeoutStopSec=infinity", FieldVerdict::NotHere, None),
+        ("oneshot", "TimeoutSec=7", FieldVerdict::Works, Some("limits.timeout")),
+        ("simple", "NoSuchSetting=1", FieldVerdict::NotHere, None),
+    ] {
+        let text = format!("[Service]\nType={service}\nExecStart=/bin/a\n{setting}\n");
+        let (function, report) = made(&unit("x.service", &text), None);
+        assert!(function.is_some(), "{setting}: {report:?}");
+        let row = report.rows.iter().find(|row| row.line == 4).unwrap();
+        assert_eq!((row.verdict, row.becomes.as_deref()), (verdict, becomes), "{setting}");
+    }
+}

@@ -1,0 +1,189 @@
+//! `fndctl import systemd`: a function for each service, with the schedule of its timer.
+//!
+//! Files:
+//! - `calendar`: times and durations
+//! - `environment`: variables
+//! - `exec`: command lines
+//! - `fuzzing`: what the fuzzer may call
+//! - `limits`: settings that are limits
+//! - `make`: the function of a service and its timer
+//! - `parse`: the lines of units
+//! - `service`: the settings of `[Service]`
+//! - `timer`: the settings of `[Timer]`
+//! - `unit`: a unit, and the function that is made of it
+//! - `values`: sizes, shares, numbers
+
+mod calendar;
+mod environment;
+mod exec;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+mod limits;
+mod make;
+mod parse;
+mod service;
+mod timer;
+mod unit;
+mod values;
+
+use super::Imported;
+use super::names::ImportedNames;
+use super::script::{self, Scripts};
+use super::text::ImportText;
+use crate::failure::{FailureKind, ImportFailure};
+use nix::unistd::User;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use unit::{SystemdMachine, Unit};
+
+/// Reads a duration such as `1m30s`; other programs write it in the same way.
+pub(super) fn seconds(text: &str) -> Option<Duration> {
+    calendar::duration(text).ok().flatten()
+}
+
+/// Directories of units; the first one that has a unit counts (systemd.unit(5)).
+const SYSTEM: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// Reads units.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
+    let machine = SystemdMachine {
+        scripts: Scripts {
+            link,
+            read: script::read,
+        },
+        own,
+        read: &variables,
+        home: &|user| User::from_name(user).ok()?.map(|user| user.dir.display().to_string()),
+    };
+    let directories = directories(own);
+    let mut imported = Imported {
+        head: format!("Made of {} by `fndctl import systemd`.", units.join(", ")),
+        ..Imported::default()
+    };
+    let mut names = ImportedNames::default();
+    for given in units {
+        let unit = unit(given, &directories)?;
+        let (service, timer) = match unit.name.strip_suffix(".timer") {
+            Some(stem) => (started(&unit, stem, given, &directories)?, Some(unit)),
+            None => (unit, None),
+        };
+        let stem = service
+            .name
+            .rsplit_once('.')
+            .map_or(service.name.as_str(), |(stem, _)| stem);
+        let (made, report) = make::make(&names.unique(stem), &service, timer.as_ref(), machine);
+        imported.functions.extend(made);
+        imported.report.rows.extend(report.rows);
+    }
+    Ok(imported)
+}
+
+fn directories(own: bool) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    if own {
+        let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+        let config = config.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+        directories = config.map(|config| config.join("systemd/user")).into_iter().collect();
+        directories.extend(["/etc/systemd/user", "/usr/lib/systemd/user"].map(PathBuf::from));
+    }
+    directories
+}
+
+/// Reads a unit by its path or its name, and its drop-ins.
+fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
+    let name = given.rsplit('/').next().unwrap_or(given);
+    if !name.ends_with(".service") && !name.ends_with(".timer") {
+        let message = format!("`{given}` is neither a service nor a timer");
+        return Err(ImportFailure::usage(message).help("name a file or a unit that ends with `.service` or `.timer`"));
+    }
+    // `backup@db.service` is an instance of `backup@.service`.
+    let template = name
+        .split_once('@')
+        .and_then(|(prefix, rest)| Some(format!("{prefix}@.{}", rest.rsplit_once('.')?.1)));
+    let path = Path::new(given);
+    let beside = path.parent().filter(|_| given.contains('/'));
+    let places: Vec<&Path> = match beside {
+        Some(directory) => vec![directory],
+        None => std::iter::once(Path::new("."))
+            .chain(directories.iter().map(PathBuf::as_path))
+            .collect(),
+    };
+    let candidates = std::iter::once(name).chain(template.as_deref());
+    let found = candidates
+        .flat_map(|name| places.iter().map(move |place| place.join(name)))
+        .find(|path| path.is_file());
+    let Some(found) = found else {
+        let message = format!("there is no unit `{given}`");
+        return Err(ImportFailure::new(FailureKind::NoSuchThing, message).help("name the path of its file"));
+    };
+    let shown = found.strip_prefix(".").unwrap_or(&found);
+    let mut texts = vec![ImportText::read(shown)?];
+    for path in drop_ins(name, template.as_deref(), &found, directories) {
+        texts.push(ImportText::read(&path)?);
+    }
+    Ok(Unit {
+        name: name.to_owned(),
+        texts,
+    })
+}
+
+/// Returns the drop-ins of a unit, in the order of their names; of two with one name, the first counts.
+fn drop_ins(name: &str, template: Option<&str>, found: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files: std::collections::BTreeMap<std::ffi::OsString, PathBuf> = std::collections::BTreeMap::new();
+    let beside = found.parent().map(Path::to_owned);
+    for directory in beside.iter().chain(directories) {
+        for unit in std::iter::once(name).chain(template) {
+            let entries = directory.join(format!("{unit}.d")).read_dir();
+            for path in entries
+                .into_iter()
+                .flatten()
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+            {
+                if let Some(file) = path
+                    .file_name()
+                    .filter(|_| path.extension().is_some_and(|end| end == "conf"))
+                {
+                    files.entry(file.to_owned()).or_insert_with(|| path.clone());
+                }
+            }
+        }
+    }
+    files.into_values().collect()
+}
+
+/// Returns the service that a timer starts: the one that it names, or the one with its name.
+fn started(timer: &Unit, stem: &str, given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
+    let mut items = timer.texts.iter().flat_map(|text| parse::items(text).0);
+    let named = items.rfind(|item| item.section == "Timer" && item.key == "Unit");
+    let service = named.map_or_else(|| format!("{stem}.service"), |item| item.value);
+    match given.rsplit_once('/') {
+        Some((directory, _)) => {
+            unit(&format!("{directory}/{service}"), directories).or_else(|_| unit(&service, directories))
+        }
+        None => unit(&service, directories),
+    }
+}
+
+/// Reads a file of variables, and says whether everybody may read it.
+fn variables(path: &str) -> Option<(String, bool)> {
+    let path = Path::new(path);
+    let mode = path
+        .metadata()
+        .ok()
+        .filter(std::fs::Metadata::is_file)?
+        .permissions()
+        .mode();
+    let text = String::from_utf8(super::text::read(path).ok()?).ok()?;
+    Some((text, mode & 0o004 != 0))
+}

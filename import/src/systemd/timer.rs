@@ -1,0 +1,122 @@
+//! The settings of `[Timer]`.
+
+use super::parse::UnitSetting;
+use super::unit::UnitImport;
+use super::values::{duration, truth};
+use super::{calendar, parse};
+use fnd_manifest::foreign::Field;
+use toml::Value;
+
+/// A key of a schedule, its value and its origin.
+type TimerKey = (&'static str, Value, Option<Field>);
+
+/// The schedules that the settings of a timer mean.
+#[derive(Debug, Default)]
+pub(super) struct UnitTimer {
+    schedules: Vec<Vec<TimerKey>>,
+    /// Keys of every schedule.
+    common: Vec<TimerKey>,
+    /// Starts that have no schedule of their own: `OnBootSec=` and its like.
+    first: Vec<Field>,
+}
+
+impl UnitTimer {
+    /// Takes a setting over.
+    pub(super) fn item(&mut self, maker: &mut UnitImport<'_>, item: &UnitSetting) {
+        let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
+        let origin = Some(field.clone());
+        match item.key.as_str() {
+            "OnCalendar" => match calendar::calendar(value) {
+                Ok(found) => {
+                    report.works(field, "schedule.cron");
+                    let mut keys = vec![("cron", Value::from(found.cron), origin.clone())];
+                    keys.extend(found.zone.map(|zone| ("timezone", Value::from(zone), origin)));
+                    self.schedules.push(keys);
+                }
+                Err(why) => report.refused(field, &why),
+            },
+            "OnUnitActiveSec" | "OnUnitInactiveSec" => match duration(value) {
+                Ok(every) if every != "none" => {
+                    let note = if item.key == "OnUnitActiveSec" {
+                        "the time counts from one planned run to the next"
+                    } else {
+                        "the time counts from one planned run to the next, not from the end of a run"
+                    };
+                    report.differs(field, "schedule.every", note);
+                    self.schedules.push(vec![("every", Value::from(every), origin)]);
+                }
+                Ok(_) => report.refused(field, "expected a time longer than 0"),
+                Err(why) => report.refused(field, &why),
+            },
+            "OnBootSec" | "OnStartupSec" | "OnActiveSec" => self.first.push(field.clone()),
+            "RandomizedDelaySec" => match duration(value) {
+                Ok(delay) if delay != "none" => {
+                    report.works(field, "schedule.jitter");
+                    self.common.push(("jitter", Value::from(delay), origin));
+                }
+                Ok(_) => report.works(field, ""),
+                Err(why) => report.refused(field, &why),
+            },
+            "Persistent" => match truth(value) {
+                Ok(true) => {
+                    let note = "one run makes up for missed ones that are at most 30 days old";
+                    report.differs(field, "schedule.catch_up", note);
+                    self.common.push(("catch_up", Value::from("30d"), origin));
+                }
+                Ok(false) => report.works(field, ""),
+                Err(why) => report.refused(field, &why),
+            },
+            "AccuracySec" => report.differs(field, "", "fnd runs it at its time, and does not gather runs"),
+            "Unit" => report.works(field, ""),
+            "FixedRandomDelay" => report.not_here(
+                field,
+                "the delay of each run is another one; `H` in `cron` is fixed for a host",
+            ),
+            "WakeSystem" => report.not_here(field, "fnd does not wake the machine; `catch_up` makes up for the run"),
+            "RemainAfterElapse" | "DeferReactivation" => {
+                report.not_here(field, "a schedule stays while its function exists");
+            }
+            "OnClockChange" | "OnTimezoneChange" => {
+                report.refused(field, "fnd runs nothing when the clock or the zone changes");
+            }
+            _ => report.unknown(field, "systemd has no such setting in `[Timer]`"),
+        }
+    }
+
+    /// Writes the schedules. A start after the boot needs another schedule beside it.
+    pub(super) fn put(self, maker: &mut UnitImport<'_>, timer: &parse::UnitSetting) {
+        for field in &self.first {
+            if self.schedules.is_empty() {
+                let why = "fnd has no run some time after the boot: write `OnCalendar=` or `OnUnitActiveSec=`, or make it a service";
+                maker.report.refused(field, why);
+            } else {
+                maker.report.differs(
+                    field,
+                    "",
+                    "the first run comes by the schedule, from when the function is saved",
+                );
+            }
+        }
+        if self.schedules.is_empty() && self.first.is_empty() {
+            maker.report.refused(&timer.field, "the timer has no time");
+        }
+        for mut keys in self.schedules {
+            // A fixed interval is never made up for: the next run is near.
+            let every = keys.iter().any(|(name, ..)| *name == "every");
+            let common = self.common.iter().filter(|(name, ..)| !every || *name != "catch_up");
+            keys.extend(common.cloned());
+            // fnd refuses a delay that reaches the next run.
+            let time = |key: &str| {
+                let found = keys.iter().find(|(name, ..)| *name == key);
+                found.and_then(|(_, value, _)| calendar::duration(value.as_str()?).ok().flatten())
+            };
+            if let (Some(every), Some(delay)) = (time("every"), time("jitter"))
+                && every <= delay
+            {
+                let why = "`RandomizedDelaySec=` reaches the next run: write a shorter one";
+                maker.report.refused(&timer.field, why);
+            }
+            maker.made.manifest.push("schedule", keys);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A unit, the machine that it is for, and the function that is made of it, on its way.
+
+use super::exec::Exec;
+use super::parse::Specifiers;
+use crate::script::{ScriptCode, Scripts};
+use crate::text::ImportText;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use std::time::Duration;
+use toml::Value;
+
+/// A unit: its file, and its drop-ins.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// `backup@db.service`.
+    pub(super) name: String,
+    pub(super) texts: Vec<ImportText>,
+}
+
+/// What is known of the machine.
+#[derive(Clone, Copy)]
+pub(super) struct SystemdMachine<'a> {
+    pub(super) scripts: Scripts,
+    /// Whether the functions are for somebody's own fnd, which has one user.
+    pub(super) own: bool,
+    /// Reads a file of variables, and says whether everybody may read it.
+    pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
+    /// Returns the home of a user.
+    pub(super) home: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// When a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum UnitStep {
+    Condition,
+    Before,
+    Start,
+    After,
+}
+
+/// A function on its way.
+pub(super) struct UnitImport<'a> {
+    pub(super) made: MadeManifest,
+    pub(super) report: ConversionReport,
+    pub(super) specifiers: Specifiers,
+    pub(super) code: ScriptCode,
+    /// Whether it is kept running.
+    pub(super) service: bool,
+    pub(super) own: bool,
+    pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
+    pub(super) steps: Vec<(UnitStep, Exec, Field)>,
+    /// Its directory, and whether it may be missing.
+    pub(super) directory: Option<(String, bool)>,
+    pub(super) umask: Option<String>,
+    pub(super) groups: Vec<Value>,
+    pub(super) hide: Vec<Value>,
+    /// The pause before it is started again.
+    pub(super) pause: Option<Duration>,
+    /// Whether that pause grows.
+    pub(super) grows: bool,
+}

@@ -1,0 +1,165 @@
+//! A YAML or JSON file of another program, as a tree whose values have fields.
+
+use super::text;
+use crate::failure::{FailureKind, ImportFailure};
+use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition, documents};
+use fnd_manifest::foreign::{ConversionReport, Field};
+use std::path::Path;
+
+/// Reads the documents of a file.
+///
+/// # Errors
+/// It cannot be read, or is neither YAML nor JSON.
+pub(crate) fn read(path: &Path) -> Result<Vec<Document>, ImportFailure> {
+    let mut bytes = text::read(path)?;
+    let name = path.display().to_string();
+    if path.extension().is_some_and(|end| end == "json") {
+        // YAML refuses tabs between values, which JSON allows; a text in JSON has none.
+        bytes
+            .iter_mut()
+            .filter(|byte| **byte == b'\t')
+            .for_each(|byte| *byte = b' ');
+    }
+    parse(&name, &bytes)
+}
+
+/// Parses the documents of a text.
+///
+/// # Errors
+/// It is neither YAML nor JSON.
+pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFailure> {
+    documents(name, bytes).map_err(|problem| {
+        let mut failure = ImportFailure::new(FailureKind::InvalidManifest, format!("`{name}` cannot be read"));
+        failure.diagnostics.push(*problem);
+        failure
+    })
+}
+
+/// A value with its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedValue<'a> {
+    document: &'a Document,
+    /// Its key; empty in a list.
+    pub(crate) key: &'a str,
+    pub(crate) node: &'a YamlNode,
+}
+
+impl<'a> NamedValue<'a> {
+    /// Returns the whole document.
+    pub(crate) fn root(document: &'a Document) -> Self {
+        Self {
+            document,
+            key: "",
+            node: &document.root,
+        }
+    }
+
+    /// Returns the field of the value, under its own name.
+    pub(crate) fn field(&self) -> Field {
+        self.named(self.key)
+    }
+
+    /// Returns the field of the value under another name.
+    pub(crate) fn named(&self, name: &str) -> Field {
+        let YamlPosition(line, column) = self.node.at;
+        let excerpt = usize::try_from(line)
+            .ok()
+            .and_then(|line| self.document.lines.get(line.saturating_sub(1)));
+        Field {
+            file: self.document.file.to_string(),
+            name: name.to_owned(),
+            line,
+            column,
+            excerpt: excerpt.map(|text| text.chars().take(400).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the entries of a map, or the values of a list; nothing of another value.
+    pub(crate) fn items(&self) -> Vec<NamedValue<'a>> {
+        let item = |key, node| NamedValue {
+            document: self.document,
+            key,
+            node,
+        };
+        match &self.node.value {
+            Value::List(items) => items.iter().map(|node| item("", node)).collect(),
+            Value::Map(entries) => entries.iter().map(|(key, node)| item(key.as_str(), node)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns an entry of a map.
+    pub(crate) fn get(&self, key: &str) -> Option<NamedValue<'a>> {
+        match &self.node.value {
+            Value::Map(_) => self.items().into_iter().find(|item| item.key == key),
+            _ => None,
+        }
+    }
+
+    /// Returns a text, number or truth value as text.
+    pub(crate) fn text(&self) -> Option<String> {
+        match &self.node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(value) => Some(value.to_string()),
+            Value::Null | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// Says whether it is a text, number or truth value; reports another one.
+    pub(crate) fn is_scalar(&self, report: &mut ConversionReport, field: &Field) -> bool {
+        let found = match &self.node.value {
+            Value::Null => "nothing",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+            Value::Text(_) | Value::Number(_) | Value::Bool(_) => return true,
+        };
+        report.refused(field, &format!("expected a text or a number, and it is {found}"));
+        false
+    }
+
+    /// Returns the texts of a list; reports another value, and one with other parts.
+    pub(crate) fn texts(&self, report: &mut ConversionReport, field: &Field) -> Option<Vec<String>> {
+        let texts: Option<Vec<String>> = self.items().iter().map(Self::text).collect();
+        let texts = texts.filter(|_| self.is_list());
+        if texts.is_none() {
+            report.refused(field, "expected a list of texts");
+        }
+        texts
+    }
+
+    /// Returns the truth value of an entry, or another one if it is absent; reports an entry that is neither `true` nor
+    /// `false`.
+    pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut ConversionReport) -> bool {
+        let Some(item) = self.get(key) else { return otherwise };
+        item.truth().unwrap_or_else(|| {
+            report.refused(&item.field(), "expected `true` or `false`");
+            otherwise
+        })
+    }
+
+    /// Returns the text of an entry.
+    pub(crate) fn text_of(&self, key: &str) -> Option<String> {
+        self.get(key)?.text()
+    }
+
+    /// Returns a truth value.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        match &self.node.value {
+            Value::Bool(value) => Some(*value),
+            Value::Text(text) if text == "true" => Some(true),
+            Value::Text(text) if text == "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Says whether it is a map.
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.node.value, Value::Map(_))
+    }
+
+    /// Says whether it is a list.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.node.value, Value::List(_))
+    }
+}
