@@ -1,4 +1,4 @@
-//! What became of each field of files of other systems, and why such files could not be read.
+//! The table of the verdicts on the fields of foreign files, and the exit code of an import that failed.
 
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};

@@ -1,4 +1,4 @@
-//! What several verbs share. Nothing here knows a verb.
+//! Parts that several verbs share. None of them knows a verb.
 //!
 //! Files:
 //! - `backup_entries`: the entries that the archive of a backup may have

@@ -17,7 +17,7 @@ pub fn restore(archive: &Path, to: &Path) -> bool {
         functions: vec![to.join("functions")],
         state: to.join("state"),
     };
-    if backup_entries::check(&file, &roots).is_err() {
+    if entries::check(&file, &roots).is_err() {
         return true;
     }
     // The write may fail after a part of the files: the archive may have a directory in the place of one of its files.
