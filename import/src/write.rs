@@ -28,6 +28,16 @@ pub fn functions(base: &Path, force: bool, imported: &Imported) -> Result<Vec<Pa
             );
         }
     }
+    let secrets = base.join(SECRETS);
+    for (name, _) in imported.secrets() {
+        let place = secrets.join(name);
+        if place.symlink_metadata().is_ok() && !force {
+            let message = format!("the secret `{}` exists already; nothing was written", place.display());
+            return Err(
+                ImportFailure::usage(message).help("choose another directory with --out, or replace it with --force")
+            );
+        }
+    }
     let mut written = Vec::new();
     for made in &imported.functions {
         let place = base.join(&made.name);
@@ -38,9 +48,13 @@ pub fn functions(base: &Path, force: bool, imported: &Imported) -> Result<Vec<Pa
         function(&place, made, &imported.head, &mut written)?;
     }
     for (name, value) in imported.secrets() {
-        let place = base.join(SECRETS);
-        directory(&place, 0o700)?;
-        file(&place.join(name), value, 0o600, &mut written)?;
+        directory(&secrets, 0o700)?;
+        let place = secrets.join(name);
+        match fs::remove_file(&place) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&place, &error)),
+            // A file that is there could be a link to somewhere else, or readable for others.
+            _ => file(&place, value, 0o600, &mut written)?,
+        }
     }
     Ok(written)
 }
@@ -88,5 +102,35 @@ fn refused(path: &Path, error: &io::Error) -> ImportFailure {
         ErrorKind::PermissionDenied => ImportFailure::new(FailureKind::NotAllowed, message)
             .help("run it with sudo, or write to another directory with --out and copy the functions"),
         _ => ImportFailure::usage(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn a_secret_that_is_there_is_replaced_by_force_only_and_a_link_is_not_followed() {
+        let base = tempfile::tempdir().unwrap();
+        let imported = Imported {
+            secrets: vec![("token".to_owned(), b"new".to_vec())],
+            ..Imported::default()
+        };
+        let place = base.path().join(SECRETS).join("token");
+        functions(base.path(), false, &imported).unwrap();
+        let refusal = functions(base.path(), false, &imported).unwrap_err();
+        assert!(refusal.message.contains("the secret"), "{}", refusal.message);
+        let other = base.path().join("other");
+        fs::write(&other, "other").unwrap();
+        fs::remove_file(&place).unwrap();
+        symlink(&other, &place).unwrap();
+        functions(base.path(), true, &imported).unwrap();
+        assert_eq!(fs::read_to_string(&place).unwrap(), "new");
+        assert_eq!(
+            fs::symlink_metadata(&place).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_to_string(&other).unwrap(), "other");
     }
 }

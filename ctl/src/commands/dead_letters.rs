@@ -422,14 +422,24 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailu
 
 async fn discard(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
     let ids = ids(context, &which).await?;
-    let mut done = Vec::new();
+    let alone = ids.len() == 1;
+    let mut done = 0_usize;
     for id in ids {
         let request = request(Method::DELETE, &letter_path(&id), &[], Bytes::new())?;
-        context.client.send(request).await?;
-        done.push(id);
+        match context.client.send(request).await {
+            Ok(_) => done += 1,
+            // Another client has redriven or dropped it already.
+            Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
+            Err(mut failure) => {
+                if !alone {
+                    failure.message = format!("{} (after {done} were dropped)", failure.message);
+                }
+                return Err(failure);
+            }
+        }
     }
     let state = Changed {
-        state: format!("dropped {}", done.len()),
+        state: format!("dropped {done}"),
     };
     let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
     context

@@ -134,12 +134,17 @@ fn entry(text: &str, key: &str, variable: impl Fn(&str) -> Option<String>) -> Op
     let mut pairs = lines.filter_map(|line| line.split_once('='));
     // Of two lines with one key, the last one counts.
     let (_, value) = pairs.rfind(|(found, _)| found.trim() == key)?;
-    let mut value = value.trim().trim_matches(['"', '\'']).to_owned();
-    while let Some((before, rest)) = value.split_once("${") {
-        let (name, after) = rest.split_once('}')?;
-        value = format!("{before}{}{after}", variable(name)?);
+    let mut rest = value.trim().trim_matches(['"', '\'']);
+    let mut filled = String::new();
+    // Once from front to back, as npm does: a variable whose value names itself would else be replaced for ever.
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}')?;
+        filled += before;
+        filled += &variable(name)?;
+        rest = after;
     }
-    Some(value).filter(|value| !value.is_empty())
+    filled += rest;
+    Some(filled).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -164,6 +169,16 @@ mod tests {
         };
         let found = Registry::find(package, named, &files, variable);
         assert_eq!((found.url.as_str(), found.token.as_deref()), expected);
+    }
+
+    #[test]
+    fn a_variable_that_names_itself_is_filled_in_once() {
+        let variable = |name: &str| (name == "A").then(|| "${A}/x".to_owned());
+        assert_eq!(
+            entry("registry=https://m/${A}", "registry", variable).as_deref(),
+            Some("https://m/${A}/x")
+        );
+        assert_eq!(entry("registry=${B}", "registry", variable), None);
     }
 
     #[test]

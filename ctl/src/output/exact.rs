@@ -1,31 +1,42 @@
 //! A JSON document as a value that no number spoils: results of functions have numbers that 64 bits cannot hold.
 
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 
+/// Most arrays and objects in each other, as in `serde_json`: deeper ones could exhaust the stack, and a function may send them.
+const DEPTH_MAX: u32 = 128;
+
 /// Returns the value of a document. A number that 64 bits cannot hold is a text.
 ///
 /// # Errors
-/// The document is not JSON.
+/// The document is not JSON, or has more than [`DEPTH_MAX`] levels.
 pub(super) fn value(json: &[u8]) -> serde_json::Result<Value> {
-    of(serde_json::from_slice(json)?)
+    of(serde_json::from_slice(json)?, DEPTH_MAX)
 }
 
-fn of(raw: &RawValue) -> serde_json::Result<Value> {
+fn of(raw: &RawValue, depth: u32) -> serde_json::Result<Value> {
     let text = raw.get();
+    let inner = || {
+        depth
+            .checked_sub(1)
+            .ok_or_else(|| serde_json::Error::custom("more than 128 levels"))
+    };
     match text.as_bytes().first() {
         Some(b'{') => {
+            let inner = inner()?;
             let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(text)?;
             members
                 .into_iter()
-                .map(|(name, value)| Ok((name, of(value)?)))
+                .map(|(name, value)| Ok((name, of(value, inner)?)))
                 .collect()
         }
-        Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text)?
-            .into_iter()
-            .map(of)
-            .collect(),
+        Some(b'[') => {
+            let inner = inner()?;
+            let items = serde_json::from_str::<Vec<&RawValue>>(text)?;
+            items.into_iter().map(|item| of(item, inner)).collect()
+        }
         Some(b'-' | b'0'..=b'9') => Ok(number(text).map_or_else(|| Value::from(text), Value::Number)),
         _ => serde_json::from_str(text),
     }
@@ -59,5 +70,7 @@ mod tests {
             assert_eq!(value(json.as_bytes()).unwrap().to_string(), expected, "{json}");
         }
         assert!(value(b"{").is_err() && value(b"1 2").is_err());
+        let nested = |levels: usize| value(("[".repeat(levels) + &"]".repeat(levels)).as_bytes());
+        assert!(nested(128).is_ok() && nested(129).is_err() && nested(1 << 20).is_err());
     }
 }

@@ -203,16 +203,19 @@ impl<'a> App<'a> {
     fn instances(&mut self, item: &NamedValue<'_>, restarts: bool) -> u64 {
         let text = item.text().unwrap_or_default();
         let field = item.field();
-        let every = matches!(text.as_str(), "max" | "0") || text.starts_with('-');
-        let count = if every {
-            std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
-        } else {
-            text.parse().unwrap_or(0)
+        let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        // `-1`: all CPUs but one, and at least one.
+        let fewer = text.strip_prefix('-').map(str::parse::<u64>);
+        let every = matches!(text.as_str(), "max" | "0") || matches!(fewer, Some(Ok(_)));
+        let count = match fewer {
+            Some(Ok(fewer)) => cpus.saturating_sub(fewer).max(1),
+            _ if every => cpus,
+            _ => text.parse().unwrap_or(0),
         };
         match i64::try_from(count).ok().filter(|count| (1..=1000).contains(count)) {
             Some(_) if !restarts => self.report.not_here(&field, "a script runs once at a time"),
             Some(number) if every => {
-                let note = "the number of CPUs of this machine";
+                let note = "by the number of CPUs of this machine";
                 self.made
                     .differs(&mut self.report, ("service.replicas", number), &field, note);
             }

@@ -17,6 +17,7 @@ pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
             read: |_| None,
         },
         own: false,
+        user: "root",
         read: &|path| (path.len() % 2 == 0).then(|| (format!("A={path}"), path.len() % 4 == 0)),
         home: &|_| None,
     };

@@ -29,10 +29,11 @@ pub(super) fn make(
     let kind = last("Type");
     let mut specifiers = Specifiers {
         unit: unit.name.clone(),
+        of_user: machine.own,
         ..Specifiers::default()
     };
     // A name with a specifier that is not known is refused where the key is read.
-    let user = last("User").map_or("root", |(user, _)| user);
+    let user = last("User").map_or(machine.user, |(user, _)| user);
     specifiers.user = specifiers.fill(user).unwrap_or_default();
     specifiers.home = (machine.home)(&specifiers.user);
     if let Some((kind, field)) = kind {
@@ -229,7 +230,8 @@ impl UnitImport<'_> {
             Some((directory, _)) if directory == "$HOME" => "cd \"$HOME\" || exit".to_owned(),
             Some((directory, true)) => format!("cd {} 2>/dev/null || cd /", quoted(directory)),
             Some((directory, false)) => format!("cd {} || exit", quoted(directory)),
-            // The default of `WorkingDirectory=` for services of the system (systemd.exec(5)).
+            // The defaults of `WorkingDirectory=` (systemd.exec(5)).
+            None if self.specifiers.of_user => "cd \"$HOME\" || exit".to_owned(),
             None => "cd / || exit".to_owned(),
         });
         let count = self.steps.len();

@@ -31,7 +31,7 @@ use super::names::ImportedNames;
 use super::script::{self, Scripts};
 use super::text::ImportText;
 use crate::failure::{FailureKind, ImportFailure};
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,12 +56,19 @@ const SYSTEM: [&str; 5] = [
 /// # Errors
 /// One of them cannot be read.
 pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
+    // A manager of the system starts units that name no user as root, that of a user as this user (systemd.exec(5)).
+    let user = if own {
+        User::from_uid(Uid::current()).ok().flatten().map(|user| user.name)
+    } else {
+        None
+    };
     let machine = SystemdMachine {
         scripts: Scripts {
             link,
             read: script::read,
         },
         own,
+        user: user.as_deref().unwrap_or("root"),
         read: &variables,
         home: &|user| User::from_name(user).ok()?.map(|user| user.dir.display().to_string()),
     };

@@ -205,6 +205,8 @@ pub(super) struct Specifiers {
     pub(super) home: Option<String>,
     /// The unit's user.
     pub(super) user: String,
+    /// Whether a user's service manager runs the unit, whose directories lie in the home.
+    pub(super) of_user: bool,
 }
 
 impl Specifiers {
@@ -234,6 +236,18 @@ impl Specifiers {
                     .home
                     .as_deref()
                     .ok_or("`%h` is the home of a user that this machine does not know")?,
+                "t" if self.of_user => {
+                    return Err("`%t` is `$XDG_RUNTIME_DIR` of the user, which no run of a function has: write another directory".to_owned());
+                }
+                "S" | "C" | "L" | "E" if self.of_user => {
+                    filled.push_str(self.home.as_deref().ok_or("the home of the user is not known here")?);
+                    match specifier.as_str() {
+                        "S" => "/.local/state",
+                        "C" => "/.cache",
+                        "L" => "/.local/state/log",
+                        _ => "/.config",
+                    }
+                }
                 "t" => "/run",
                 "S" => "/var/lib",
                 "C" => "/var/cache",
@@ -291,5 +305,15 @@ mod tests {
         for wrong in ["%h", "%m", "%", "x%é"] {
             assert!(of.fill(wrong).is_err(), "{wrong}");
         }
+        let of = Specifiers {
+            home: Some("/home/ann".to_owned()),
+            of_user: true,
+            ..of
+        };
+        assert_eq!(
+            of.fill("%S/a %C %L %E").unwrap(),
+            "/home/ann/.local/state/a /home/ann/.cache /home/ann/.local/state/log /home/ann/.config"
+        );
+        assert!(of.fill("%t/a").is_err());
     }
 }

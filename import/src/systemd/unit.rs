@@ -22,6 +22,8 @@ pub(super) struct SystemdMachine<'a> {
     pub(super) scripts: Scripts,
     /// Whether the functions are for somebody's own fnd, which has one user.
     pub(super) own: bool,
+    /// The user of a unit that names none.
+    pub(super) user: &'a str,
     /// Reads a file of variables, and says whether everybody may read it.
     pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
     /// Returns the home of a user.

@@ -43,6 +43,19 @@ fn an_app_is_a_service_where_it_is() {
 }
 
 #[test]
+fn negative_instances_are_all_cpus_but_that_many() {
+    let cpus = std::thread::available_parallelism().map_or(1, |count| i64::try_from(count.get()).unwrap());
+    for (instances, expected) in [("\"max\"", cpus), ("0", cpus), ("-1", (cpus - 1).max(1)), ("-9999", 1)] {
+        let imported = made(
+            &format!(r#"[{{"name": "api", "script": "./server.js", "instances": {instances}}}]"#),
+            None,
+        );
+        let replicas = table(only(&imported))["service"]["replicas"].as_integer();
+        assert_eq!(replicas, Some(expected), "{instances}");
+    }
+}
+
+#[test]
 fn an_app_that_is_not_restarted_is_a_script_with_a_schedule() {
     let imported = made(
         r#"[{"script": "jobs/report.py", "autorestart": false, "cron_restart": "0 3 * * *"}]"#,

@@ -13,6 +13,11 @@ fn unit(name: &str, text: &str) -> Unit {
 }
 
 fn made(service: &Unit, timer: Option<&Unit>) -> (Option<MadeManifest>, ConversionReport) {
+    made_for(service, timer, None)
+}
+
+/// `own`: the user whose own fnd gets the function.
+fn made_for(service: &Unit, timer: Option<&Unit>, own: Option<&str>) -> (Option<MadeManifest>, ConversionReport) {
     let read = |path: &str| match path {
         "/etc/default/x" => Some(("# c\nPORT=80\nWORDS=\"a b\"\n".to_owned(), true)),
         "/etc/x.secret" => Some(("DB_PASSWORD=s3cret\n".to_owned(), false)),
@@ -23,11 +28,30 @@ fn made(service: &Unit, timer: Option<&Unit>) -> (Option<MadeManifest>, Conversi
             link: false,
             read: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
         },
-        own: false,
+        own: own.is_some(),
+        user: own.unwrap_or("root"),
         read: &read,
         home: &|_| Some("/home/x".to_owned()),
     };
     make("x", service, timer, machine)
+}
+
+#[test]
+fn a_unit_of_a_user_begins_in_the_home_of_the_user() {
+    let service = unit("x.service", "[Service]\nType=oneshot\nExecStart=/bin/echo %u %h %E/x\n");
+    let code = |own| {
+        let (function, report) = made_for(&service, None, own);
+        let function = function.unwrap_or_else(|| panic!("{report:?}"));
+        String::from_utf8(function.files[0].bytes.clone()).unwrap()
+    };
+    assert_eq!(
+        code(None),
+        "#!/usr/bin/env bash\ncd / || exit\nexec /bin/echo root /home/x /etc/x\n"
+    );
+    assert_eq!(
+        code(Some("ann")),
+        "#!/usr/bin/env bash\ncd \"$HOME\" || exit\nexec /bin/echo ann /home/x /home/x/.config/x\n"
+    );
 }
 
 #[test]
