@@ -64,6 +64,7 @@ impl Supervisor {
             phase: WorkerPhase::Starting,
             ended_at: None,
             adopted: false,
+            ended_before: false,
             runs: vec![run],
         };
         self.workers.insert(id, worker);

@@ -111,7 +111,8 @@ impl Supervisor {
             return self.member_exited(now, worker, exited, out);
         }
         let adopted = worker.adopted;
-        if let Some((_, lasted)) = exited.late.filter(|_| !adopted) {
+        // Of a worker that had ended before the adoption, the spawner has told why: see `adopt`.
+        if let Some((_, lasted)) = exited.late.filter(|_| !worker.ended_before) {
             self.ended_by_spawner(&mut worker, lasted);
         }
         let ended_at = worker.ended_at;

@@ -174,6 +174,7 @@ impl Supervisor {
             phase,
             ended_at: None,
             adopted: true,
+            ended_before: false,
             runs,
             kind: WorkerKind::Member(Box::new(member)),
         };

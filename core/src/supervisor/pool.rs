@@ -277,6 +277,7 @@ impl Supervisor {
             phase: WorkerPhase::Starting,
             ended_at: None,
             adopted: false,
+            ended_before: false,
             runs: Vec::new(),
             kind: WorkerKind::Member(Box::new(member)),
         };

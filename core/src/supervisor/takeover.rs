@@ -279,6 +279,7 @@ impl Supervisor {
             phase,
             ended_at: None,
             adopted: true,
+            ended_before: ended,
             runs: vec![run],
         };
         self.insert_adopted_worker(id, worker);

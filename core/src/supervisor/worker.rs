@@ -36,6 +36,8 @@ pub(super) struct Worker {
     pub(super) phase: WorkerPhase,
     /// Whether an earlier fnd started the worker.
     pub(super) adopted: bool,
+    /// Whether the worker had ended when this fnd adopted it.
+    pub(super) ended_before: bool,
     /// When the worker ended, if its end is reported later.
     pub(super) ended_at: Option<Duration>,
     /// The attempts: exactly one for a script, one for each call in flight for a handler.

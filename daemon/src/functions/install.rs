@@ -348,12 +348,9 @@ impl Functions {
         }
         self.installer.refused(candidate.clone(), mono);
         let function = candidate.function.clone();
-        let refused = Refused {
-            function: function.clone(),
-            problems: Vec::new(),
-            document: None,
-        };
-        let error = format!("{}: {message}", self.registry.refused(candidate, refused, None));
+        // The reason is kept with the function: its status, `show` and its alerts say it as long as it lasts.
+        let problem = Diagnostic::error("file", format!("it could not be installed: {message}"));
+        let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
         Some(CatalogChange::Refused {
             function,
             error,

@@ -190,6 +190,20 @@ async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet
 }
 
 #[tokio::test]
+async fn an_installation_that_failed_keeps_its_reason() {
+    let (mut functions, _dir) = functions();
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    let name = ask(&mut functions);
+    let change = functions.failed(1, "No space left on device", Duration::from_secs(100));
+    let Some(CatalogChange::Refused { error, .. }) = change else {
+        panic!("{change:?}");
+    };
+    assert_eq!(error, "error: it could not be installed: No space left on device");
+    let kept = functions.registry.get(&name).unwrap().findings.error.clone();
+    assert_eq!(kept.as_deref(), Some(error.as_str()));
+}
+
+#[tokio::test]
 async fn a_retry_that_is_refused_again_is_not_reported_again() {
     let (mut functions, _dir) = functions();
     functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));

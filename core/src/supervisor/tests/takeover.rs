@@ -286,12 +286,28 @@ fn an_order_to_end_that_was_cut_off_is_carried_out() {
     }
 }
 
+/// This fnd was busy for long after the adoption, so that the spawner ended the script for its time.
 #[test]
-fn an_end_waits_for_its_function_and_says_when_it_was() {
+fn the_time_of_an_adopted_script_is_over_when_the_spawner_says_so() {
     let (mut b, _) = next(
         vec![unfinished(RunState::Running, 1, true)],
         vec![adopted(script_record(true))],
     );
+    b.event(installed("f", 1, rules()));
+    let ended = Exited {
+        late: Some((Duration::ZERO, secs(182))),
+        ..exit(1, ExitStatus::Signal(15))
+    };
+    assert_eq!(b.exited(ended), "record timeout: waiting timeout");
+}
+
+#[test]
+fn an_end_waits_for_its_function_and_says_when_it_was() {
+    let before = Adopted {
+        ended: true,
+        ..adopted(script_record(true))
+    };
+    let (mut b, _) = next(vec![unfinished(RunState::Running, 1, true)], vec![before]);
     let ended = Exited {
         late: Some((secs(4), secs(6))),
         ..exit(1, ExitStatus::Code(1))
