@@ -115,7 +115,7 @@ impl Builds {
 
     /// Adds what needs a tree, in place of the one that it needed before. `first` is the function of the first lane in which this
     /// tree may be built.
-    pub fn want(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<BuildOrder> {
+    pub fn needs(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<BuildOrder> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
         if !self.waiting.iter().any(|(waiting, _)| *waiting == tree) && !self.is_current(tree) {
@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn functions_with_one_tree_share_one_build() {
         let mut builds = Builds::default();
-        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(builds.needs(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
-        assert_eq!(builds.want(name("b"), ONE, build()), []);
+        assert_eq!(builds.needs(name("b"), ONE, build()), []);
         builds.started(&root(1), ID, true);
         assert_eq!(builds.invocation_for(&name("b")), Some(ID));
-        assert_eq!(builds.want(name("c"), TWO, build()), [], "one at a time");
+        assert_eq!(builds.needs(name("c"), TWO, build()), [], "one at a time");
         assert_eq!(builds.ended(ID, Ok(())), [BuildOrder::Seal(root(1), ONE)]);
         assert_eq!(
             builds.sealed(&root(1), Ok(())),
@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn a_failed_build_refuses_its_functions_and_the_next_one_begins() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE, build());
-        builds.want(name("b"), TWO, build());
+        builds.needs(name("a"), ONE, build());
+        builds.needs(name("b"), TWO, build());
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, true);
         let why = || "exit 65".to_owned();
@@ -336,14 +336,14 @@ mod tests {
             builds.ended(ID, Err(why())),
             [BuildOrder::Refuse(names(&["a"]), why()), BuildOrder::Clear(root(1))]
         );
-        assert_eq!(builds.want(name("a"), ONE, build()), [], "it waits for the other one");
+        assert_eq!(builds.needs(name("a"), ONE, build()), [], "it waits for the other one");
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), TWO)]);
     }
 
     #[test]
     fn a_build_that_leaves_no_tree_is_a_failure() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE, build());
+        builds.needs(name("a"), ONE, build());
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, true);
         builds.ended(ID, Ok(()));
@@ -357,10 +357,10 @@ mod tests {
     #[test]
     fn a_function_that_changes_waits_for_its_new_tree_only() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE, build());
+        builds.needs(name("a"), ONE, build());
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, true);
-        assert_eq!(builds.want(name("a"), TWO, build()), []);
+        assert_eq!(builds.needs(name("a"), TWO, build()), []);
         assert_eq!(builds.of(&name("a")), Some(TWO));
         builds.ended(ID, Ok(()));
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Clear(root(1))]);
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn a_build_of_an_earlier_fnd_is_waited_for_and_may_be_of_another_tree() {
         let mut builds = Builds::default();
-        builds.want(name("a"), ONE, build());
+        builds.needs(name("a"), ONE, build());
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, false);
         assert_eq!(
@@ -393,8 +393,8 @@ mod tests {
             },
         );
         let mut builds = Builds::default();
-        builds.want(file.clone(), ONE, build());
-        assert_eq!(builds.want(copy.clone(), TWO, build()), []);
+        builds.needs(file.clone(), ONE, build());
+        assert_eq!(builds.needs(copy.clone(), TWO, build()), []);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), Some(TWO)));
         builds.forget(&copy);
         assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), None));
@@ -405,10 +405,10 @@ mod tests {
         let (three, other) = (Version([3; 32]), InvocationId(8));
         let mut builds = Builds::default();
         builds.allow(2);
-        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
-        assert_eq!(builds.want(name("b"), TWO, build()), [BuildOrder::Clear(root(2))]);
-        assert_eq!(builds.want(name("c"), three, build()), [], "both lanes are in use");
-        assert_eq!(builds.want(name("d"), TWO, build()), [], "it is built already");
+        assert_eq!(builds.needs(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(builds.needs(name("b"), TWO, build()), [BuildOrder::Clear(root(2))]);
+        assert_eq!(builds.needs(name("c"), three, build()), [], "both lanes are in use");
+        assert_eq!(builds.needs(name("d"), TWO, build()), [], "it is built already");
         assert_eq!(builds.sealed(&root(2), Ok(())), [BuildOrder::Build(root(2), TWO)]);
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         builds.started(&root(1), ID, true);
@@ -422,7 +422,7 @@ mod tests {
         );
         // Fewer lanes: the build in the second one goes on, and then none begins there.
         builds.allow(1);
-        assert_eq!(builds.want(name("e"), TWO, build()), []);
+        assert_eq!(builds.needs(name("e"), TWO, build()), []);
         assert_eq!(builds.sealed(&root(2), Ok(())), [BuildOrder::Build(root(2), three)]);
         assert_eq!(
             builds.not_started(&root(2), String::new()),
@@ -447,12 +447,12 @@ mod tests {
         };
         let mut builds = Builds::default();
         builds.allow(2);
-        assert_eq!(builds.want(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
+        assert_eq!(builds.needs(name("a"), ONE, build()), [BuildOrder::Clear(root(1))]);
         assert_eq!(
-            builds.want(name("b"), TWO, others.clone()),
+            builds.needs(name("b"), TWO, others.clone()),
             [BuildOrder::Clear(other(1))]
         );
-        assert_eq!(builds.want(name("c"), three, others.clone()), [], "two at once");
+        assert_eq!(builds.needs(name("c"), three, others.clone()), [], "two at once");
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         let why = || "exit 65".to_owned();
         assert_eq!(
@@ -471,7 +471,7 @@ mod tests {
     fn what_an_earlier_fnd_has_left_is_removed_even_if_nothing_is_to_be_built() {
         let mut builds = Builds::default();
         assert_eq!(builds.sweep(root(1), None), Some(BuildOrder::Clear(root(1))));
-        assert_eq!(builds.want(name("a"), ONE, build()), [], "files are being removed");
+        assert_eq!(builds.needs(name("a"), ONE, build()), [], "files are being removed");
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Clear(root(1))]);
         assert_eq!(builds.sweep(root(1), None), None, "a build begins there");
         // A build that still runs, in a lane that is no longer used.
@@ -544,7 +544,7 @@ mod tests {
                     0 => {
                         let tree = Version([which / 2 + u8::from(good); 32]);
                         waiting.insert(function.clone(), tree);
-                        orders.extend(builds.want(function, tree, build()));
+                        orders.extend(builds.needs(function, tree, build()));
                     }
                     1 => {
                         waiting.remove(&function);

@@ -4,7 +4,7 @@
 //! want ─▶ Due ─▶ Asked ─▶ Ready ─┬─ passed, or not checked ─▶ it may serve
 //!                                └─ wrong ──────────────────▶ it is refused
 //! ```
-//! Code that installs a file says whether it is to be checked ([`Checks::want`]), asks the spawner for the version of fnd's own
+//! Code that installs a file says whether it is to be checked ([`Checks::needs`]), asks the spawner for the version of fnd's own
 //! function that checks it ([`Checks::is_due`], [`Checks::ready`]), and runs that one when it is its turn ([`Checks::next_batch`]).
 //! One run checks all ready files that have the same version of that function: the spawner makes no version for files of two
 //! owners. If a run ends without a result for a file, that file is checked alone, because another one may be the reason.
@@ -75,7 +75,7 @@ pub enum CheckResult {
 impl Checks {
     /// Has a version of a function checked, in place of another version of it. Returns whether the spawner is to be asked for
     /// that; false if the check is ready or over.
-    pub fn want(&mut self, function: &FunctionName, version: Version, now_ms: u64) -> bool {
+    pub fn needs(&mut self, function: &FunctionName, version: Version, now_ms: u64) -> bool {
         let known = self.of.get_mut(function).filter(|check| check.version == version);
         if let Some(check) = known {
             // The spawner that was asked may be gone, or its answer may have been about other files.
@@ -277,7 +277,7 @@ mod tests {
     /// Makes the version `V1` of functions ready to be checked by a version of fnd's own function.
     fn add(checks: &mut Checks, functions: &[&str], by: Version) {
         for function in functions.iter().map(|function| name(function)) {
-            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
             assert!(checks.is_asked(&function) && !checks.is_due(&function), "once");
             checks.ready(&function, by, 1);
         }
@@ -315,24 +315,24 @@ mod tests {
             let (mut checks, a) = (Checks::default(), name("a"));
             add(&mut checks, &["a"], C1);
             assert_eq!(start(&mut checks), Some((C1, "a".to_owned())));
-            assert!(!checks.want(&a, V1, 6), "it is under way");
+            assert!(!checks.needs(&a, V1, 6), "it is under way");
             assert_eq!((checks.waiting(&a), checks.is_idle()), (Some((V1, 5)), false));
             let results = BTreeMap::from([(a.clone(), result.clone())]);
             let over = checks.ended(ID, results, &CheckResult::Passed);
             assert_eq!(over, [(a.clone(), result.clone())]);
             assert_eq!((checks.result(&a, V1), checks.result(&a, V2)), (Some(&result), None));
             assert!(checks.is_idle() && checks.needed().is_empty());
-            assert!(!checks.want(&a, V1, 7) && !checks.is_due(&a));
+            assert!(!checks.needs(&a, V1, 7) && !checks.is_due(&a));
             checks.forget(&a);
-            assert!(checks.want(&a, V1, 7), "a person asks for it");
+            assert!(checks.needs(&a, V1, 7), "a person asks for it");
         }
     }
 
     #[test]
     fn an_answer_that_does_not_come_is_asked_for_again() {
         let (mut checks, a) = (Checks::default(), name("a"));
-        assert!(checks.want(&a, V1, 5) && checks.is_due(&a));
-        assert!(checks.want(&a, V1, 6) && checks.is_due(&a), "by a new spawner");
+        assert!(checks.needs(&a, V1, 5) && checks.is_due(&a));
+        assert!(checks.needs(&a, V1, 6) && checks.is_due(&a), "by a new spawner");
         checks.cannot(&a, "no interpreter");
         let why = CheckResult::Unchecked("no interpreter".to_owned());
         assert_eq!(checks.result(&a, V1), Some(&why));
@@ -359,15 +359,15 @@ mod tests {
         assert_eq!(end(&mut checks, &[]), "");
         let mut checks = Checks::default();
         for function in ["a", "b", "c"].map(name) {
-            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
             checks.ready(&function, C1, BATCH_BYTES / 2);
         }
         assert_eq!(start(&mut checks), Some((C1, "a b".to_owned())));
         let next = name("next");
-        checks.want(&next, V1, 5);
+        checks.needs(&next, V1, 5);
         assert!(!checks.is_held(&next));
         for function in ["d", "e"].map(name) {
-            assert!(checks.want(&function, V1, 5) && checks.is_due(&function));
+            assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
             checks.ready(&function, C1, READY_BYTES / 2);
         }
         assert!(checks.is_held(&next) && !checks.is_held(&name("d")));
@@ -391,13 +391,13 @@ mod tests {
     fn a_file_that_changes_meanwhile_gets_a_check_of_its_own() {
         let (mut checks, a, b) = (Checks::default(), name("a"), name("b"));
         add(&mut checks, &["a", "b"], C1);
-        checks.want(&b, V2, 6);
+        checks.needs(&b, V2, 6);
         assert_eq!(
             start(&mut checks),
             Some((C1, "a".to_owned())),
             "it was superseded before it began"
         );
-        checks.want(&a, V2, 6);
+        checks.needs(&a, V2, 6);
         assert!(checks.is_due(&a));
         checks.ready(&a, C2, 1);
         assert_eq!(checks.needed(), [C2, C1]);

@@ -94,7 +94,7 @@ pub struct QuotaFindings {
 
 impl QuotaBooks {
     /// Sets the quotas of the version that serves; absent if the function needs no measurement.
-    pub fn want(&mut self, function: &FunctionName, quotas: Option<Quotas>) {
+    pub fn needs(&mut self, function: &FunctionName, quotas: Option<Quotas>) {
         match (quotas.filter(Quotas::any), self.functions.get_mut(function)) {
             (Some(quotas), Some(entry)) => entry.quotas = quotas,
             (Some(quotas), None) => {

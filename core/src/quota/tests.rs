@@ -38,7 +38,7 @@ const ONE: Quotas = Quotas {
 
 fn books() -> (QuotaBooks, FunctionName) {
     let mut books = QuotaBooks::default();
-    books.want(&name(1), Some(ONE));
+    books.needs(&name(1), Some(ONE));
     (books, name(1))
 }
 
@@ -194,9 +194,9 @@ fn a_larger_quota_counts_at_once() {
     run(&mut books, (1, secs(1000)), Ok(plain(2 * MIB)));
     assert!(books.exceeded(&f, PATHS).is_some());
     let home = Some(3 * MIB);
-    books.want(&f, Some(Quotas { home, cache: None }));
+    books.needs(&f, Some(Quotas { home, cache: None }));
     assert_eq!(books.exceeded(&f, PATHS), None);
-    books.want(&f, Some(Quotas::default()));
+    books.needs(&f, Some(Quotas::default()));
     assert_eq!((books.found(&f), books.next_due()), (None, None));
 }
 
@@ -239,7 +239,7 @@ fn functions_of_an_earlier_fnd_are_measured_one_after_the_other() {
     let mut books = QuotaBooks::default();
     let now = secs(10);
     for n in 0..100 {
-        books.want(&name(n), Some(ONE));
+        books.needs(&name(n), Some(ONE));
         books.ended(&name(n), end(1), true, now);
     }
     let mut at = now;
@@ -302,7 +302,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Want(f, some) => {
-                    books.want(&name(f), some.then_some(ONE));
+                    books.needs(&name(f), some.then_some(ONE));
                     if some { wanted.insert(name(f), ()); } else { wanted.remove(&name(f)); owed.remove(&name(f)); ended_at.remove(&name(f)); }
                 }
                 Step::End(f) => {

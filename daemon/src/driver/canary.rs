@@ -19,7 +19,7 @@ impl Driver {
         let version = version.map_err(NotHeld::NoRelease)?;
         let waiting = self.functions.releases.wait(function);
         self.store_releases();
-        self.functions.want_copy(function, version);
+        self.functions.enqueue_release(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Canary, waiting))
     }
@@ -33,7 +33,7 @@ impl Driver {
         self.store_releases();
         // A promotion installs the stored copy like any other release, so that routes, schedules and sockets follow by the
         // one way. The supervisor finds the version among its canaries and keeps the workers.
-        self.functions.want_copy(function, version);
+        self.functions.enqueue_release(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
     }
@@ -74,7 +74,7 @@ impl Driver {
     }
 
     /// Has the canary of a function installed that the supervisor does not have: the release beside it was just installed.
-    pub(super) fn want_canary(&mut self, function: &FunctionName) {
+    pub(super) fn enqueue_canary(&mut self, function: &FunctionName) {
         let releases = self.functions.releases.get(function);
         let Some(wanted) = releases.and_then(Releases::wanted_canary) else {
             return;
@@ -86,7 +86,7 @@ impl Driver {
         });
         let is_checked = self.functions.installer.checks.waiting(function).is_none();
         if !has && is_checked {
-            self.functions.want_copy(function, wanted);
+            self.functions.enqueue_release(function, wanted);
             self.ask_for_installs();
         }
     }

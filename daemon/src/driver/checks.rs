@@ -126,7 +126,7 @@ impl Driver {
         if let Some(candidate) = self.functions.installer.answered(request) {
             let checks = &mut self.functions.installer.checks;
             checks.cannot(&candidate.function, &format!("(not started): {why}"));
-            self.functions.installer.want_again(candidate);
+            self.functions.installer.requeue(candidate);
         }
     }
 
@@ -144,7 +144,7 @@ impl Driver {
         let Some(files) = checked.and_then(|verdict| verdict.checked_files()) else {
             let checks = &mut self.functions.installer.checks;
             checks.cannot(&function, "(not started): the judge is that of another fnd");
-            return self.functions.installer.want_again(candidate);
+            return self.functions.installer.requeue(candidate);
         };
         self.functions
             .installer
@@ -212,7 +212,7 @@ impl Driver {
                 tracing::warn!("{function}  the syntax of its code could not be checked {why}; it serves unchecked");
             }
             // The answer about the file finds the result.
-            self.functions.installer.want_again(candidate);
+            self.functions.installer.requeue(candidate);
         }
         // Files that became ready during the run are the next batch.
         self.run_checks();

@@ -48,7 +48,7 @@ impl Driver {
         });
         // Most functions watch nothing.
         if wanted.is_some() || self.watchers.has(function) {
-            let next = self.watchers.want(function, wanted);
+            let next = self.watchers.needs(function, wanted);
             self.watch_next(function, next);
         }
     }

@@ -69,7 +69,7 @@ impl Driver {
                 self.catch_up();
                 self.follow_canary(&function);
                 if percent.is_none() {
-                    self.want_canary(&function);
+                    self.enqueue_canary(&function);
                 }
             }
             CatalogChange::Refused {
@@ -216,7 +216,7 @@ impl Driver {
         }
         let builds = &self.builds;
         for function in self.functions.sources.due(mono, |function| builds.is_waiting(function)) {
-            self.functions.want_file(&function);
+            self.functions.enqueue_file(&function);
             self.settle();
         }
     }

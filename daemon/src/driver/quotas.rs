@@ -30,7 +30,7 @@ impl Driver {
         });
         // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
         let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
-        self.quotas.books.want(function, wanted);
+        self.quotas.books.needs(function, wanted);
         self.quota_changed(function);
     }
 

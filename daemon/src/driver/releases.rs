@@ -75,7 +75,7 @@ impl Driver {
         }
         // If it serves, its installation ends the trial of the other version, which could replace it until then.
         let waiting = self.functions.releases.wait(function);
-        self.functions.want_copy(function, version);
+        self.functions.enqueue_release(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
     }
@@ -114,7 +114,7 @@ impl Driver {
         }
         self.store_releases();
         if self.functions.releases.get(function).is_some_and(Releases::wants_file) {
-            self.functions.want_file(function);
+            self.functions.enqueue_file(function);
             self.settle();
         }
         self.status_changed(function);
@@ -227,7 +227,7 @@ impl Driver {
         }
         // Its installation ends the trial.
         if let Some(copy) = copy {
-            self.functions.want_copy(function, copy);
+            self.functions.enqueue_release(function, copy);
             self.ask_for_installs();
         }
         self.store_releases();

@@ -76,7 +76,7 @@ impl Driver {
             self.secrets.cannot(&asked, OLD_SPAWNER);
             return self.problems_changed();
         }
-        let Some(asked) = self.secrets.want(asked) else {
+        let Some(asked) = self.secrets.needs(asked) else {
             return;
         };
         let request = fnd_wire::frame::Request::Secret(asked.clone());

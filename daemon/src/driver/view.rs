@@ -85,11 +85,15 @@ impl Driver {
             error: known
                 .and_then(|function| function.findings.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
-            alert: self.follow_ups.alerts.bad(name).map(|(alert, since_ms)| AlertState {
-                alert,
-                since: instant::text(since_ms),
-                not_delivered: self.follow_ups.alerts.not_delivered(name).map(str::to_owned),
-            }),
+            alert: self
+                .follow_ups
+                .alerts
+                .unhealthy(name)
+                .map(|(alert, since_ms)| AlertState {
+                    alert,
+                    since: instant::text(since_ms),
+                    not_delivered: self.follow_ups.alerts.not_delivered(name).map(str::to_owned),
+                }),
             warning: self.warnings(name, known, view.version),
             runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving

@@ -88,7 +88,7 @@ impl Functions {
         let before = known.before.iter().filter(|before| before.version == version);
         let versions = known.newest.iter().chain(before);
         let free = self.hooks.set(function, versions.map(|serving| &*serving.manifest));
-        self.installer.want(free);
+        self.installer.enqueue(free);
     }
 
     /// Returns the warnings about what a function calls: hooks that are off, and functions that do not exist.

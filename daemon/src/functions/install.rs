@@ -109,7 +109,7 @@ impl Functions {
                     .for_each(|candidate| self.sources.no_poll(&candidate.function));
                 // Of two functions with one route, the one that has served before keeps it.
                 candidates.sort_by_key(|candidate| !self.versions.is_known(&candidate.function));
-                self.installer.want(candidates);
+                self.installer.enqueue(candidates);
             }
             CatalogEvent::Secrets(names) => {
                 self.quiet = false;
@@ -117,7 +117,7 @@ impl Functions {
                 candidates
                     .iter()
                     .for_each(|candidate| self.sources.no_poll(&candidate.function));
-                self.installer.want(candidates);
+                self.installer.enqueue(candidates);
             }
             CatalogEvent::Removed(names) => {
                 // A project may be taken apart: its functions are held until all of it is gone.
@@ -133,7 +133,7 @@ impl Functions {
                     self.set_author(name, Author::Root);
                     self.set_routes(name, Author::Root);
                     let free = self.hooks.set(name, []);
-                    self.installer.want(free);
+                    self.installer.enqueue(free);
                 }
                 return names.into_iter().map(CatalogChange::Removed).collect();
             }
@@ -280,7 +280,7 @@ impl Functions {
         let versions = function.newest.iter().chain(&function.before);
         let manifests = versions.map(|serving| &*serving.manifest);
         let free = self.hooks.set(&name, manifests);
-        self.installer.want(free);
+        self.installer.enqueue(free);
         self.set_author(&name, author);
         self.set_routes(&name, author);
         let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);

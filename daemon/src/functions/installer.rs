@@ -28,26 +28,26 @@ pub struct Installer {
 
 impl Installer {
     /// Queues what a scan saw, in place of older entries for the same functions.
-    pub fn want(&mut self, candidates: Vec<SourceFiles>) {
+    pub fn enqueue(&mut self, candidates: Vec<SourceFiles>) {
         for candidate in &candidates {
             self.again.forget(&candidate.function);
         }
-        self.enqueue(candidates);
+        self.append(candidates);
     }
 
     /// Queues a copy, or a file whose dependencies are installed by now, unless the function's file waits: that is newer, and
     /// the answer about it asks for the copy again.
-    pub fn want_again(&mut self, candidate: SourceFiles) {
+    pub fn requeue(&mut self, candidate: SourceFiles) {
         if !self
             .waiting
             .iter()
             .any(|waiting| waiting.function == candidate.function && waiting.copy().is_none())
         {
-            self.enqueue(vec![candidate]);
+            self.append(vec![candidate]);
         }
     }
 
-    fn enqueue(&mut self, candidates: Vec<SourceFiles>) {
+    fn append(&mut self, candidates: Vec<SourceFiles>) {
         // Each installed function comes here with the functions that its routes have set free, which are none as a rule: a
         // walk over all that waits for nothing would take the longer the more wait.
         if candidates.is_empty() {
@@ -95,7 +95,7 @@ impl Installer {
     /// Queues the retries that are due.
     pub fn try_again(&mut self, mono: Duration) {
         let due = self.again.due(mono);
-        self.enqueue(due);
+        self.append(due);
     }
 
     /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.
@@ -174,6 +174,6 @@ impl Installer {
     /// Queues again what was asked of a spawner that is gone.
     pub fn lost(&mut self) {
         let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
-        self.enqueue(again);
+        self.append(again);
     }
 }

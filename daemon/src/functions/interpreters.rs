@@ -177,7 +177,7 @@ impl Functions {
             counted.push((changed, users.len()));
             again.extend(users);
         }
-        self.installer.want(again.into_values().collect());
+        self.installer.enqueue(again.into_values().collect());
         counted
     }
 }

@@ -145,13 +145,13 @@ impl Functions {
             AfterInstall::Canary(_) if had_canary => {
                 let serving = self.releases.get(&candidate.function).and_then(Releases::serving);
                 if let Some(serving) = serving {
-                    self.want_copy(&candidate.function, serving);
+                    self.enqueue_release(&candidate.function, serving);
                 }
             }
             AfterInstall::Canary(_) => {}
             // After a start nothing serves yet: the copy that served last comes first, so that the file gets a trial and not
             // the callers.
-            AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.want_copy(&candidate.function, copy),
+            AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.enqueue_release(&candidate.function, copy),
         }
         next
     }
@@ -210,13 +210,13 @@ impl Functions {
     /// Queues the copy that serves in place of a file that was refused.
     pub(super) fn decide_refused(&mut self, function: &FunctionName) {
         if let Some(copy) = self.releases.change(function, Releases::file_refused) {
-            self.want_copy(function, copy);
+            self.enqueue_release(function, copy);
         }
     }
 
     /// Queues a copy. If the file is to be installed as well, nothing is queued: its answer asks for the copy again.
-    pub(crate) fn want_copy(&mut self, function: &FunctionName, version: Version) {
-        self.installer.want_again(SourceFiles {
+    pub(crate) fn enqueue_release(&mut self, function: &FunctionName, version: Version) {
+        self.installer.requeue(SourceFiles {
             function: function.clone(),
             directory: STORED,
             source: version.hex(),
@@ -228,15 +228,15 @@ impl Functions {
     /// Handles the end of an installation from a copy: perhaps the file follows.
     pub(super) fn copy_done(&mut self, function: &FunctionName, asked: Version) {
         if self.releases.change(function, |releases| releases.copy_done(asked)) {
-            self.want_file(function);
+            self.enqueue_file(function);
         }
     }
 
     /// Queues a function's file.
-    pub(crate) fn want_file(&mut self, function: &FunctionName) {
+    pub(crate) fn enqueue_file(&mut self, function: &FunctionName) {
         let known = self.registry.get(function);
         self.installer
-            .want(known.map(|known| known.candidate.clone()).into_iter().collect());
+            .enqueue(known.map(|known| known.candidate.clone()).into_iter().collect());
     }
 
     /// Handles a copy that cannot be installed.
@@ -247,7 +247,7 @@ impl Functions {
         if ended {
             // Its file may have been judged under the hold that is over now.
             if self.releases.get(function).is_some_and(Releases::wants_file) {
-                self.want_file(function);
+                self.enqueue_file(function);
             }
             return None;
         }

@@ -82,7 +82,7 @@ impl Functions {
             tracing::warn!("{name}  it loses a route: a function of root, `{function}`, has it now");
             again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
         }
-        self.installer.want(again);
+        self.installer.enqueue(again);
     }
 
     /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
@@ -101,7 +101,7 @@ impl Functions {
         };
         let functions = self.registry.iter().map(|(_, function)| function);
         again.extend(functions.filter(has_it).map(|function| function.candidate.clone()));
-        self.installer.want(again);
+        self.installer.enqueue(again);
     }
 
     /// Returns the table of routes. `version` gives the version of a function that serves.

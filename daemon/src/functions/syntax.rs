@@ -49,7 +49,7 @@ impl Functions {
             return Ok((candidate, verdict));
         }
         let checks = &mut self.installer.checks;
-        if !node.can_check && checks.want(function, version, node.now_ms) {
+        if !node.can_check && checks.needs(function, version, node.now_ms) {
             checks.cannot(function, "(not started): the running fnd-spawner is older than checks");
         }
         match checks.result(function, version).cloned() {
@@ -61,9 +61,9 @@ impl Functions {
                 node.dirs,
             ))),
             None => {
-                if checks.want(function, version, node.now_ms) {
+                if checks.needs(function, version, node.now_ms) {
                     // The next request for this file asks the spawner for the check.
-                    self.installer.want_again(candidate.clone());
+                    self.installer.requeue(candidate.clone());
                 }
                 self.registry.waits(candidate, verdict);
                 Err(None)

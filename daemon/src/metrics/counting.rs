@@ -9,7 +9,7 @@ impl Metrics {
     }
 
     /// Counts a call of an alert.
-    pub(crate) fn told(&self, word: AlertCondition) {
+    pub(crate) fn notified(&self, word: AlertCondition) {
         self.alerts(word).inc();
     }
 

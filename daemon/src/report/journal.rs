@@ -23,7 +23,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
         ReportEvent::AttemptEnded { attempt, span, .. } => attempt_ended(attempt, span),
         ReportEvent::EndedWaiting(record) => ended_waiting(record),
         ReportEvent::Requested(request) => requested(request),
-        ReportEvent::Alert { alert, called } => told(alert, called),
+        ReportEvent::Alert { alert, called } => notified(alert, called),
         ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
         ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
         // Another message tells of each, or nobody has to act on it.
@@ -44,7 +44,7 @@ pub(super) fn write(event: ReportEvent<'_>) {
 }
 
 /// Logs a call of `[alert]`.
-fn told(alert: &Alert, called: &FunctionName) {
+fn notified(alert: &Alert, called: &FunctionName) {
     let about = alert.about.as_ref().map_or("the node", FunctionName::as_str);
     tracing::info!(
         fnd_event = "alert",

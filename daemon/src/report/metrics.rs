@@ -46,7 +46,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
                 metrics.hook_ended(record.state);
             }
         }
-        ReportEvent::Alert { alert, .. } => metrics.told(alert.word),
+        ReportEvent::Alert { alert, .. } => metrics.notified(alert.word),
         ReportEvent::Notice(Notice::Rejected { function, skip, .. }) => {
             metrics.dropped(function, Reason::Skipped(*skip));
         }

@@ -173,7 +173,7 @@ impl TriggerSecrets {
 
     /// Returns the request to send now, which [`sent`](Self::sent) then records; none if one is on its way, after which
     /// the value is asked for again.
-    pub(crate) fn want(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
+    pub(crate) fn needs(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
         let item = self.items.entry(SecretItem::from(&asked)).or_default();
         if item.is_asked {
             item.again = Some(asked);
@@ -288,7 +288,7 @@ mod tests {
 
     /// Asks for an item and brings the answer.
     fn ask(secrets: &mut TriggerSecrets, number: u32, what: &SecretAsked, answer: SecretsAnswer) {
-        assert_eq!(secrets.want(what.clone()).as_ref(), Some(what));
+        assert_eq!(secrets.needs(what.clone()).as_ref(), Some(what));
         secrets.sent(number, what);
         assert!(secrets.is_asking());
         assert_eq!(secrets.awaits_secret(), what.function.is_some());
@@ -373,13 +373,13 @@ mod tests {
     #[test]
     fn what_is_wanted_during_a_request_is_asked_for_again_after_it() {
         let mut secrets = TriggerSecrets::default();
-        secrets.want(asked("hook"));
+        secrets.needs(asked("hook"));
         secrets.sent(1, &asked("hook"));
-        assert_eq!(secrets.want(asked("hook")), None);
+        assert_eq!(secrets.needs(asked("hook")), None);
         assert_eq!(secrets.answered(1, value("one")), Some(Some(asked("hook"))));
         ask(&mut secrets, 2, &asked("hook"), value("two"));
         assert_eq!(lines(&secrets), ["two"]);
-        secrets.want(asked("hook"));
+        secrets.needs(asked("hook"));
         secrets.sent(3, &asked("hook"));
         secrets.retain(&BTreeSet::new(), false);
         assert_eq!(secrets.answered(3, value("three")), Some(None));

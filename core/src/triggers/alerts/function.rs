@@ -57,8 +57,9 @@ pub struct Health {
     #[serde(default)]
     bad: BTreeMap<AlertCondition, u64>,
     /// The word and the time of the call that said that the function is bad. Absent: the function is well.
-    #[serde(default)]
-    pub(super) told: Option<(AlertCondition, u64)>,
+    // The name in the ledger.
+    #[serde(default, rename = "told")]
+    pub(super) notified: Option<(AlertCondition, u64)>,
     /// Why the function to call was not called then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) not_delivered: Option<String>,
@@ -113,7 +114,7 @@ impl Health {
         }
         self.failures = self.failures.min(rules.after);
         if !self.is_bad(rules) {
-            self.told = None;
+            self.notified = None;
         }
     }
 
@@ -221,10 +222,10 @@ impl Health {
         (word, message, record): (AlertCondition, String, Option<&InvocationRecord>),
     ) -> Option<Alert> {
         self.bad.entry(word).or_insert(now_ms);
-        if self.told.is_some() || !rules.names(word) {
+        if self.notified.is_some() || !rules.names(word) {
             return None;
         }
-        self.told = Some((word, now_ms));
+        self.notified = Some((word, now_ms));
         self.not_delivered = None;
         Some(Alert {
             about: None,
@@ -241,7 +242,7 @@ impl Health {
             return None;
         }
         // If nobody heard that the function is bad, nobody hears that it works again.
-        let (word, since_ms) = self.told.take()?;
+        let (word, since_ms) = self.notified.take()?;
         let lasted = Duration::from_secs((now_ms.saturating_sub(since_ms) / 1000).max(1));
         let message = format!(
             "it works again after {}; it was `{}`",

@@ -173,14 +173,14 @@ impl Alerts {
 
     /// Returns the alert that was sent about a function and its time, if the function is still bad.
     #[must_use]
-    pub fn bad(&self, function: &FunctionName) -> Option<(AlertCondition, u64)> {
-        self.functions.get(function)?.health.told
+    pub fn unhealthy(&self, function: &FunctionName) -> Option<(AlertCondition, u64)> {
+        self.functions.get(function)?.health.notified
     }
 
     /// Notes that the call about a function that is bad reached nobody. Returns the state to store.
     pub fn note_not_delivered(&mut self, function: &FunctionName, why: &str) -> Option<Health> {
         let health = &mut self.functions.get_mut(function)?.health;
-        health.told?;
+        health.notified?;
         health.not_delivered = Some(why.to_owned());
         Some(health.clone())
     }
@@ -189,7 +189,7 @@ impl Alerts {
     #[must_use]
     pub fn not_delivered(&self, function: &FunctionName) -> Option<&str> {
         let health = &self.functions.get(function)?.health;
-        health.told?;
+        health.notified?;
         health.not_delivered.as_deref()
     }
 
@@ -212,7 +212,8 @@ impl Alerts {
 
     /// Returns the functions that are bad.
     pub fn all_bad(&self) -> impl Iterator<Item = (&FunctionName, AlertCondition, u64)> {
-        let bad = |(name, watched): (_, &Watched)| watched.health.told.map(|(word, since_ms)| (name, word, since_ms));
+        let bad =
+            |(name, watched): (_, &Watched)| watched.health.notified.map(|(word, since_ms)| (name, word, since_ms));
         self.functions.iter().filter_map(bad)
     }
 

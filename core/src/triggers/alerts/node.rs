@@ -12,8 +12,9 @@ pub const QUEUE_FULL_LASTS_MS: u64 = 5 * 60 * 1000;
 /// The problems that were sent as alerts, each with the time when it began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHealth {
-    #[serde(default)]
-    told: BTreeMap<AlertCondition, u64>,
+    // The name in the ledger.
+    #[serde(default, rename = "told")]
+    notified: BTreeMap<AlertCondition, u64>,
     /// When work was last refused because a queue was full.
     #[serde(skip)]
     refused_ms: Option<u64>,
@@ -33,17 +34,17 @@ impl NodeHealth {
 
     /// Continues with the state that an earlier fnd stored. A full queue counts as full for the usual time from now on.
     pub fn restored(&mut self, now_ms: u64) {
-        if self.told.contains_key(&AlertCondition::QueueFull) {
+        if self.notified.contains_key(&AlertCondition::QueueFull) {
             self.refused_ms = Some(now_ms);
         }
     }
 
     /// Handles a problem that exists. Returns the call if the problem is new.
     pub fn begins(&mut self, now_ms: u64, word: AlertCondition, message: &str) -> Option<Alert> {
-        if self.told.contains_key(&word) {
+        if self.notified.contains_key(&word) {
             return None;
         }
-        self.told.insert(word, now_ms);
+        self.notified.insert(word, now_ms);
         Some(alert(word, now_ms, message.to_owned()))
     }
 
@@ -58,7 +59,7 @@ impl NodeHealth {
 
     /// Handles the end of a problem. Returns the call if there was an alert about it.
     pub fn ends(&mut self, now_ms: u64, word: AlertCondition) -> Option<Alert> {
-        let since_ms = self.told.remove(&word)?;
+        let since_ms = self.notified.remove(&word)?;
         let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
         let message = format!(
             "over after {}: {}",
@@ -74,7 +75,7 @@ impl NodeHealth {
         let holds = |word: AlertCondition| lasting.iter().any(|(lasting, _)| *lasting == word);
         // A full queue ends after a time: see `tick`.
         let over = |word: &AlertCondition| *word != AlertCondition::QueueFull && !holds(*word);
-        let over: Vec<_> = self.told.keys().copied().filter(over).collect();
+        let over: Vec<_> = self.notified.keys().copied().filter(over).collect();
         let mut alerts: Vec<_> = over.into_iter().filter_map(|word| self.ends(now_ms, word)).collect();
         for (word, message) in lasting.iter().filter(|_| tells) {
             alerts.extend(self.begins(now_ms, *word, message));
@@ -85,8 +86,8 @@ impl NodeHealth {
     /// Returns when [`Self::tick`] is due.
     #[must_use]
     pub fn due_ms(&self) -> Option<u64> {
-        let told = self.told.contains_key(&AlertCondition::QueueFull);
-        let at = self.refused_ms.filter(|_| told)?;
+        let notified = self.notified.contains_key(&AlertCondition::QueueFull);
+        let at = self.refused_ms.filter(|_| notified)?;
         Some(at.saturating_add(QUEUE_FULL_LASTS_MS))
     }
 
@@ -97,8 +98,8 @@ impl NodeHealth {
     }
 
     /// Returns the problems that were sent as alerts and are not over, each with the time when it began.
-    pub fn bad(&self) -> impl Iterator<Item = (AlertCondition, u64)> {
-        self.told.iter().map(|(word, since_ms)| (*word, *since_ms))
+    pub fn unhealthy(&self) -> impl Iterator<Item = (AlertCondition, u64)> {
+        self.notified.iter().map(|(word, since_ms)| (*word, *since_ms))
     }
 }
 

@@ -185,7 +185,7 @@ fn a_function_that_is_bad_for_two_reasons_recovers_when_both_are_over() {
         end(&mut alerts, RunState::Succeeded, 7),
         Some(AlertCondition::Recovered)
     );
-    assert_eq!(alerts.bad(&name("f")), None);
+    assert_eq!(alerts.unhealthy(&name("f")), None);
 }
 
 #[test]
@@ -267,7 +267,7 @@ struct Model {
     invalid: bool,
     missed: bool,
     success_ms: u64,
-    told: bool,
+    notified: bool,
 }
 
 proptest! {
@@ -292,7 +292,7 @@ proptest! {
                     match state {
                         _ if trigger == Trigger::Alert => {}
                         RunState::Succeeded => {
-                            model = Model { invalid: model.invalid, told: model.told, success_ms: now_ms, ..Model::default() };
+                            model = Model { invalid: model.invalid, notified: model.notified, success_ms: now_ms, ..Model::default() };
                         }
                         RunState::Failed | RunState::Interrupted => {
                             model.failures += 1;
@@ -326,7 +326,7 @@ proptest! {
                 (model.missed, AlertOn::Missed),
             ];
             let is_bad = bad.iter().any(|(holds, word)| *holds && on.contains(word));
-            let expected = match (model.told, is_bad) {
+            let expected = match (model.notified, is_bad) {
                 (false, true) => 1,
                 (true, false) if on.contains(&AlertOn::Recovered) => 1,
                 _ => 0,
@@ -335,10 +335,23 @@ proptest! {
             if let Some(call) = calls.first() {
                 prop_assert_eq!(call.word == AlertCondition::Recovered, !is_bad);
             }
-            model.told = is_bad;
-            prop_assert_eq!(alerts.bad(&name("f")).is_some(), is_bad);
+            model.notified = is_bad;
+            prop_assert_eq!(alerts.unhealthy(&name("f")).is_some(), is_bad);
             let watched = &alerts.functions[&name("f")];
             prop_assert_eq!(alerts.next_due_ms(), watched.health.due_ms(&watched.rules, &watched.seen));
         }
     }
+}
+
+/// An earlier fnd has stored these, and a later one reads them.
+#[test]
+fn the_stored_form_keeps_its_names() {
+    let mut health = Health::default();
+    health.notified = Some((AlertCondition::Failed, 7));
+    assert_eq!(
+        serde_json::to_value(&health).unwrap()["told"],
+        serde_json::json!(["failed", 7])
+    );
+    let node: NodeHealth = serde_json::from_str(r#"{"told": {"spawner-lost": 7}}"#).unwrap();
+    assert_eq!(node.unhealthy().collect::<Vec<_>>(), [(AlertCondition::SpawnerLost, 7)]);
 }

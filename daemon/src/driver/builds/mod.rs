@@ -69,7 +69,7 @@ impl Driver {
         let is_news = !waiter.copy && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
         // A reload may have changed `[build] jobs` since the last build.
         self.builds.books.allow(self.lanes());
-        let orders = self.builds.books.want(waiter, tree, first);
+        let orders = self.builds.books.needs(waiter, tree, first);
         self.builds.note();
         if is_news {
             self.step(Event::Building(function));
@@ -130,7 +130,7 @@ impl Driver {
                     for waiter in waiters {
                         // The tree is there now, so the same request to the spawner makes the version.
                         if let Some(waiting) = self.builds.waiting.remove(&waiter) {
-                            self.functions.installer.want_again(waiting.candidate);
+                            self.functions.installer.requeue(waiting.candidate);
                         }
                     }
                     self.prune_builds();
@@ -206,7 +206,7 @@ impl Driver {
         }
         self.builds.callers.push((function.clone(), send));
         self.functions.sources.ask(function);
-        self.functions.installer.want_again(candidate);
+        self.functions.installer.requeue(candidate);
         self.settle();
         Some(wait)
     }

@@ -115,7 +115,7 @@ impl Watchers {
     }
 
     /// Says which watcher a function needs from now on. Returns what is to be done.
-    pub(crate) fn want(&mut self, function: &FunctionName, wanted: Option<NeededWatcher>) -> WatcherStep {
+    pub(crate) fn needs(&mut self, function: &FunctionName, wanted: Option<NeededWatcher>) -> WatcherStep {
         let watcher = self.all.entry(function.clone()).or_default();
         let version = |wanted: &Option<NeededWatcher>| wanted.as_ref().map(|wanted| wanted.version);
         if version(&watcher.wanted) != version(&wanted) {

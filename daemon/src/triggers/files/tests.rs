@@ -59,10 +59,10 @@ fn started(watchers: &mut Watchers, next: &WatcherStep, (worker, version): (u64,
 #[test]
 fn a_new_version_gets_its_watcher_when_the_old_one_is_gone() {
     let (mut watchers, _directory) = watchers();
-    let next = watchers.want(&name(), wanted(1));
+    let next = watchers.needs(&name(), wanted(1));
     started(&mut watchers, &next, (7, 1));
     // Changes while it starts count when it runs.
-    assert!(matches!(watchers.want(&name(), wanted(2)), WatcherStep::Nothing));
+    assert!(matches!(watchers.needs(&name(), wanted(2)), WatcherStep::Nothing));
     let next = watchers.runs(&name(), channel(1).0);
     assert!(matches!(next, WatcherStep::Kill(WorkerId(7))), "{next:?}");
     assert!(watchers.running(&name()).is_none(), "it is not listened to any more");
@@ -71,9 +71,9 @@ fn a_new_version_gets_its_watcher_when_the_old_one_is_gone() {
     assert_eq!(old.unwrap().worker, WorkerId(7));
     started(&mut watchers, &next, (8, 2));
     assert!(matches!(watchers.runs(&name(), channel(1).0), WatcherStep::Nothing));
-    assert!(matches!(watchers.want(&name(), wanted(2)), WatcherStep::Nothing));
+    assert!(matches!(watchers.needs(&name(), wanted(2)), WatcherStep::Nothing));
     // The function goes.
-    assert!(matches!(watchers.want(&name(), None), WatcherStep::Kill(WorkerId(8))));
+    assert!(matches!(watchers.needs(&name(), None), WatcherStep::Kill(WorkerId(8))));
     let (_, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
     assert!(matches!(next, WatcherStep::Nothing));
     assert_eq!(watchers.function_of(WorkerId(8)), None);
@@ -83,7 +83,7 @@ fn a_new_version_gets_its_watcher_when_the_old_one_is_gone() {
 #[test]
 fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
     let (mut watchers, _directory) = watchers();
-    let mut next = watchers.want(&name(), wanted(1));
+    let mut next = watchers.needs(&name(), wanted(1));
     let mut now = Duration::ZERO;
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
         started(&mut watchers, &next, (7, 1));
@@ -100,7 +100,7 @@ fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
     // A new version is tried at once.
     started(&mut watchers, &next, (7, 1));
     watchers.ended(&name(), || "it broke".to_owned(), now);
-    let next = watchers.want(&name(), wanted(2));
+    let next = watchers.needs(&name(), wanted(2));
     started(&mut watchers, &next, (8, 2));
     assert_eq!(watchers.problem_of(&name()), None);
 }
@@ -108,7 +108,7 @@ fn a_watcher_that_ends_by_itself_comes_again_after_growing_pauses() {
 #[test]
 fn an_answer_of_the_ledger_reaches_only_the_watcher_that_asked() {
     let (mut watchers, _directory) = watchers();
-    let next = watchers.want(&name(), wanted(1));
+    let next = watchers.needs(&name(), wanted(1));
     started(&mut watchers, &next, (7, 1));
     watchers.runs(&name(), channel(1).0);
     for id in [1, 2] {
@@ -116,7 +116,7 @@ fn an_answer_of_the_ledger_reaches_only_the_watcher_that_asked() {
     }
     assert_eq!(watchers.stored(InvocationId(1)), Some((name(), 3)));
     assert_eq!(watchers.stored(InvocationId(1)), None, "once");
-    watchers.want(&name(), wanted(2));
+    watchers.needs(&name(), wanted(2));
     let (_, next) = watchers.ended(&name(), || unreachable!(), Duration::ZERO);
     started(&mut watchers, &next, (8, 2));
     watchers.runs(&name(), channel(1).0);
