@@ -25,6 +25,13 @@ impl LastSaid {
 }
 
 impl SupervisedFunction {
+    /// Forgets what was said of its trial: the next failure is said whatever it is.
+    pub(super) fn forget_trial(&mut self) {
+        if let Some(said) = &mut self.said {
+            said.trial = 0;
+        }
+    }
+
     /// Appends what has changed since it was said last.
     fn say_changes(&mut self, out: &mut Vec<Action>) {
         let name = &self.name;

@@ -534,6 +534,8 @@ impl Supervisor {
         }
         if asked {
             candidate.failures = 0;
+            // Who asks waits for what becomes of it, even if that is the same failure again.
+            self.functions[key].forget_trial();
         }
     }
 

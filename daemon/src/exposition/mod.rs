@@ -34,8 +34,10 @@ pub(crate) async fn serve(daemon: Rc<Daemon>) {
             }
         };
         tokio::select! {
-            ((), ()) = async { tokio::join!(listening, writing) } => {}
+            // The change comes first, so that places that are no longer named report no problem any more.
+            biased;
             () = exposed.changed() => {}
+            ((), ()) = async { tokio::join!(listening, writing) } => {}
         }
     }
 }

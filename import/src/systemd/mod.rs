@@ -58,9 +58,10 @@ const SYSTEM: [&str; 5] = [
 pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
     // A manager of the system starts units that name no user as root, that of a user as this user (systemd.exec(5)).
     let user = if own {
-        User::from_uid(Uid::current()).ok().flatten().map(|user| user.name)
+        let known = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
+        known.or_else(|| std::env::var("USER").ok()).unwrap_or_default()
     } else {
-        None
+        "root".to_owned()
     };
     let machine = SystemdMachine {
         scripts: Scripts {
@@ -68,9 +69,16 @@ pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, Impor
             read: script::read,
         },
         own,
-        user: user.as_deref().unwrap_or("root"),
+        user: &user,
         read: &variables,
-        home: &|user| User::from_name(user).ok()?.map(|user| user.dir.display().to_string()),
+        home: &|user| {
+            let known = User::from_name(user)
+                .ok()
+                .flatten()
+                .map(|user| user.dir.display().to_string());
+            // The accounts of a directory service may be unknown to this program.
+            known.or_else(|| own.then(|| std::env::var("HOME").ok())?)
+        },
     };
     let directories = directories(own);
     let mut imported = Imported {

@@ -231,6 +231,7 @@ impl Specifiers {
                 "N" => whole,
                 "p" | "P" => prefix,
                 "i" | "I" => instance,
+                "u" if self.user.is_empty() => return Err("the name of the user is not known here".to_owned()),
                 "u" => &self.user,
                 "h" => self
                     .home

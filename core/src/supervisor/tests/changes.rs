@@ -1,6 +1,6 @@
 use super::bench::*;
 use super::pool::{handler, pool};
-use crate::supervisor::{Action, Event};
+use crate::supervisor::{Action, Event, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::Version;
 
@@ -62,6 +62,17 @@ fn a_trial_that_failed_and_a_canary_are_said() {
         said(&b),
         ["refused: exit code 1", "trial of 2 failed: exit code 1", "status"]
     );
+    // A version that can never fit the node fails within the event, each time that somebody asks for it.
+    let large = Rules {
+        memory: 2048 * MIB,
+        ..handler(pool())
+    };
+    for expected in [&["refused", "trial of 4 failed"][..], &["trial of 4 failed"]] {
+        b.event(installed("f", 4, large.clone()));
+        let said = said(&b);
+        let words: Vec<_> = said.iter().filter_map(|word| Some(word.split_once(':')?.0)).collect();
+        assert_eq!(words, expected);
+    }
     b.event(super::canary::canary(3, 10, handler(pool())));
     b.spawned(3);
     b.ready(3);

@@ -176,7 +176,7 @@ pub(crate) struct ImportTarget {
     #[arg(long, global = true)]
     dry_run: bool,
 
-    /// Replace functions of the same names in the directory.
+    /// Replace functions and secrets of the same names in the directory.
     #[arg(long, global = true)]
     force: bool,
 }

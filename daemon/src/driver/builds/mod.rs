@@ -159,6 +159,7 @@ impl Driver {
                         }
                     }
                     self.prune_builds();
+                    self.settle();
                 }
             }
         }
