@@ -1,8 +1,8 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. What is decided about runs is decided in the
-//! supervisor; what is decided about versions is still decided here.
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. The supervisor decides about runs. This
+//! folder still decides about versions.
 //!
-//! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
-//! worker.
+//! Callers (through `backend`) and tasks (through [`Inbox`]) call it inline, on the same thread: no channel lies between
+//! a request and its worker.
 //!
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
