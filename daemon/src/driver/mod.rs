@@ -21,7 +21,7 @@
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `lists`: the long lists of the API, made in pieces
 //! - `message`: messages of functions and interpreters, as records have them
-//! - `observe`: makes report events of the supervisor's events and decisions
+//! - `observe`: makes report events of the supervisor's events and actions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
 //! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
