@@ -125,11 +125,11 @@ impl Measurements {
     }
 }
 
-/// A function has room or has none, or another reason for it.
+/// A change of the reason for which a function may not run.
 pub(crate) struct QuotaChange {
-    /// Whether it had room before.
+    /// Whether the function could run before.
     pub(crate) began: bool,
-    /// Why it has none.
+    /// Why the function may not run now; absent if it may.
     pub(crate) why: Option<String>,
 }
 

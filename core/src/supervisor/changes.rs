@@ -1,5 +1,9 @@
-//! Says what has changed of a function whose status changes: whether it is there, which version serves, why newer content does
-//! not. It is found by comparison with what was said last, so that no way to another version can be forgotten.
+//! Says in actions what has changed of a function: whether it is there, which version serves, why newer content does not. It
+//! compares the function with what it said last, so that no code path to another version can be forgotten.
+//!
+//! It does so before each [`Action::Status`] of an event, in the order [`Action::Known`] (or [`Action::Gone`] alone),
+//! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. It changes nothing of the state but
+//! the memory of what was said.
 
 use super::Supervisor;
 use super::action::Action;

@@ -8,10 +8,9 @@
 //! begins) → `attempt` (start) → `attempt_end` → `conclude` (what follows). Meanwhile the invocation is in the `queue`
 //! of its function, which keeps the books of waiting work. `attempt` uses `starts` (whether the node can start
 //! processes) and `worker` (a worker's phases), `attempt_end` uses `verdict` (reason and message); for handlers there
-//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside, `chain` those whose caller
-//! has ended. `versions`
-//! changes functions. `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the
-//! state.
+//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside, `chain` those
+//! whose caller has ended. `versions` changes functions, and `changes` says after each event what has changed of them.
+//! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
 //! - `action`: orders to the edges

@@ -1,8 +1,8 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. What is decided about runs is decided in the
-//! supervisor; what is decided about versions is still decided here.
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. The supervisor decides about runs. This
+//! folder still decides about versions.
 //!
-//! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
-//! worker.
+//! Callers (through `backend`) and tasks (through [`Inbox`]) call it inline, on the same thread: no channel lies between
+//! a request and its worker.
 //!
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
@@ -21,7 +21,7 @@
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `lists`: the long lists of the API, made in pieces
 //! - `message`: messages of functions and interpreters, as records have them
-//! - `observe`: makes report events of the supervisor's events and decisions
+//! - `observe`: makes report events of the supervisor's events and actions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
 //! - `quotas`: has homes and caches measured, and tells which functions are over their quotas

@@ -1,5 +1,5 @@
-//! Makes report events of the supervisor's events and decisions. It sees an event before the supervisor and a decision
-//! when it is performed, and changes neither.
+//! Makes report events of the supervisor's events and actions. It sees an event before the supervisor handles it, and an action
+//! when it is performed. It changes neither, and it starts nothing: `perform` does what follows from an action.
 
 use super::Driver;
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};

@@ -79,10 +79,10 @@ impl Driver {
             input: false,
             previous: false,
             lasts_ms: u64::try_from(LASTS.as_millis()).unwrap_or(u64::MAX),
-            // The record of a worker whose state is unknown: the next fnd kills it, and measures by itself.
+            // The record says nothing of the worker's state, so the next fnd kills the worker and measures again itself.
             record: Bytes(adoption_record(Some(tmp), None)),
         });
-        // Without a connection fnd ends.
+        // Without a number the connection to the spawner is lost. fnd ends then, so nobody misses the measurement.
         if let Some(number) = self.workers.send(&request, Vec::new()) {
             self.workers.asked.insert(number, PendingRequest::Measure(worker));
         }

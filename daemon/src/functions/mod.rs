@@ -1,4 +1,4 @@
-//! From files to installed versions.
+//! From files to installed versions: what the catalog sees and the spawner answers becomes a list of changes for the driver.
 //!
 //! Files:
 //! - `api_sockets`: the sockets at which functions reach the API

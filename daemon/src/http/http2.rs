@@ -87,14 +87,14 @@ pub(super) async fn serve<S: HttpService>(
             let _ = tokio::time::timeout(super::limits::LAST_WORDS, connection).await; // it has nothing to say any more
             return;
         }
-        // Only reads the value.
+        // Can be dropped: it only reads a value.
         () = reached(&mut phase, RequestPhase::Stopping) => {
             // Requests that come from now on are refused in a way that lets the client send them again.
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 biased;
                 ended = connection.as_mut() => ended,
-                // Only reads the value.
+                // Can be dropped: it only reads a value.
                 () = reached(&mut phase, RequestPhase::Refusing) => {
                     life.ending.refuse();
                     connection.await

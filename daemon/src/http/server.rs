@@ -239,7 +239,7 @@ async fn connection<S: HttpService>(
                 Ok(Ok(socket)) => socket,
                 Ok(Err(_)) | Err(_) => return,
             },
-            // Only reads the value.
+            // Can be dropped: it only reads a value.
             () = reached(&mut phase, RequestPhase::Stopping) => return,
         }
     } else {
@@ -270,19 +270,19 @@ async fn connection<S: HttpService>(
     let ended = tokio::select! {
         // A request to close comes first, so that a request that arrives at the same moment is not begun.
         biased;
-        // The connection is idle or only follows, so no answer is lost.
+        // The connection is idle, or it only follows a stream: no answer is lost.
         () = life.place.evicted() => return,
         ended = &mut connection => ended,
         // The client has gone. The future that waits for its answer is dropped, and this tells the service.
         () = line.hung_up(&life.place) => return,
-        // Only waits, and then checks.
+        // Can be dropped: it only waits, and then checks.
         () = time_is_up(&line, &life.place, &limits) => {
             if !line.was_heard() {
                 life.place.was_silent();
             }
             return;
         }
-        // Only reads the value.
+        // Can be dropped: it only reads a value.
         () = reached(&mut phase, RequestPhase::Stopping) => {
             life.ending.is_last.set(true);
             tokio::select! {
@@ -294,7 +294,7 @@ async fn connection<S: HttpService>(
                     tokio::select! {
                         biased;
                         ended = &mut connection => ended,
-                        // Only reads the value.
+                        // Can be dropped: it only reads a value.
                         () = reached(&mut phase, RequestPhase::Refusing) => {
                             life.ending.refuse();
                             (&mut connection).await
@@ -315,7 +315,7 @@ async fn connection<S: HttpService>(
             // Both ends see the end of their sockets.
             () = life.place.evicted() => {}
             () = Box::pin(tunnel.run(Io(line), read)) => {}
-            // Only reads the value.
+            // Can be dropped: it only reads a value.
             () = reached(&mut phase, RequestPhase::Refusing) => {}
         }
     }

@@ -1,5 +1,5 @@
 //! The other programs of this binary: `fnd --judge`, `fnd --check`, `fnd --decrypt`, `fnd --encrypt`,
-//! `fnd --examine`, `fnd --find-secret`, `fnd --measure`, `fnd --unpack` and `fnd --watch`.
+//! `fnd --keygen`, `fnd --examine`, `fnd --find-secret`, `fnd --measure`, `fnd --unpack` and `fnd --watch`.
 //!
 //! Files:
 //! - `answer`: a question in, an answer out, without rights

@@ -3,9 +3,9 @@
 //! ```text
 //! control/routes/state ─▶ StateStore::ask ─▶ thread: requests that wait share a transaction ─▶ synced ─▶ answers
 //! ```
-//! A change is answered after its transaction is synced, so no answered change is lost. `core/src/state.rs` decides what is
-//! changed. A damaged database is set aside, and one with what can be read takes its place. It is held until somebody confirms it:
-//! fnd starts, `fndctl status` shows it, and all requests get 503.
+//! A change is answered after its transaction is synced, so no answered change is lost. `core/src/kv.rs` decides what is
+//! changed. fnd sets a damaged database aside and makes a new one of all values that it can read. The new one is held until
+//! somebody confirms it: fnd starts, `fndctl status` shows it, and all requests get 503.
 //!
 //! Files:
 //! - `examine`: checks a database for `fndctl verify`, and copies it for `fndctl backup`

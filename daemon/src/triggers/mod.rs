@@ -1,8 +1,9 @@
 //! The machine's side of triggers. Each trigger brings facts, `fnd_core::triggers` decides, and a submission follows.
+//! The folder `public` answers the requests to the public listener.
 //!
 //! Files:
 //! - `files`: the watchers of files
-//! - `http`: the public listener
+//! - `http`: the state of the public listener: addresses, keys, limits
 //! - `passwords`: computes the hashes of callers' passwords
 //! - `replays`: remembers admitted signed requests over a restart
 //! - `schedule`: the timer of schedules, and their submissions

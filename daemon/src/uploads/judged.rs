@@ -14,7 +14,7 @@ use std::path::Path;
 /// Most functions that an upload should not make and that are named.
 const OTHERS_MAX: usize = 10;
 
-/// The files of the disk, which never count as trusted: an uploaded manifest cannot grant itself more.
+/// Reads files of the disk and says of each that it is not trusted, so that an uploaded manifest cannot grant itself more.
 struct Untrusted;
 
 impl CheckedFiles for Untrusted {

@@ -1,5 +1,5 @@
-//! The interface of the daemon for the control server, cut by resource, in plain types of core, so that the server can
-//! be tested with a fake (`tests/control/fake`).
+//! The interface of the daemon for the routes of the control server: one trait for each resource, in plain types of core. So
+//! the server can be tested with a fake daemon (`tests/control/fake`).
 //!
 //! Files:
 //! - `events`: requests about events

@@ -151,8 +151,9 @@ impl Watching {
     fn watch(&mut self, path: PathBuf, mode: RecursiveMode) -> Option<String> {
         let identity = identity(&path).ok()?;
         let watcher = self.watcher.as_mut()?;
-        // notify does nothing for a path that it believes to watch. It may know an earlier directory of that name, or not
-        // know one below, if events were lost. An error: it does not know the path.
+        // If notify believes that it watches this path, `watch` does nothing. After lost events that may be wrong: another
+        // directory has the name now, or notify has not seen a directory below. So notify forgets the path first. `unwatch` fails
+        // only for a path that notify does not know.
         let _ = watcher.unwatch(&path);
         match watcher.watch(&path, mode) {
             Ok(()) => {

@@ -300,7 +300,7 @@ fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<KeptOutput> {
     for number in numbers {
         let path = segment_path(&directory, number);
         let about = match std::fs::symlink_metadata(&path) {
-            // The function has begun another segment and removed this one.
+            // The output thread has removed this segment since the directory was listed: it does so when it begins another one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             about => about?,
         };
