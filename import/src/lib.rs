@@ -52,7 +52,7 @@ use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 pub struct Imported {
     /// The functions; one with a mistake is not among them.
     pub functions: Vec<MadeManifest>,
-    /// What became of each field.
+    /// The treatment of each field.
     pub report: ConversionReport,
     /// Secrets that belong to no single function: name and value.
     pub secrets: Vec<(String, Vec<u8>)>,

@@ -19,20 +19,12 @@ pub const SECRETS: &str = ".secrets";
 /// A function exists already, or a file cannot be written.
 pub fn functions(base: &Path, force: bool, imported: &Imported) -> Result<Vec<PathBuf>, ImportFailure> {
     // Nothing is written if one of them cannot be.
-    for made in &imported.functions {
-        let place = base.join(&made.name);
-        if place.symlink_metadata().is_ok() && !force {
-            let message = format!("`{}` exists already; nothing was written", place.display());
-            return Err(
-                ImportFailure::usage(message).help("choose another directory with --out, or replace it with --force")
-            );
-        }
-    }
     let secrets = base.join(SECRETS);
-    for (name, _) in imported.secrets() {
-        let place = secrets.join(name);
+    let places = imported.functions.iter().map(|made| ("", base.join(&made.name)));
+    let values = imported.secrets().map(|(name, _)| ("the secret ", secrets.join(name)));
+    for (what, place) in places.chain(values) {
         if place.symlink_metadata().is_ok() && !force {
-            let message = format!("the secret `{}` exists already; nothing was written", place.display());
+            let message = format!("{what}`{}` exists already; nothing was written", place.display());
             return Err(
                 ImportFailure::usage(message).help("choose another directory with --out, or replace it with --force")
             );

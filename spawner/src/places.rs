@@ -112,7 +112,7 @@ impl Places {
                     }
                 }
             }
-            // Whoever can change a directory above could put files of its own in the place of root's.
+            // A user who can change a directory above could put files of its own in the place of root's.
             if let Some(bad) = places.fixed().iter().find_map(|(dir, _)| insecure_above(dir, &[0])) {
                 let bad = bad.display();
                 return Err(io::Error::other(format!(

@@ -9,17 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The crates, and how many folders of each may still be in circles. These numbers only get smaller.
+/// The crates, and the most files of each that may import each other inside its folders. A larger circle is read as one file.
+/// The supervisor is one machine, and its circle may not grow.
 const CRATES: [(&str, usize); 9] = [
-    ("core", 0),
-    ("ctl", 0),
-    ("daemon", 0),
-    ("import", 0),
-    ("manifest", 0),
-    ("packaging", 0),
-    ("spawner", 0),
-    ("unpack", 0),
-    ("wire", 0),
+    ("core", 23),
+    ("ctl", 12),
+    ("daemon", 12),
+    ("import", 12),
+    ("manifest", 12),
+    ("packaging", 12),
+    ("spawner", 12),
+    ("unpack", 12),
+    ("wire", 12),
 ];
 
 /// The path of a module in its crate; empty for `lib.rs` and `main.rs`.
@@ -178,18 +179,16 @@ fn no_folders_of_a_crate_are_in_a_circle() {
     let (mut in_circles, mut largest, mut wrong) = (0, 0, Vec::new());
     for (name, most) in CRATES {
         let imports = imports(name);
-        largest = largest.max(circles(&imports).iter().map(BTreeSet::len).max().unwrap_or_default());
+        let of_files = circles(&imports).iter().map(BTreeSet::len).max().unwrap_or_default();
+        largest = largest.max(of_files);
+        if of_files > most {
+            wrong.push(format!("{name}: {of_files} files import each other, {most} may"));
+        }
         let folders = between_folders(&imports);
-        let circles = circles(&folders);
-        let count: usize = circles.iter().map(BTreeSet::len).sum();
-        in_circles += count;
-        if count > most {
-            for circle in circles {
-                let names: Vec<String> = circle.iter().map(|folder| folder.concat()).collect();
-                wrong.push(format!("{name}: these import each other: {}", names.join(" ")));
-            }
-        } else if count == 0 && most > 0 {
-            wrong.push(format!("{name} has no circle any more: it may have 0 from now on"));
+        for circle in circles(&folders) {
+            in_circles += circle.len();
+            let names: Vec<String> = circle.iter().map(|folder| folder.concat()).collect();
+            wrong.push(format!("{name}: these import each other: {}", names.join(" ")));
         }
     }
     let mut driver = 0;

@@ -1,26 +1,25 @@
-//! Says in actions what has changed of a function: whether it is there, which version serves, why newer content does not. It
-//! compares the function with what it said last, so that no code path to another version can be forgotten.
+//! Reports the changes of a function as actions: whether it is there, which version serves, why newer content does not. Each
+//! function is compared with its last report, so that no code path to another version can be forgotten.
 //!
-//! It does so before each [`Action::Status`] of an event, in the order [`Action::Known`] (or [`Action::Gone`] alone),
-//! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. It changes nothing of the state but
-//! the memory of what was said.
+//! The actions stand before each [`Action::Status`] of an event, in the order [`Action::Known`] (or [`Action::Gone`] alone),
+//! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. Only the last report changes here.
 
 use super::Supervisor;
 use super::action::Action;
 use super::function::SupervisedFunction;
 use crate::interned::digest;
 
-/// What was said of a function last, as digests: only whether it changes matters, and ten thousand functions have it. The digest
-/// of nothing is 0.
+/// The state of a function that was reported last, as digests: only a change matters, and ten thousand functions have it. The
+/// digest of nothing is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LastSaid {
+pub(super) struct LastReported {
     serving: u64,
     error: u64,
     /// The version on trial, and why it could not be loaded.
     trial: u64,
 }
 
-impl LastSaid {
+impl LastReported {
     const NOTHING: Self = Self {
         serving: 0,
         error: 0,
@@ -29,18 +28,18 @@ impl LastSaid {
 }
 
 impl SupervisedFunction {
-    /// Forgets what was said of its trial: the next failure is said whatever it is.
+    /// Forgets the reported failure of its trial, so that the next failure is reported even if it is the same.
     pub(super) fn forget_trial(&mut self) {
-        if let Some(said) = &mut self.said {
-            said.trial = 0;
+        if let Some(before) = &mut self.reported {
+            before.trial = 0;
         }
     }
 
-    /// Appends what has changed since it was said last.
-    fn say_changes(&mut self, out: &mut Vec<Action>) {
+    /// Appends the changes since the last report.
+    fn report_changes(&mut self, out: &mut Vec<Action>) {
         let name = &self.name;
         if !self.is_shown() {
-            if self.said.take().is_some() {
+            if self.reported.take().is_some() {
                 out.push(Action::Gone(name.clone()));
             }
             return;
@@ -48,46 +47,46 @@ impl SupervisedFunction {
         let serving = self.serving().map(|serving| serving.version);
         let failed = self.candidate.as_ref().filter(|candidate| candidate.failures > 0);
         let failed = failed.and_then(|candidate| Some((candidate.serving.version, candidate.error.as_deref()?)));
-        let now = LastSaid {
+        let now = LastReported {
             serving: serving.map_or(0, digest),
             error: self.error.as_deref().map_or(0, digest),
             trial: failed.map_or(0, digest),
         };
-        if self.said.is_none() {
+        if self.reported.is_none() {
             out.push(Action::Known(name.clone()));
         }
-        let said = self.said.unwrap_or(LastSaid::NOTHING);
-        if let Some(version) = serving.filter(|_| now.serving != said.serving) {
+        let before = self.reported.unwrap_or(LastReported::NOTHING);
+        if let Some(version) = serving.filter(|_| now.serving != before.serving) {
             out.push(Action::Serves(name.clone(), version));
         }
-        if let Some(error) = self.error.as_deref().filter(|_| now.error != said.error) {
+        if let Some(error) = self.error.as_deref().filter(|_| now.error != before.error) {
             out.push(Action::Refused(name.clone(), error.into()));
         }
         // Each time, since a person may ask once more for the canary that is there, and waits for this answer.
         if let Some(canary) = &self.canary {
             out.push(Action::CanaryServes(name.clone(), canary.serving.version));
         }
-        if let Some((version, error)) = failed.filter(|_| now.trial != said.trial) {
+        if let Some((version, error)) = failed.filter(|_| now.trial != before.trial) {
             out.push(Action::TrialFailed {
                 function: name.clone(),
                 version,
                 error: error.into(),
             });
         }
-        self.said = Some(now);
+        self.reported = Some(now);
     }
 }
 
 impl Supervisor {
     /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
-    pub(super) fn say_changes(&mut self, from: usize, out: &mut Vec<Action>) {
+    pub(super) fn report_changes(&mut self, from: usize, out: &mut Vec<Action>) {
         let mut at = from;
         while let Some(action) = out.get(at) {
             if let Action::Status(name) = action
                 && let Some(key) = self.functions.find(name)
             {
                 let mut changes = Vec::new();
-                self.functions[key].say_changes(&mut changes);
+                self.functions[key].report_changes(&mut changes);
                 let count = changes.len();
                 out.splice(at..at, changes);
                 at += count;

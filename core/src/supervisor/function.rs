@@ -12,7 +12,7 @@
 use super::FunctionState;
 use super::admission::NodeShare;
 use super::canary::Canary;
-use super::changes::LastSaid;
+use super::changes::LastReported;
 use super::counts::{CountedFunction, Counts};
 use super::event::{InstalledVersion, LastAttempt};
 use super::pool::SpareCandidate;
@@ -91,8 +91,8 @@ pub(super) struct SupervisedFunction {
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
     pub(super) announced: FunctionState,
-    /// What was said of it last; absent while nobody knows it.
-    pub(super) said: Option<LastSaid>,
+    /// Its state as reported last; absent while it is not known.
+    pub(super) reported: Option<LastReported>,
     /// Its part in the counts.
     counted: CountedFunction,
     /// Whether it may have changed since then.
@@ -204,7 +204,7 @@ impl SupervisedFunction {
             canary: None,
             start_failures: None,
             announced: FunctionState::Building,
-            said: None,
+            reported: None,
             counted: CountedFunction::default(),
             changed: false,
         }

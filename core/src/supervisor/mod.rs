@@ -21,7 +21,7 @@
 //! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
-//! - `changes`: says what has changed of a function whose status changes
+//! - `changes`: reports the changes of a function before its status
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
 //! - `counts`: numbers of functions and attempts, kept as they change
@@ -263,7 +263,7 @@ impl Supervisor {
             }
         }
         self.notice_drained(out);
-        self.say_changes(first, out);
+        self.report_changes(first, out);
         // Each changed function is counted once, when all changes of this event are made.
         self.functions.count();
         debug_assert!(

@@ -534,7 +534,7 @@ impl Supervisor {
         }
         if asked {
             candidate.failures = 0;
-            // Who asks waits for what becomes of it, even if that is the same failure again.
+            // The caller waits for the end of this trial, even if it is the same failure again.
             self.functions[key].forget_trial();
         }
     }

@@ -116,12 +116,6 @@ impl Supervisor {
         function.is_shown().then_some((version, function.error.as_deref()))
     }
 
-    /// Returns the version of a function that gets a share of the calls.
-    #[must_use]
-    pub fn canary_of(&self, name: &FunctionName) -> Option<CanaryCounts> {
-        counts(&self.functions[self.functions.find(name)?])
-    }
-
     /// Returns the workers that were started after this one, oldest first: each with its function and its phase, as a word
     /// for people.
     pub fn workers_after(

@@ -1,4 +1,4 @@
-//! What callers can ask of the daemon, by resource: [`DaemonBackend`] reads the supervisor, the ledger and the kept output, and hands
+//! The requests of callers to the daemon, by resource: [`DaemonBackend`] reads the supervisor, the ledger and the kept output, and hands
 //! the supervisor events. The control API, the public listener and the sockets of functions use it.
 //!
 //! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
@@ -20,7 +20,7 @@
 //! - `releases`: releases
 //! - `state`: the values that functions share
 //! - `streams`: output and events
-//! - `upload`: what a caller uploads, and what becomes of it
+//! - `upload`: the files that a caller uploads, and the result
 //! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
 mod answering;

@@ -1,4 +1,4 @@
-//! What a caller uploads, and what becomes of it.
+//! The files that a caller uploads, and the result.
 
 use super::Failure;
 use crate::uploads::form::UploadForm;

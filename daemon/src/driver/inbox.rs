@@ -94,8 +94,7 @@ impl Driver {
             Input::Watcher(worker, said) => self.watcher_said(worker, said),
             Input::Measured(worker, said) => self.measurement_said(worker, said),
             Input::FilesOf(function) => self.forget_files_of(function),
-            Input::SlotDue => self.slots_due(false),
-            Input::ClockSet => self.slots_due(true),
+            Input::Alarm(cause) => self.alarm(cause),
             Input::MetricsPlace(place, problem) => {
                 if self.reporter.exposed.set_problem(place, problem) {
                     self.problems_changed();

@@ -1,6 +1,7 @@
 //! Keeps the schedules in step with the functions that serve, and submits the invocations that are due.
 
 use super::Driver;
+use crate::input::AlarmCause;
 use crate::ledger::LedgerCommand;
 use crate::triggers::schedule::submissions;
 use fnd_core::api::{ScheduleState, ScheduleView};
@@ -78,10 +79,10 @@ impl Driver {
         schedules.collect()
     }
 
-    /// Submits the invocations that are due by the wall clock, which may have been set.
-    pub(super) fn slots_due(&mut self, was_set: bool) {
+    /// Submits the invocations that are due by the wall clock.
+    pub(super) fn alarm(&mut self, cause: AlarmCause) {
         let now_ms = self.clock.now().unix_ms;
-        if was_set {
+        if cause == AlarmCause::ClockSet {
             let changed = self.schedules.table.clock_was_set(now_ms);
             for marks in &changed {
                 tracing::warn!(

@@ -1,5 +1,5 @@
-//! What tasks say to the driver, and the one way in. It is the ground floor of the daemon: it knows the types of fnd-core, of
-//! fnd-wire and of `buffers`, and neither the driver nor a part.
+//! The messages of tasks to the driver, and the one way in. This folder is the ground floor of the daemon: it knows the types of
+//! fnd-core, of fnd-wire and of `buffers`, and neither the driver nor a part.
 //!
 //! Files:
 //! - `tasks`: the tasks of the main thread
@@ -22,6 +22,15 @@ use std::rc::Rc;
 use std::time::Instant;
 use tasks::Tasks;
 
+/// Why the alarm rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AlarmCause {
+    /// The time that was set has come.
+    Due,
+    /// The wall clock was set. The timer has to be set again.
+    ClockSet,
+}
+
 /// An input of the driver.
 pub(crate) enum Input {
     /// An event for the supervisor.
@@ -42,10 +51,8 @@ pub(crate) enum Input {
     Measured(WorkerId, Option<Measured>),
     /// The ledger knows files of this function, which may no longer exist.
     FilesOf(FunctionName),
-    /// The time of a slot of a schedule has come.
-    SlotDue,
-    /// The wall clock was set, so the times of all slots are others now.
-    ClockSet,
+    /// The alarm of the schedules rings.
+    Alarm(AlarmCause),
     /// The problem of a place where metrics are exposed, or that it has none.
     MetricsPlace(&'static str, Option<String>),
     /// A task ended unexpectedly, and why.

@@ -31,7 +31,7 @@ use crate::report::Reporter;
 use crate::systemd;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
-use crate::triggers::schedule::{self, AlarmCause};
+use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
@@ -151,11 +151,7 @@ impl ServingDaemon {
         let rung = inbox.clone();
         inbox.spawn(TaskOwner::Fnd("timer of schedules"), async move {
             loop {
-                let input = match alarm.rings().await {
-                    AlarmCause::Due => Input::SlotDue,
-                    AlarmCause::ClockSet => Input::ClockSet,
-                };
-                if !rung.input(input) {
+                if !rung.input(Input::Alarm(alarm.rings().await)) {
                     return;
                 }
             }

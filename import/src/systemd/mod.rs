@@ -57,7 +57,7 @@ const SYSTEM: [&str; 5] = [
 /// One of them cannot be read.
 pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
     // A manager of the system starts units that name no user as root, that of a user as this user (systemd.exec(5)).
-    let user = if own {
+    let caller = if own {
         let known = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
         known.or_else(|| std::env::var("USER").ok()).unwrap_or_default()
     } else {
@@ -69,15 +69,16 @@ pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, Impor
             read: script::read,
         },
         own,
-        user: &user,
+        user: &caller,
         read: &variables,
         home: &|user| {
             let known = User::from_name(user)
                 .ok()
                 .flatten()
                 .map(|user| user.dir.display().to_string());
-            // The accounts of a directory service may be unknown to this program.
-            known.or_else(|| own.then(|| std::env::var("HOME").ok())?)
+            // An account of a directory service may be unknown to this program; `$HOME` is only that of the caller.
+            let is_caller = own && user == caller;
+            known.or_else(|| if is_caller { std::env::var("HOME").ok() } else { None })
         },
     };
     let directories = directories(own);

@@ -16,7 +16,7 @@ pub(super) struct Unit {
     pub(super) texts: Vec<ImportText>,
 }
 
-/// What is known of the machine.
+/// The facts about the machine.
 #[derive(Clone, Copy)]
 pub(super) struct SystemdMachine<'a> {
     pub(super) scripts: Scripts,

@@ -61,7 +61,7 @@ pub struct Seal {
     pub rules: Option<OwnedFd>,
     /// Whether the launcher is in a user namespace of its own.
     pub user_namespace: bool,
-    /// What the init of each attempt adds, where there are no cgroups.
+    /// The additions of the init of each attempt, where there are no cgroups.
     pub init: Init,
 }
 

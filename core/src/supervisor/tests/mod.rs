@@ -6,7 +6,7 @@
 //! - `calls_ended`: one of several calls of a worker ends
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
-//! - `changes`: what has changed of a function is said once
+//! - `changes`: each change of a function is reported once
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel

@@ -30,7 +30,7 @@ pub(super) struct FinishedScan {
     pub(super) watched: bool,
 }
 
-/// What the catalog reports to the driver because a scan has ended.
+/// The report of the catalog to the driver when a scan has ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
     /// Nothing has changed for a while; reported once after each change.

@@ -2,6 +2,7 @@
 //! `TFD_TIMER_CANCEL_ON_SET`), and after a suspend, since it counts the wall clock and not the time of the processor.
 
 use crate::clock::{on_the_machine, stepped_by_a_test};
+use crate::input::AlarmCause;
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -12,15 +13,6 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-
-/// Why the alarm rings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AlarmCause {
-    /// The time that was set has come.
-    Due,
-    /// The wall clock was set. The timer has to be set again.
-    ClockSet,
-}
 
 #[derive(Debug)]
 pub(crate) struct Alarm {

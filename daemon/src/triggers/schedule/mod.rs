@@ -6,7 +6,7 @@
 
 mod alarm;
 
-pub(crate) use alarm::{Alarm, AlarmCause};
+pub(crate) use alarm::Alarm;
 
 use crate::functions::rules::overlap;
 use crate::ledger::StoredSchedules;
