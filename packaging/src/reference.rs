@@ -97,7 +97,7 @@ mod tests {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
-        for shown in ["180 seconds", "256 MiB", "64 processes", "four at once", "100 wait"] {
+        for shown in ["180 seconds", "256 MiB", "64 processes", "most four runs", "100 wait"] {
             assert!(first.contains(shown), "{shown}");
         }
         for (key, default) in [

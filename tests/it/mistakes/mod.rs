@@ -177,21 +177,25 @@ fn shown(fnd: &Fnd, run: &Run) -> String {
     shown_text(fnd, &text)
 }
 
-/// Replaces the private directory and ids. The line of progress is left out: a busy machine alone shows it, and on a terminal only.
+/// Replaces the private directory and ids. Lines of progress are left out: a busy machine alone shows them, and on a terminal only.
 fn shown_text(fnd: &Fnd, text: &str) -> String {
     let root = fnd.path("").display().to_string();
     let root = root.trim_end_matches('/');
     let text = text
         .replace(&format!("{root}/functions"), "/etc/fnd/functions")
         .replace(root, "/fnd");
-    let kept = text
-        .lines()
-        .filter(|line| !(line.starts_with("running ") && line.ends_with(" ...")));
+    let kept = text.lines().filter(|line| !is_progress(line));
     let lines = kept.map(|line| {
         let words = line.split(' ').map(|word| if is_id(word) { "ID" } else { word });
         words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+fn is_progress(line: &str) -> bool {
+    let runs = line.starts_with("running ") && line.ends_with(" ...");
+    let waits = line.starts_with("waiting for its turn: ") && line.ends_with(" queued");
+    runs || waits
 }
 
 fn is_id(word: &str) -> bool {
