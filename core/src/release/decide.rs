@@ -14,6 +14,8 @@ pub enum JudgedContent {
     Unknown,
     /// The judge or the spawner refused it, so no version of it is installed.
     Refused,
+    /// Its check has found that its code is wrong; it has this hash of its content.
+    Wrong(#[serde(with = "text::id")] Version),
     /// It is installed as this version, and has this hash of its content.
     Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
 }
@@ -22,13 +24,13 @@ impl JudgedContent {
     pub(super) fn version(self) -> Option<Version> {
         match self {
             Self::Good(version, _) => Some(version),
-            Self::Unknown | Self::Refused => None,
+            Self::Unknown | Self::Refused | Self::Wrong(_) => None,
         }
     }
 
     fn content(self) -> Option<Version> {
         match self {
-            Self::Good(_, content) => Some(content),
+            Self::Good(_, content) | Self::Wrong(content) => Some(content),
             Self::Unknown | Self::Refused => None,
         }
     }
@@ -149,6 +151,16 @@ impl Releases {
     /// Handles a file that was refused. Returns the copy to install.
     pub fn file_refused(&mut self) -> Option<Version> {
         self.file = JudgedContent::Refused;
+        self.copy_in_place_of_file()
+    }
+
+    /// Handles a file whose check has found that its code is wrong. Returns the copy to install.
+    pub fn file_is_wrong(&mut self, content: Version) -> Option<Version> {
+        self.file = JudgedContent::Wrong(content);
+        self.copy_in_place_of_file()
+    }
+
+    fn copy_in_place_of_file(&mut self) -> Option<Version> {
         match self.hold() {
             Some(Hold {
                 established: false,

@@ -419,6 +419,23 @@ fn going_back_from_an_edit_that_cannot_be_loaded_ends_its_trials() {
 }
 
 #[test]
+fn a_rollback_beside_wrong_code_outlasts_a_restart() {
+    let mut releases = Releases::default();
+    for content in [1, 2] {
+        releases.file_installed(1, (version(content, 0), key(content)), ("f.sh", Tried::default()));
+        releases.serves(version(content, 0));
+    }
+    releases.file_installed(1, (version(3, 0), key(3)), ("f.sh", Tried::default()));
+    assert_eq!(releases.file_is_wrong(key(3)), None, "what serves goes on");
+    releases.hold_release(2, HoldKind::Rollback, version(1, 0));
+    releases.serves(version(1, 0));
+    let mut after: Releases = serde_json::from_str(&serde_json::to_string(&releases).unwrap()).unwrap();
+    let next = after.file_installed(3, (version(3, 0), key(3)), ("f.sh", Tried::default()));
+    assert_eq!(next, AfterInstall::Hold(version(1, 0)));
+    assert_eq!(after.hold().map(|hold| hold.version), Some(version(1, 0)));
+}
+
+#[test]
 fn a_release_that_could_not_be_loaded_is_no_place_to_go_back_to() {
     let world = after(&[0, BROKEN, 1]);
     assert_eq!(

@@ -52,8 +52,9 @@ pub enum Action {
     Term(WorkerId),
     /// Send SIGKILL to a worker's processes. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
-    /// The spawner may forget this worker: nothing more of its end has to be recorded.
-    Forget(WorkerId),
+    /// The spawner may forget this worker of a function: nothing more of its end has to be recorded. The function is absent if the
+    /// supervisor does not know the worker.
+    Forget(WorkerId, Option<FunctionName>),
     /// Store an ended attempt together with the current state of its invocation, which may be final.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// Store the current state of an invocation without an attempt (running, cancelled in the queue, skipped).

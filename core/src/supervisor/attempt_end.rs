@@ -104,7 +104,7 @@ impl Supervisor {
         self.room_was_made();
         let Some(mut worker) = self.take_worker(id) else {
             // The spawner keeps an exit until fnd acknowledges it, and of this worker nothing is left to record.
-            out.push(Action::Forget(id));
+            out.push(Action::Forget(id, None));
             return;
         };
         if let WorkerKind::Member(_) = worker.kind {

@@ -303,7 +303,7 @@ impl Supervisor {
             let message = AttemptVerdict::of_load(&worker, exited);
             self.never_ready(now, (id, &worker), (Reason::Load, message), out);
         }
-        out.push(Action::Forget(id));
+        out.push(Action::Forget(id, Some(self.functions[worker.function].name.clone())));
         self.line_up(now, worker.function);
     }
 

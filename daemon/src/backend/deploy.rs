@@ -5,6 +5,7 @@ use super::DaemonBackend;
 use super::deployable::not_removable;
 use super::{Deployed, Failure, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadCondition};
 use super::{FunctionBackend as _, UploadBackend};
+use crate::functions::releases::AwaitedRelease;
 use crate::input::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::under_way::UploadSeen;
@@ -203,7 +204,13 @@ impl DaemonBackend {
             loop {
                 self.loads_code()?;
                 // The begin of a canary is no change that the others see.
-                let canary = self.daemon.state.borrow_mut().functions.releases.wait(function);
+                let canary = self
+                    .daemon
+                    .state
+                    .borrow_mut()
+                    .functions
+                    .releases
+                    .wait(function, AwaitedRelease::Uploaded);
                 let newer = self.daemon.state.borrow().newer(function);
                 match newer.map(|newer| newer.error) {
                     None => return Ok(()),

@@ -2,6 +2,7 @@
 
 use super::Driver;
 use super::releases::HoldResult;
+use crate::functions::releases::AwaitedRelease;
 use fnd_core::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
 use fnd_core::supervisor::Event;
 use fnd_wire::ids::{FunctionName, Version};
@@ -17,7 +18,7 @@ impl Driver {
         let releases = &mut self.functions.releases;
         let version = releases.change(function, |releases| releases.try_canary(asked_canary(percent)));
         let version = version.map_err(NotHeld::NoRelease)?;
-        let waiting = self.functions.releases.wait(function);
+        let waiting = self.functions.releases.wait(function, AwaitedRelease::Canary);
         self.store_releases();
         self.functions.enqueue_release(function, version);
         self.settle();
@@ -29,7 +30,7 @@ impl Driver {
         self.releases_of(function)?;
         let version = self.functions.releases.change(function, Releases::promote);
         let version = version.map_err(NotHeld::NoRelease)?;
-        let waiting = self.functions.releases.wait(function);
+        let waiting = self.functions.releases.wait(function, AwaitedRelease::Promoted);
         self.store_releases();
         // A promotion installs the stored copy like any other release, so that routes, schedules and sockets follow by the
         // one way. The supervisor finds the version among its canaries and keeps the workers.
@@ -124,13 +125,19 @@ impl Driver {
     pub(super) fn next_promotion(&self) -> Option<Duration> {
         let now = self.clock.now();
         // A promotion is due by the wall clock: its time is stored, and counts for the next fnd, too.
-        let at_ms = self.functions.releases.next_promotion_ms()?;
+        let is_known = |function: &FunctionName| self.supervisor.function(function).is_some();
+        let at_ms = self.functions.releases.next_promotion_ms(is_known)?;
         Some(now.mono + Duration::from_millis(at_ms.saturating_sub(now.unix_ms)))
     }
 
     /// Promotes the canaries whose time is over.
     pub(super) fn promote_due(&mut self) {
-        for function in self.functions.releases.promotions_due(self.clock.now().unix_ms) {
+        let is_known = |function: &FunctionName| self.supervisor.function(function).is_some();
+        for function in self
+            .functions
+            .releases
+            .promotions_due(self.clock.now().unix_ms, is_known)
+        {
             match self.promote_canary(&function) {
                 Ok(_) => tracing::info!("{function}: its canary is promoted"),
                 Err(why) => tracing::error!("{function}: its canary cannot be promoted: {why}"),

@@ -155,7 +155,14 @@ impl Driver {
                             dirs: &self.workers.welcome.functions_dirs,
                             can_check: !self.workers.welcome.is_of_0_1(),
                         };
+                        let version = installed.version;
                         let change = self.functions.installed(request, *installed, serves, node);
+                        // Also one whose check goes on or has failed: people see it among the releases, and may want it back.
+                        if !copy && self.functions.registry.get(&about).is_some() {
+                            self.is_installed(&about, version);
+                            // Other content ends a canary, also if that is checked first, or is wrong.
+                            self.follow_canary(&about);
+                        }
                         if let Some(CatalogChange::Installed(installed, _)) = &change {
                             self.functions.registry.has_tree(&about, installed.version, tree);
                         }

@@ -11,30 +11,35 @@ use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
-    /// Stores that a version serves from now on.
+    /// Stores that a version is the newest one, and has the surplus ones deleted.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
+        self.is_installed(function, version);
+        self.prune(function);
+    }
+
+    /// Stores that a version is the newest one of those that are installed.
+    pub(crate) fn is_installed(&mut self, function: &FunctionName, version: Version) {
         if let Some(installed) = self.functions.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
             self.records.store(LedgerCommand::StoreVersions { function, installed });
         }
-        self.prune(function);
     }
 
     /// Lets the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
         // The installation that is under way may make a version that this request would not name, and so would delete.
-        if self.functions.installer.is_asked(function) || self.functions.versions.is_pruning(function) {
+        if self.functions.installer.is_asked(function) || self.functions.versions.put_off(function) {
             return; // its end prunes again
         }
         // An old version that still runs, and one that a rollback may need, stay in addition to the newest ones.
         let mut in_use = self.supervisor.versions_in_use(function);
         let releases = self.functions.releases.get(function);
         in_use.extend(releases.map(Releases::needed).unwrap_or_default());
-        let Some(stay) = self
-            .functions
-            .versions
-            .to_keep(function, self.keep_versions(function), &in_use)
-        else {
+        let keep = self.keep_versions(function);
+        let stay = self.functions.versions.to_keep(function, keep, &in_use);
+        // Of a deleted function the spawner may have versions that fnd does not know: fnd drops an answer about files that have
+        // changed since.
+        let Some(stay) = stay.or((keep == 0).then_some(in_use)) else {
             return;
         };
         let request = Request::Prune(Prune {
@@ -59,6 +64,8 @@ impl Driver {
 
     /// Handles the spawner's answer.
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
+        // A worker of an old version may have ended since the request.
+        let again = self.functions.versions.is_over(&function);
         if let Some(installed) = self.functions.versions.answered(&function, worked.then_some(&stay)) {
             let installed = installed.to_vec();
             if self.functions.releases.get(&function).is_some() {
@@ -66,7 +73,11 @@ impl Driver {
                 releases.change(&function, |releases| releases.keep_only(&installed));
                 self.store_releases();
             }
+            let function = function.clone();
             self.records.store(LedgerCommand::StoreVersions { function, installed });
+        }
+        if again {
+            self.prune(&function);
         }
     }
 

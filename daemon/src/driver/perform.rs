@@ -140,7 +140,13 @@ impl Driver {
                 }
             }
             Action::Stop(worker) => self.workers.stop(worker),
-            Action::Forget(worker) => self.forget(worker),
+            Action::Forget(worker, function) => {
+                self.forget(worker);
+                // It may have been the last worker of an old version.
+                if let Some(function) = function {
+                    self.prune(&function);
+                }
+            }
             Action::Term(worker) => self.terminate(worker),
             Action::Kill(worker) => {
                 self.workers.is_ending(worker);

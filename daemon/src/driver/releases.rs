@@ -3,7 +3,7 @@
 
 use super::Driver;
 use super::canary::asked_canary;
-use crate::functions::releases::Outcome;
+use crate::functions::releases::{AwaitedRelease, Outcome};
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
 use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
@@ -74,7 +74,7 @@ impl Driver {
             return Ok(HoldResult::Done(Some(version), ReleaseState::Serving));
         }
         // If it serves, its installation ends the trial of the other version, which could replace it until then.
-        let waiting = self.functions.releases.wait(function);
+        let waiting = self.functions.releases.wait(function, AwaitedRelease::Held);
         self.functions.enqueue_release(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
@@ -113,8 +113,16 @@ impl Driver {
             return Err(NotHeld::NothingHeld);
         }
         self.store_releases();
-        if self.functions.releases.get(function).is_some_and(Releases::wants_file) {
+        let releases = self.functions.releases.get(function);
+        let serving = releases.and_then(Releases::serving);
+        let view = self.supervisor.function(function);
+        let is_tried = view.is_some_and(|view| view.trial.is_some_and(|trial| !trial.canary));
+        if releases.is_some_and(Releases::wants_file) {
             self.functions.enqueue_file(function);
+            self.settle();
+        } else if let Some(serving) = serving.filter(|_| is_tried) {
+            // Nobody wants the release that is on trial. The installation of the one that serves ends the trial.
+            self.functions.enqueue_release(function, serving);
             self.settle();
         }
         self.status_changed(function);
@@ -214,15 +222,16 @@ impl Driver {
     pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
         self.wake_savers();
         let releases = &mut self.functions.releases;
-        let known = releases.get(function).and_then(|releases| releases.get(version));
-        if known.is_none_or(|known| known.error.as_deref() == Some(why)) {
+        let Some(known) = releases.get(function).filter(|known| known.get(version).is_some()) else {
             return;
-        }
-        let held = releases.get(function).and_then(Releases::hold);
-        let is_asked = held.is_some_and(|hold| hold.version == version && !hold.established);
+        };
+        let is_asked = known
+            .hold()
+            .is_some_and(|hold| hold.version == version && !hold.established);
+        let is_canary = known.canary().is_some_and(|canary| canary.version == version);
         let copy = releases.change(function, |releases| releases.failed(version, why));
-        let canary = releases.get(function).and_then(Releases::canary);
-        if is_asked || canary.is_some_and(|canary| canary.version == version) {
+        // Also if it is the same failure again: whoever asked again waits for it.
+        if is_asked || is_canary {
             releases.answer(function, &Err(why.to_owned()));
         }
         // Its installation ends the trial.
@@ -233,8 +242,9 @@ impl Driver {
         self.store_releases();
     }
 
-    /// Stores the releases that have changed.
+    /// Stores the releases that have changed, and answers callers who wait in vain.
     pub(super) fn store_releases(&mut self) {
+        self.functions.releases.answer_unwanted();
         for (function, releases) in self.functions.releases.take_changed() {
             self.records.store(LedgerCommand::StoreReleases { function, releases });
         }

@@ -94,6 +94,8 @@ impl Functions {
         // The retries end as well: they would bring the files as they were.
         if let Some(candidate) = self.installer.answered(request) {
             self.installer.is_final(&candidate.function);
+            // It may have been the answer about a check. Of the files as they are now, another one is made.
+            self.installer.checks.forget(&candidate.function);
         }
         None
     }

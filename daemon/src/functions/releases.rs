@@ -16,6 +16,31 @@ use tokio::sync::oneshot;
 /// The end of a request for a release: the version that serves, or the reason why it does not.
 pub(crate) type Outcome = Result<Version, String>;
 
+/// What a caller waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AwaitedRelease {
+    /// The release that is held serves.
+    Held,
+    /// The canary gets its share of the calls.
+    Canary,
+    /// The canary serves.
+    Promoted,
+    /// Whatever becomes of a file that was just uploaded.
+    Uploaded,
+}
+
+impl AwaitedRelease {
+    /// Returns whether it can still come.
+    fn is_wanted(self, releases: &Releases) -> bool {
+        match self {
+            Self::Held => releases.hold().is_some(),
+            Self::Canary => releases.canary().is_some(),
+            Self::Promoted => releases.canary().is_some_and(|canary| canary.promoted),
+            Self::Uploaded => true,
+        }
+    }
+}
+
 /// The releases of all functions.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionReleases {
@@ -25,7 +50,7 @@ pub(crate) struct FunctionReleases {
     /// When canaries are promoted, Unix milliseconds.
     promotions: HashMap<FunctionName, u64>,
     /// Callers that wait until the release that they asked for serves.
-    waiting: HashMap<FunctionName, Vec<oneshot::Sender<Outcome>>>,
+    waiting: HashMap<FunctionName, Vec<(AwaitedRelease, oneshot::Sender<Outcome>)>>,
 }
 
 impl FunctionReleases {
@@ -92,31 +117,47 @@ impl FunctionReleases {
         std::mem::take(&mut self.changed).into_iter().map(of).collect()
     }
 
-    /// Returns when the next canary is promoted, Unix milliseconds.
-    pub(crate) fn next_promotion_ms(&self) -> Option<u64> {
-        self.promotions.values().min().copied()
+    /// Returns when the next canary of the known functions is promoted, Unix milliseconds. Others wait: after a start a
+    /// function is known once its file is installed.
+    pub(crate) fn next_promotion_ms(&self, is_known: impl Fn(&FunctionName) -> bool) -> Option<u64> {
+        let known = self.promotions.iter().filter(|(function, _)| is_known(function));
+        known.map(|(_, at_ms)| *at_ms).min()
     }
 
-    /// Returns the functions whose canary is to be promoted now.
-    pub(crate) fn promotions_due(&self, now_ms: u64) -> Vec<FunctionName> {
+    /// Returns the known functions whose canary is to be promoted now.
+    pub(crate) fn promotions_due(&self, now_ms: u64, is_known: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
         let due = self.promotions.iter().filter(|(_, at_ms)| **at_ms <= now_ms);
-        due.map(|(function, _)| function.clone()).collect()
+        let known = due.filter(|(function, _)| is_known(function));
+        known.map(|(function, _)| function.clone()).collect()
     }
 
     /// Returns what becomes of the release that a caller asks for.
-    pub(crate) fn wait(&mut self, function: &FunctionName) -> oneshot::Receiver<Outcome> {
+    pub(crate) fn wait(&mut self, function: &FunctionName, awaited: AwaitedRelease) -> oneshot::Receiver<Outcome> {
         let (sender, receiver) = oneshot::channel();
         let waiting = self.waiting.entry(function.clone()).or_default();
-        waiting.retain(|other| !other.is_closed()); // their callers have gone
-        waiting.push(sender);
+        waiting.retain(|(_, other)| !other.is_closed()); // their callers have gone
+        waiting.push((awaited, sender));
         receiver
     }
 
     /// Answers the callers that wait for a release of a function.
     pub(crate) fn answer(&mut self, function: &FunctionName, outcome: &Outcome) {
-        for waiting in self.waiting.remove(function).into_iter().flatten() {
+        for (_, waiting) in self.waiting.remove(function).into_iter().flatten() {
             let _ = waiting.send(outcome.clone()); // an error: the caller has gone
         }
+    }
+
+    /// Answers the callers that wait for a release that nobody wants any more: somebody else has ended the hold, or the file has.
+    pub(crate) fn answer_unwanted(&mut self) {
+        for (function, waiting) in &mut self.waiting {
+            let releases = self.of.get(function);
+            let is_wanted = |awaited: AwaitedRelease| releases.is_some_and(|releases| awaited.is_wanted(releases));
+            for (_, caller) in waiting.extract_if(.., |(awaited, _)| !is_wanted(*awaited)) {
+                let why = "the function's file has changed, or somebody has chosen another release, before it served";
+                let _ = caller.send(Err(why.to_owned())); // an error: the caller has gone
+            }
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
     }
 }
 
@@ -210,6 +251,16 @@ impl Functions {
     /// Queues the copy that serves in place of a file that was refused.
     pub(super) fn decide_refused(&mut self, function: &FunctionName) {
         if let Some(copy) = self.releases.change(function, Releases::file_refused) {
+            self.enqueue_release(function, copy);
+        }
+    }
+
+    /// The same for a file whose code is wrong.
+    pub(super) fn decide_wrong(&mut self, function: &FunctionName, content: Version) {
+        if let Some(copy) = self
+            .releases
+            .change(function, |releases| releases.file_is_wrong(content))
+        {
             self.enqueue_release(function, copy);
         }
     }

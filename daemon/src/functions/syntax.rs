@@ -7,7 +7,7 @@ use fnd_core::checks::CheckResult;
 use fnd_manifest::diagnostic::{Diagnostic, Place};
 use fnd_manifest::judge::{Verdict, checked_name};
 use fnd_wire::frame::Installed;
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::FunctionName;
 use std::path::Path;
 
 /// How many lines of the output are shown with the function.
@@ -57,7 +57,7 @@ impl Functions {
             Some(CheckResult::Wrong(output)) => Err(Some(self.check_failed(
                 candidate,
                 verdict,
-                (version, &output),
+                (installed, &output),
                 node.dirs,
             ))),
             None => {
@@ -82,10 +82,10 @@ impl Functions {
         &mut self,
         candidate: SourceFiles,
         verdict: Verdict,
-        (version, output): (Version, &str),
+        (installed, output): (&Installed, &str),
         dirs: &[String],
     ) -> CatalogChange {
-        let function = candidate.function.clone();
+        let (function, version) = (candidate.function.clone(), installed.version);
         let entry = verdict.manifest.as_ref().map(|manifest| manifest.entry.as_str());
         let entry = entry.unwrap_or_default();
         let dir = dirs.get(usize::from(candidate.directory));
@@ -112,7 +112,7 @@ impl Functions {
         if is_asked {
             self.releases.answer(&function, &Err(why));
         }
-        self.decide_refused(&function);
+        self.decide_wrong(&function, installed.load_key);
         let is_news = before.as_ref() != Some(&error);
         self.change_refused(function, error, is_news)
     }

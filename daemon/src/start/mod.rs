@@ -21,6 +21,8 @@ mod serving;
 pub(crate) mod signals;
 pub mod spawner_process;
 mod starter;
+#[cfg(test)]
+mod tests;
 mod watches;
 
 use crate::cli::{DaemonCli, Places};

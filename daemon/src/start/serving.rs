@@ -46,10 +46,10 @@ use tokio::sync::mpsc;
 
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct ServingDaemon {
-    daemon: Rc<Daemon>,
+    pub(super) daemon: Rc<Daemon>,
     control: DaemonBackend,
-    messages: mpsc::UnboundedReceiver<DriverMessage>,
-    writer: ledger::LedgerWriter,
+    pub(super) messages: mpsc::UnboundedReceiver<DriverMessage>,
+    pub(super) writer: ledger::LedgerWriter,
     child: Option<Child>,
 }
 

@@ -308,7 +308,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Stop(worker) => format!("stop {worker}"),
         Action::Term(worker) => format!("term {worker}"),
         Action::Kill(worker) => format!("kill {worker}"),
-        Action::Forget(worker) => format!("forget {worker}"),
+        Action::Forget(worker, _) => format!("forget {worker}"),
         Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::PutBack(attempt, stands) => format!("put back a{} {}", attempt.0, record(stands)),

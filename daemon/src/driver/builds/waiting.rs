@@ -109,7 +109,7 @@ impl WaitingBuilds {
     }
 
     /// Returns whether the file of a function waits for a build.
-    pub(in crate::driver) fn is_waiting(&self, function: &FunctionName) -> bool {
+    pub(crate) fn is_waiting(&self, function: &FunctionName) -> bool {
         let function = function.clone();
         self.waiting.contains_key(&Waiter { function, copy: false })
     }

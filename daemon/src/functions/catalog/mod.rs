@@ -39,4 +39,6 @@ pub use scan::{Remembered, SourceFiles};
 pub use versions::Versions;
 pub(crate) use walk::marked;
 pub use walk::{Unclaimed, WalkRules};
+#[cfg(test)]
+pub(crate) use watch::detached::{CatalogRequest, DetachedCatalog};
 pub use watch::{Catalog, CatalogEvent, CatalogPaths, Rescan};

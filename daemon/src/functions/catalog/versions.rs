@@ -8,7 +8,7 @@
 //! on the next occasions, and only then forgets the version.
 
 use fnd_wire::ids::{FunctionName, Version};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Most versions that a request to the spawner can list as kept: so many fit into a frame.
 const NAMED_MAX: usize = 1000;
@@ -21,8 +21,8 @@ const ASKS: u8 = 5;
 #[derive(Debug, Default)]
 pub struct Versions {
     installed: HashMap<FunctionName, Vec<Version>>,
-    /// Functions of which versions are being deleted.
-    pruning: HashSet<FunctionName>,
+    /// Functions of which versions are being deleted, each with whether more may be deleted after that.
+    pruning: HashMap<FunctionName, bool>,
     /// Number of deletion requests for versions that may still be there.
     asked: HashMap<FunctionName, HashMap<Version, u8>>,
 }
@@ -82,13 +82,12 @@ impl Versions {
 
     /// Notes that the spawner was asked to delete versions of a function.
     pub fn asked(&mut self, function: &FunctionName) {
-        self.pruning.insert(function.clone());
+        self.pruning.insert(function.clone(), false);
     }
 
-    /// Notes that the request is over; `kept` are the versions that were to stay, if it succeeded. Returns the
-    /// installed versions if they have changed.
+    /// Handles the end of a request; `kept` are the versions that were to stay, if it succeeded. Returns the installed versions
+    /// if they have changed.
     pub fn answered(&mut self, function: &FunctionName, kept: Option<&[Version]>) -> Option<&[Version]> {
-        self.pruning.remove(function);
         let (kept, installed) = (kept?, self.installed.get_mut(function)?);
         let before = installed.len();
         let before_that = self.asked.remove(function).unwrap_or_default();
@@ -108,7 +107,17 @@ impl Versions {
     /// Returns whether versions of the function are being deleted.
     #[must_use]
     pub fn is_pruning(&self, function: &FunctionName) -> bool {
-        self.pruning.contains(function)
+        self.pruning.contains_key(function)
+    }
+
+    /// Notes that more versions may be deleted once this request is over. Returns whether there is one.
+    pub fn put_off(&mut self, function: &FunctionName) -> bool {
+        self.pruning.get_mut(function).map(|again| *again = true).is_some()
+    }
+
+    /// Notes that a request is over. Returns whether more versions may be deleted now.
+    pub fn is_over(&mut self, function: &FunctionName) -> bool {
+        self.pruning.remove(function).unwrap_or_default()
     }
 }
 
@@ -149,8 +158,8 @@ mod tests {
         assert_eq!(stay, [new]);
         versions.asked(&f);
         assert!(versions.is_pruning(&f));
+        assert!(!versions.is_over(&f) && !versions.is_pruning(&f), "nothing was put off");
         assert_eq!(versions.answered(&f, Some(&stay)), None);
-        assert!(!versions.is_pruning(&f));
         versions.served(&f, changed_back);
         let stay = versions.to_keep(&f, 1, &[]).unwrap();
         assert_eq!(stay, [changed_back]);
@@ -162,5 +171,15 @@ mod tests {
         assert_eq!(versions.answered(&f, Some(&stay)), Some(&[new, changed_back][..]));
         assert_eq!(versions.answered(&f, Some(&stay)), Some(&[changed_back][..]));
         assert_eq!(versions.to_keep(&f, 1, &[]), None);
+    }
+
+    #[test]
+    fn what_may_be_deleted_meanwhile_is_deleted_after_that() {
+        let f = FunctionName::new("f").unwrap();
+        let mut versions = Versions::default();
+        assert!(!versions.put_off(&f), "nothing is being deleted");
+        versions.asked(&f);
+        assert!(versions.put_off(&f));
+        assert!(versions.is_over(&f) && !versions.is_over(&f), "once");
     }
 }

@@ -445,4 +445,61 @@ impl CatalogThread {
 }
 
 #[cfg(test)]
+pub(crate) mod detached {
+    //! A catalog whose thread is played by a test.
+
+    use super::*;
+
+    /// What the driver asks of the catalog.
+    #[derive(Debug)]
+    pub(crate) enum CatalogRequest {
+        /// The scan with this number.
+        Rescan(u64),
+        /// Whether the files of this function are still the same, with the number of the question.
+        Confirm(u32, FunctionName),
+    }
+
+    /// The other end of the handle.
+    pub(crate) struct DetachedCatalog {
+        commands: Receiver<CatalogCommand>,
+        questions: Questions,
+    }
+
+    impl Catalog {
+        /// Returns a handle without a thread.
+        pub(crate) fn detached() -> (Self, DetachedCatalog) {
+            let (sender, commands) = channel();
+            let questions = Questions::default();
+            let detached = DetachedCatalog {
+                commands,
+                questions: Arc::clone(&questions),
+            };
+            let handle = Self {
+                commands: sender,
+                questions,
+                _mounts: None,
+            };
+            (handle, detached)
+        }
+    }
+
+    impl DetachedCatalog {
+        /// Takes what was asked since the last call.
+        pub(crate) fn requests(&self) -> Vec<CatalogRequest> {
+            let rescans = self.commands.try_iter().filter_map(|command| match command {
+                CatalogCommand::Rescan { number, .. } => Some(CatalogRequest::Rescan(number)),
+                _ => None,
+            });
+            let rescans: Vec<_> = rescans.collect();
+            let questions = std::mem::take(&mut *self.questions.lock().unwrap());
+            let confirms = questions.into_iter().filter_map(|question| match question {
+                Question::Same(number, files) => Some(CatalogRequest::Confirm(number, files.function)),
+                Question::Reported(..) => None,
+            });
+            confirms.chain(rescans).collect()
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests;

@@ -56,7 +56,7 @@ impl World {
                 process.cancelled.remove(&call);
             }
             Action::Stop(worker) => self.stop(worker),
-            Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
+            Action::Forget(worker, _) => assert!(!self.processes.contains_key(&worker)),
             Action::Kill(worker) => {
                 let process = self.processes.get_mut(&worker).expect("SIGKILL to nobody");
                 assert!(process.started && !process.killed);

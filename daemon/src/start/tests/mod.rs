@@ -1,0 +1,287 @@
+//! The life of versions, from outside: files come, change and go, the spawner answers in any order, builds, checks and loads end
+//! well or not, people roll back, pin and share calls, and fnd starts again at any moment. Nothing here looks at how fnd decides:
+//! only at what serves, and at what people are told.
+//!
+//! Files:
+//! - `model`: which content of a function serves after what people did
+//! - `spawner`: a spawner that a test plays
+//! - `world`: the whole daemon in one process
+
+mod model;
+mod spawner;
+mod world;
+
+use crate::driver::Driver;
+use crate::driver::releases::HoldResult;
+use fnd_core::release::{HoldKind, ReleaseState};
+use fnd_wire::ids::FunctionName;
+use model::Model;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use spawner::{Content, FATES};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use world::World;
+
+/// How many contents a file may have: two of each fate.
+const CONTENTS: u8 = 2 * FATES.len() as u8;
+/// How many functions there are.
+const FUNCTIONS: u8 = 2;
+
+/// Something that happens.
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u8, u8),
+    /// Somebody saves a file, which the catalog has not seen yet.
+    Save(u8, u8),
+    Report(u8),
+    Remove(u8),
+    Hold(u8, HoldKind, Option<u8>),
+    EndHold(u8),
+    TryCanary(u8),
+    Promote(u8),
+    StopCanary(u8),
+    /// A kill, or a stop.
+    Restart {
+        is_killed: bool,
+    },
+    /// The spawner answers one of the installations that wait.
+    Install(u8),
+    /// One of the workers that load or run goes on.
+    GoOn(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let function = 0..FUNCTIONS;
+    let kind = prop_oneof![Just(HoldKind::Rollback), Just(HoldKind::Pin)];
+    prop_oneof![
+        10 => (function.clone(), 0..CONTENTS).prop_map(|(function, content)| Step::Write(function, content)),
+        3 => (function.clone(), 0..CONTENTS).prop_map(|(function, content)| Step::Save(function, content)),
+        3 => function.clone().prop_map(Step::Report),
+        1 => function.clone().prop_map(Step::Remove),
+        4 => (function.clone(), kind, proptest::option::of(any::<u8>()))
+            .prop_map(|(function, kind, which)| Step::Hold(function, kind, which)),
+        2 => function.clone().prop_map(Step::EndHold),
+        2 => function.clone().prop_map(Step::TryCanary),
+        1 => function.clone().prop_map(Step::Promote),
+        1 => function.prop_map(Step::StopCanary),
+        2 => any::<bool>().prop_map(|is_killed| Step::Restart { is_killed }),
+        8 => any::<u8>().prop_map(Step::Install),
+        8 => any::<u8>().prop_map(Step::GoOn),
+    ]
+}
+
+fn name(number: u8) -> FunctionName {
+    FunctionName::new(&format!("f{number}")).unwrap()
+}
+
+/// The world, and what is expected of it.
+struct Case {
+    world: World,
+    models: BTreeMap<u8, Model>,
+}
+
+impl Case {
+    fn new(mut world: World) -> Self {
+        world.settle();
+        Self {
+            world,
+            models: (0..FUNCTIONS).map(|number| (number, Model::default())).collect(),
+        }
+    }
+
+    /// Deletes every function, after which nothing of them may be left.
+    fn end(mut self) -> World {
+        for number in 0..FUNCTIONS {
+            self.step(&Step::Remove(number));
+        }
+        self.world.settle();
+        for number in 0..FUNCTIONS {
+            assert_eq!(
+                self.world.remains(&name(number)),
+                [""; 0],
+                "of f{number}, which is deleted"
+            );
+        }
+        self.world
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Write(number, content) => {
+                self.world.write(&name(number), Some(Content(content)));
+                self.model(number).write(Content(content));
+            }
+            Step::Save(number, content) => drop(self.world.spawner.files.insert(name(number), Content(content))),
+            Step::Report(number) => {
+                let content = self.world.spawner.files.get(&name(number)).copied();
+                if self.world.report(&name(number)) {
+                    self.model(number)
+                        .write(content.expect("a deletion is reported at once"));
+                }
+            }
+            Step::Remove(number) => {
+                self.world.write(&name(number), None);
+                self.model(number).remove();
+            }
+            Step::Hold(number, kind, which) => {
+                let chosen = which.and_then(|which| self.world.release(&name(number), which));
+                let chosen = chosen.map(|version| version.hex());
+                let hold = |driver: &mut Driver, function: &FunctionName| {
+                    driver.hold_release(function, kind, chosen.as_deref())
+                };
+                if let Ok(held) = self.world.change(&name(number), hold) {
+                    self.model(number)
+                        .hold(kind, Content::of(held.expect("a release is held")));
+                }
+            }
+            Step::EndHold(number) => {
+                let end = |driver: &mut Driver, function: &FunctionName| {
+                    driver.end_hold(function)?;
+                    Ok(HoldResult::Done(None, ReleaseState::Serving))
+                };
+                if self.world.change(&name(number), end).is_ok() {
+                    self.model(number).end_hold();
+                }
+            }
+            Step::TryCanary(number) => {
+                if self
+                    .world
+                    .change(&name(number), |driver, function| driver.try_canary(function, 30))
+                    .is_ok()
+                {
+                    self.model(number).try_canary();
+                }
+            }
+            Step::Promote(number) => {
+                if self.world.change(&name(number), Driver::promote_canary).is_ok() {
+                    self.model(number).promote();
+                }
+            }
+            Step::StopCanary(number) => {
+                let stop = |driver: &mut Driver, function: &FunctionName| {
+                    let version = driver.stop_canary(function)?;
+                    Ok(HoldResult::Done(Some(version), ReleaseState::Retired))
+                };
+                if self.world.change(&name(number), stop).is_ok() {
+                    self.model(number).stop_canary();
+                }
+            }
+            Step::Restart { is_killed } => {
+                // The scan at the start sees what the last one has not.
+                for (number, model) in &mut self.models {
+                    if let Some(content) = self.world.unreported(&name(*number)) {
+                        model.write(content);
+                    }
+                }
+                self.world.restart(is_killed);
+            }
+            Step::Install(which) => self.world.install_one(usize::from(which)),
+            Step::GoOn(which) => self.world.go_on_one(usize::from(which)),
+        }
+    }
+
+    fn model(&mut self, number: u8) -> &mut Model {
+        self.models.get_mut(&number).expect("each function has one")
+    }
+
+    /// Lets everything end, and compares.
+    fn check(&mut self) {
+        self.world.settle();
+        for (number, model) in &self.models {
+            let (serving, canary, hold) = self.world.shown(&name(*number));
+            let hold_expected = model.hold.map(|hold| (hold.kind, hold.content));
+            assert_eq!(
+                (serving, canary, hold),
+                (model.serving, model.canary, hold_expected),
+                "f{number}: what serves, the canary, what is held; {model:?}"
+            );
+        }
+        self.callers_are_answered();
+    }
+
+    fn callers_are_answered(&mut self) {
+        for mut caller in self.world.callers.drain(..) {
+            assert!(caller.try_recv().is_ok(), "a caller waits for ever");
+        }
+    }
+
+    /// Lets everything end, and compares what people see with the files alone: in which order things have ended is not known.
+    fn check_order_free(&mut self) {
+        for number in 0..FUNCTIONS {
+            self.world.report(&name(number));
+        }
+        self.world.settle();
+        self.callers_are_answered();
+        let before: Vec<_> = (0..FUNCTIONS).map(|number| self.world.shown(&name(number))).collect();
+        for (number, (serving, canary, hold)) in before.iter().enumerate() {
+            let file = self
+                .world
+                .spawner
+                .files
+                .get(&name(u8::try_from(number).unwrap()))
+                .copied();
+            let expected = match (hold, canary, file) {
+                (Some((_, held)), ..) => Some(*held),
+                (None, Some(canary), _) => {
+                    let is_old = Some(*canary) != file && file.is_some_and(Content::is_good);
+                    assert!(!is_old, "f{number}: {canary:?} is a canary beside {file:?}");
+                    *serving
+                }
+                (None, None, Some(file)) if file.is_good() => Some(file),
+                (None, None, Some(_)) => *serving,
+                (None, None, None) => None,
+            };
+            assert_eq!(
+                *serving, expected,
+                "f{number}: {hold:?}, canary {canary:?}, file {file:?}"
+            );
+        }
+        self.world.restart(true);
+        self.world.settle();
+        let after: Vec<_> = (0..FUNCTIONS).map(|number| self.world.shown(&name(number))).collect();
+        assert_eq!(before, after, "a restart has changed something");
+    }
+}
+
+/// Runs cases of steps. One world serves them all as long as they go well: a new one takes longer than a case.
+fn run(cases: u32, check: impl Fn(World, &[Step]) -> World) {
+    let world = Cell::new(None);
+    let config = ProptestConfig {
+        cases: ProptestConfig::default().cases / cases,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::with_source_file(file!())
+    };
+    let steps = proptest::collection::vec(step(), 1..40);
+    let outcome = TestRunner::new(config).run(&steps, |steps| {
+        world.set(Some(check(world.take().unwrap_or_else(World::new), &steps)));
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn what_serves_at_rest_is_what_people_asked_for() {
+    run(1, |world, steps| {
+        let mut case = Case::new(world);
+        for step in steps {
+            case.step(step);
+            case.check();
+        }
+        case.end()
+    });
+}
+
+#[test]
+fn the_order_of_answers_decides_nothing_that_lasts() {
+    run(1, |world, steps| {
+        let mut case = Case::new(world);
+        for step in steps {
+            case.step(step);
+        }
+        case.check_order_free();
+        case.end()
+    });
+}

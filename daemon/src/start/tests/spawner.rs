@@ -1,0 +1,538 @@
+//! A spawner that a test plays: it speaks the real frames over a real socket, judges with the real judge, and keeps in memory
+//! what the real one has on the disk. Installations and ends of workers wait until the test wants them.
+
+use fnd_manifest::judge::Judge;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{
+    Containment, ExitStatus, Exited, Install, Installed, InstalledWithTree, MemoryGroups, NeedsBuild, PACKET_MAX,
+    PROTOCOL_MAX, Partial, Problem, Refused, Reply, Request, STORED, SettingsRead, Spawn, Spawned, Swept, Welcome,
+    decode, encode, packets,
+};
+use fnd_wire::ids::{FunctionId, FunctionName, Version, WorkerId};
+use fnd_wire::plan::{
+    BUILD, CHECK, CodeLayout, FunctionJudgment, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile,
+};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv,
+    send, sendmsg, socketpair,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IoSlice, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What becomes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Script,
+    Handler,
+    /// The judge refuses it.
+    Refused,
+    /// Its check finds that the code is wrong.
+    Wrong,
+    /// A handler whose worker ends before it is ready.
+    NotLoaded,
+    /// A handler whose dependencies are built first.
+    Built,
+    /// A handler whose dependencies cannot be built.
+    NotBuilt,
+    /// A handler that gets a share of the calls first.
+    Canary,
+}
+
+/// All fates, in the order of the numbers of contents.
+pub(super) const FATES: [Fate; 8] = [
+    Fate::Script,
+    Fate::Handler,
+    Fate::Refused,
+    Fate::Wrong,
+    Fate::NotLoaded,
+    Fate::Built,
+    Fate::NotBuilt,
+    Fate::Canary,
+];
+
+/// The content of a function's files. Its number says everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Content(pub(super) u8);
+
+impl Content {
+    pub(super) fn fate(self) -> Fate {
+        FATES[usize::from(self.0) % FATES.len()]
+    }
+
+    /// Returns the content of a version that [`Content::version`] has made.
+    pub(super) fn of(version: Version) -> Self {
+        Self(version.0[0])
+    }
+
+    /// Returns whether it can serve whatever serves before it.
+    pub(super) fn is_good(self) -> bool {
+        matches!(self.fate(), Fate::Script | Fate::Handler | Fate::Built | Fate::Canary)
+    }
+
+    fn version(self) -> Version {
+        let mut bytes = [7; 32];
+        bytes[0] = self.0;
+        Version(bytes)
+    }
+
+    /// Returns the tree of its dependencies.
+    fn tree(self) -> Version {
+        let mut bytes = [8; 32];
+        bytes[0] = self.0;
+        Version(bytes)
+    }
+
+    fn code(self) -> String {
+        let number = self.0;
+        let needs = match self.fate() {
+            Fate::Built | Fate::NotBuilt => "# /// script\n# dependencies = [\"requests\"]\n# ///\n",
+            _ => "",
+        };
+        match self.fate() {
+            Fate::Script | Fate::Refused | Fate::Wrong => format!("print({number})\n"),
+            _ => format!("{needs}def handler(event, context):\n    return {number}\n"),
+        }
+    }
+
+    fn manifest(self) -> Option<&'static str> {
+        match self.fate() {
+            Fate::Refused => Some("no_such_key = 1\n"),
+            Fate::Canary => Some("[release]\ncanary = \"50%\"\n"),
+            _ => None,
+        }
+    }
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct AskedInstall {
+    number: u32,
+    pub(super) install: Install,
+    is_check: bool,
+}
+
+/// A worker that runs.
+#[derive(Debug)]
+pub(super) struct FakeWorker {
+    pub(super) function: FunctionName,
+    pub(super) version: Version,
+    pub(super) is_ready: bool,
+    /// Its end of the worker protocol.
+    channel: Option<OwnedFd>,
+    /// The writing ends of its output.
+    output: Vec<OwnedFd>,
+    result: OwnedFd,
+}
+
+pub(super) struct Spawner {
+    socket: OwnedFd,
+    partial: Partial,
+    judge: Judge,
+    /// The functions directory.
+    pub(super) files: BTreeMap<FunctionName, Content>,
+    /// The installed versions.
+    pub(super) stored: BTreeSet<(FunctionName, Version)>,
+    trees: BTreeSet<Version>,
+    names: Vec<FunctionName>,
+    pub(super) asked: Vec<AskedInstall>,
+    pub(super) workers: BTreeMap<WorkerId, FakeWorker>,
+    /// The number of the newest worker.
+    pub(super) last_worker: u64,
+}
+
+impl FakeWorker {
+    /// Returns whether it speaks the worker protocol.
+    pub(super) fn is_handler(&self) -> bool {
+        self.channel.is_some()
+    }
+}
+
+impl Spawner {
+    /// Returns the spawner, and fnd's end of its connection.
+    pub(super) fn new() -> (Self, OwnedFd) {
+        let (ours, socket) = pair(SocketType::SEQPACKET);
+        let spawner = Self {
+            socket,
+            partial: Partial::default(),
+            judge: Judge::new(),
+            files: BTreeMap::new(),
+            stored: BTreeSet::new(),
+            trees: BTreeSet::new(),
+            names: Vec::new(),
+            asked: Vec::new(),
+            workers: BTreeMap::new(),
+            last_worker: 0,
+        };
+        (spawner, ours)
+    }
+
+    /// Connects to another fnd; returns its end. Workers end with the fnd before.
+    pub(super) fn connect(&mut self) -> OwnedFd {
+        let (ours, socket) = pair(SocketType::SEQPACKET);
+        (self.socket, self.partial) = (socket, Partial::default());
+        self.asked.clear();
+        self.workers.clear();
+        ours
+    }
+
+    pub(super) fn welcome(next_worker: WorkerId) -> Welcome {
+        Welcome {
+            protocol: PROTOCOL_MAX,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            containment: Containment::Cgroup,
+            layout: "v2".to_owned(),
+            missing: Vec::new(),
+            next_worker,
+            functions_dirs: vec!["/functions".to_owned()],
+            memory: MemoryGroups::None,
+        }
+    }
+
+    /// Reads the configuration, which is empty.
+    pub(super) fn settings(&mut self) -> SettingsRead {
+        let runtime = |(id, text): (&str, &str)| file(&format!("/runtimes/{id}/runtime.toml"), text);
+        let runtimes = [
+            ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
+            ("python", include_str!("../../../../runtimes/python/runtime.toml")),
+        ];
+        let settings = JudgeRequest::Settings(JudgeSettings {
+            files: Vec::new(),
+            runtimes: runtimes.map(runtime).into(),
+        });
+        let JudgeReply::Settings(read) = self.judge.answer(&settings) else {
+            panic!("another answer");
+        };
+        SettingsRead {
+            document: read.verdict.document,
+            problems: Vec::new(),
+            applied: true,
+        }
+    }
+
+    /// Takes the requests that have come. Returns whether there were some.
+    pub(super) fn take_requests(&mut self) -> bool {
+        let mut packet = vec![0; PACKET_MAX];
+        let mut has_some = false;
+        loop {
+            match recv(&self.socket, &mut packet[..], RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) => return has_some,
+                received => {
+                    let (_, bytes) = received.expect("the connection is open");
+                    has_some = true;
+                    if let Some(frame) = self.partial.add(&packet[..bytes]).expect("a packet") {
+                        let (number, request) = decode(&frame).expect("a request");
+                        self.request(number, request);
+                    }
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, number: u32, request: Request) {
+        match request {
+            Request::Install(install) | Request::Fetch(install) | Request::Rebuild(install) => {
+                let is_check = false;
+                self.asked.push(AskedInstall {
+                    number,
+                    install,
+                    is_check,
+                });
+            }
+            Request::Check(install) => {
+                let is_check = true;
+                self.asked.push(AskedInstall {
+                    number,
+                    install,
+                    is_check,
+                });
+            }
+            Request::Spawn(spawn) => self.spawn(number, &spawn),
+            Request::Term(worker) | Request::Kill(worker) => {
+                self.reply(number, &Reply::Done, &[]);
+                self.end(worker, ExitStatus::Signal(9));
+            }
+            Request::Prune(prune) => {
+                self.stored
+                    .retain(|(name, version)| *name != prune.function || prune.keep.contains(version));
+                self.reply(number, &Reply::Done, &[]);
+            }
+            Request::Seal(seal) => {
+                self.trees.extend(seal.tree);
+                self.reply(number, &Reply::Sealed(None), &[]);
+            }
+            Request::Sweep(_) => self.reply(
+                number,
+                &Reply::Swept(Swept {
+                    names: Vec::new(),
+                    count: 0,
+                }),
+                &[],
+            ),
+            Request::Acknowledge(_) => {}
+            _ => self.reply(number, &Reply::Done, &[]),
+        }
+    }
+
+    /// Answers one of the installations that wait.
+    pub(super) fn install(&mut self, index: usize) {
+        let AskedInstall {
+            number,
+            install,
+            is_check,
+        } = self.asked.remove(index);
+        let function = install.function.clone();
+        let content = if install.directory == STORED {
+            let version = Version::parse(&install.source).expect("a version");
+            let is_stored = self.stored.contains(&(function.clone(), version));
+            is_stored.then(|| Content::of(version))
+        } else {
+            self.files.get(&function).copied()
+        };
+        let reply = match content {
+            Some(content) => self.judged(&function, content, is_check),
+            None => Reply::Refused(Refused {
+                function: function.clone(),
+                problems: vec![Problem {
+                    file: format!("/functions/{}", install.source),
+                    message: "it is not there".to_owned(),
+                    help: String::new(),
+                }],
+                document: None,
+            }),
+        };
+        self.reply(number, &reply, &[]);
+    }
+
+    fn judged(&mut self, function: &FunctionName, content: Content, is_check: bool) -> Reply {
+        let asked = JudgeFunction {
+            name: function.clone(),
+            files: vec![file(&format!("/functions/{}.py", function.as_str()), &content.code())],
+            manifest: content
+                .manifest()
+                .map(|text| file(&format!("/functions/{}.toml", function.as_str()), text)),
+            form: CodeLayout::File,
+        };
+        let request = if is_check {
+            JudgeRequest::Check(asked)
+        } else {
+            JudgeRequest::Function(asked)
+        };
+        let JudgeReply::Function(judgment) = self.judge.answer(&request) else {
+            panic!("another answer");
+        };
+        let FunctionJudgment { verdict, build, .. } = *judgment;
+        let document = verdict.document;
+        let function = function.clone();
+        if verdict.plan.is_none() {
+            return Reply::Refused(Refused {
+                function,
+                problems: Vec::new(),
+                document: Some(document),
+            });
+        }
+        let version = content.version();
+        let tree = content.tree();
+        if let Some(build) = build.filter(|_| is_check || !self.trees.contains(&tree)) {
+            let own = FunctionName::new(if is_check { CHECK } else { BUILD }).unwrap();
+            let key = if is_check { version } else { tree };
+            self.stored.insert((own.clone(), key));
+            let build = self.installed(own, (key, key), build.document);
+            return Reply::NeedsBuild(NeedsBuild {
+                function,
+                document,
+                build,
+            });
+        }
+        self.stored.insert((function.clone(), version));
+        let installed = self.installed(function, (version, content.version()), document);
+        match content.fate() {
+            Fate::Built | Fate::NotBuilt => Reply::InstalledWithTree(InstalledWithTree { installed, tree }),
+            _ => Reply::Installed(installed),
+        }
+    }
+
+    fn installed(
+        &mut self,
+        function: FunctionName,
+        (version, load_key): (Version, Version),
+        document: Bytes,
+    ) -> Installed {
+        Installed {
+            id: self.id(&function),
+            function,
+            version,
+            load_key,
+            interpreter: "/usr/bin/python3".to_owned(),
+            uid: 60000,
+            warnings: Vec::new(),
+            document,
+        }
+    }
+
+    fn id(&mut self, function: &FunctionName) -> FunctionId {
+        let known = self.names.iter().position(|name| name == function);
+        let index = known.unwrap_or_else(|| {
+            self.names.push(function.clone());
+            self.names.len() - 1
+        });
+        FunctionId(u32::try_from(index).unwrap())
+    }
+
+    fn spawn(&mut self, number: u32, spawn: &Spawn) {
+        let function = self.names[usize::try_from(spawn.function.0).unwrap()].clone();
+        let is_handler = !matches!(function.as_str(), BUILD | CHECK)
+            && !matches!(Content::of(spawn.version).fate(), Fate::Script | Fate::Wrong);
+        let result = rustix::fs::memfd_create(c"result", MemfdFlags::CLOEXEC).unwrap();
+        let (out, theirs_out) = rustix::pipe::pipe().unwrap();
+        let (err, theirs_err) = rustix::pipe::pipe().unwrap();
+        let spawned = Spawned {
+            worker: spawn.worker,
+            pid: 1,
+            stdout: true,
+            stderr: true,
+            result: true,
+            kill: false,
+        };
+        let mut passed = vec![out, err, result.try_clone().unwrap()];
+        let (reply, channel) = if is_handler {
+            let (ours, theirs) = pair(SocketType::STREAM);
+            passed.push(ours);
+            (Reply::SpawnedWithChannel(spawned), Some(theirs))
+        } else {
+            (Reply::Spawned(spawned), None)
+        };
+        self.reply(number, &reply, &passed);
+        let worker = FakeWorker {
+            function,
+            version: spawn.version,
+            is_ready: channel.is_none(),
+            channel,
+            output: vec![theirs_out, theirs_err],
+            result,
+        };
+        self.workers.insert(spawn.worker, worker);
+        self.last_worker = spawn.worker.0;
+    }
+
+    /// Returns the workers that load or run, oldest first.
+    pub(super) fn unfinished(&self) -> Vec<WorkerId> {
+        let unfinished = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| !(worker.is_handler() && worker.is_ready));
+        unfinished.map(|(id, _)| *id).collect()
+    }
+
+    /// Does what the content of a worker wants: a handler that can be loaded is ready, everything else ends.
+    pub(super) fn go_on(&mut self, worker: WorkerId) {
+        let running = &self.workers[&worker];
+        if running.is_handler() && Content::of(running.version).fate() != Fate::NotLoaded {
+            self.ready(worker);
+        } else {
+            self.finish(worker);
+        }
+    }
+
+    /// Lets the worker of a handler be ready.
+    pub(super) fn ready(&mut self, worker: WorkerId) {
+        let worker = self.workers.get_mut(&worker).expect("it runs");
+        let text = br#"{"protocol":1,"concurrency":1}"#;
+        let mut frame = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
+        frame.extend([1, 0, 0, 0]);
+        frame.extend(0u64.to_le_bytes());
+        frame.extend(text);
+        let channel = worker.channel.as_ref().expect("a handler");
+        rustix::io::write(channel, &frame).unwrap();
+        worker.is_ready = true;
+    }
+
+    /// Ends a worker, with the result that its content wants.
+    pub(super) fn finish(&mut self, worker: WorkerId) {
+        let running = &self.workers[&worker];
+        let fate = Content::of(running.version).fate();
+        let code = match running.function.as_str() {
+            CHECK => {
+                // Each content has a check of its own, so the result is the same for all functions that wait for this one.
+                let mut result = std::fs::File::from(running.result.try_clone().unwrap());
+                let code = u8::from(fate == Fate::Wrong);
+                for name in &self.names {
+                    writeln!(result, "{} {code}", name.file_form()).unwrap();
+                }
+                0
+            }
+            BUILD => u8::from(fate == Fate::NotBuilt),
+            _ => u8::from(fate == Fate::NotLoaded),
+        };
+        self.end(worker, ExitStatus::Code(code));
+    }
+
+    fn end(&mut self, worker: WorkerId, status: ExitStatus) {
+        // Its output ends before its exit is reported.
+        if let Some(FakeWorker { channel, output, .. }) = self.workers.remove(&worker) {
+            drop((channel, output));
+            let exited = Exited {
+                worker,
+                late: None,
+                status,
+                cpu_us: 0,
+                memory_peak: None,
+                peak_of_largest: false,
+                oom_kills: 0,
+                oom_shared: false,
+                pids_refused: 0,
+                throttled_us: 0,
+                stragglers: false,
+            };
+            self.reply(0, &Reply::Exited(exited), &[]);
+        }
+    }
+
+    /// Ends the workers that were asked to stop by their channel. Returns whether there were some.
+    pub(super) fn stop_asked(&mut self) -> bool {
+        let mut bytes = [0; 64];
+        let asked = |worker: &FakeWorker| {
+            let channel = worker.channel.as_ref().filter(|_| worker.is_ready)?;
+            recv(channel, &mut bytes[..], RecvFlags::DONTWAIT).ok()
+        };
+        let mut asked = asked;
+        let stopped: Vec<_> = self
+            .workers
+            .iter()
+            .filter_map(|(id, worker)| asked(worker).map(|_| *id))
+            .collect();
+        stopped.iter().for_each(|worker| self.end(*worker, ExitStatus::Code(0)));
+        !stopped.is_empty()
+    }
+
+    fn reply(&self, number: u32, reply: &Reply, descriptors: &[OwnedFd]) {
+        let all = packets(&encode(number, reply));
+        let (last, first) = all.split_last().expect("a frame is never empty");
+        for packet in first {
+            send(&self.socket, packet, SendFlags::empty()).unwrap();
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        if !borrowed.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
+        }
+        sendmsg(&self.socket, &[IoSlice::new(last)], &mut control, SendFlags::empty()).unwrap();
+    }
+}
+
+fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+fn file(path: &str, text: &str) -> JudgedFile {
+    JudgedFile {
+        path: path.to_owned(),
+        bytes: Bytes(text.as_bytes().to_vec()),
+        mode: 0o644,
+        trusted: true,
+    }
+}

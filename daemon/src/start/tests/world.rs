@@ -1,0 +1,412 @@
+//! The whole daemon in one process, with a [`Spawner`] that the test plays. The functions directory is a table, too: the test
+//! takes the place of the catalog's thread.
+
+use super::spawner::{Content, Spawner};
+use crate::cli::{DaemonCli, Places};
+use crate::clock::Clock;
+use crate::driver::releases::HoldResult;
+use crate::driver::{Daemon, Driver, DriverMessage};
+use crate::functions::catalog::{Catalog, CatalogEvent, CatalogRequest, DetachedCatalog, SourceFiles, Unclaimed};
+use crate::functions::releases::Outcome;
+use crate::settings::CurrentSettings;
+use crate::start::connected::Connected;
+use crate::start::opened::OpenedStores;
+use crate::start::serving::ServingDaemon;
+use crate::workers::link::SpawnerConnection;
+use clap::Parser as _;
+use fnd_core::release::{HoldKind, NotHeld};
+use fnd_core::supervisor::{Event, Trial};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+/// How long anything may take that the test waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many turns other tasks get before a step is taken for done.
+const TURNS: usize = 12;
+
+/// A daemon that runs.
+struct Running {
+    serving: ServingDaemon,
+    catalog: DetachedCatalog,
+}
+
+pub(super) struct World {
+    runtime: Runtime,
+    tasks: LocalSet,
+    directory: tempfile::TempDir,
+    running: Option<Running>,
+    pub(super) spawner: Spawner,
+    /// The files as the catalog has reported them.
+    reported: BTreeMap<FunctionName, Content>,
+    /// Whether the scan at the start was answered.
+    is_scanned: bool,
+    next_worker: u64,
+    /// Callers who wait for a release.
+    pub(super) callers: Vec<oneshot::Receiver<Outcome>>,
+}
+
+impl World {
+    /// Returns a world in which fnd has started for the first time.
+    pub(super) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (spawner, ours) = Spawner::new();
+        let mut world = Self {
+            runtime: runtime.unwrap(),
+            tasks: LocalSet::new(),
+            directory: tempfile::tempdir_in("/dev/shm")
+                .or_else(|_| tempfile::tempdir())
+                .unwrap(),
+            running: None,
+            spawner,
+            reported: BTreeMap::new(),
+            is_scanned: false,
+            next_worker: 1,
+            callers: Vec::new(),
+        };
+        world.start(ours);
+        world
+    }
+
+    pub(super) fn daemon(&self) -> Rc<Daemon> {
+        Rc::clone(&self.running.as_ref().expect("fnd runs").serving.daemon)
+    }
+
+    fn start(&mut self, ours: OwnedFd) {
+        let _inside = self.runtime.enter();
+        let path = |name: &str| self.directory.path().join(name);
+        let mut places = Places {
+            config: path("fnd.toml"),
+            functions: vec![PathBuf::from("/functions")],
+            functions_named: true,
+            runtimes: Vec::new(),
+            runtimes_inside: false,
+            state: path("state"),
+            run_dir: path("run"),
+        };
+        places.add_uploads();
+        super::super::prepare(&places).unwrap();
+        let connection = SpawnerConnection::new(ours).unwrap();
+        let document = crate::functions::install::settings_document(self.spawner.settings()).unwrap();
+        let connected = Connected {
+            clock: Clock::start(),
+            child: None,
+            current: CurrentSettings::new(document, connection.peer_uid()).expect("an empty configuration"),
+            connection,
+            welcome: Spawner::welcome(WorkerId(self.next_worker)),
+            sockets: path("http"),
+            held: Vec::new(),
+            masks: Vec::new(),
+            exits: Vec::new(),
+        };
+        let mut opened = OpenedStores::new(connected, &places).unwrap();
+        let (catalog, requests) = Catalog::detached();
+        opened.catalog = catalog;
+        let cli = DaemonCli::try_parse_from(["fnd"]).unwrap();
+        let serving = self
+            .tasks
+            .block_on(&self.runtime, async { ServingDaemon::new(opened, &cli, &places) })
+            .unwrap();
+        let scanned = serving.daemon.scan();
+        let daemon = Rc::clone(&serving.daemon);
+        self.tasks.spawn_local(async move {
+            let _ = scanned.await;
+            daemon.step(Event::Scanned { whole: true });
+            daemon.state.borrow_mut().all_known();
+        });
+        self.is_scanned = false;
+        self.running = Some(Running {
+            serving,
+            catalog: requests,
+        });
+        self.turn();
+    }
+
+    /// Ends fnd and the workers, and starts another one.
+    pub(super) fn restart(&mut self, is_killed: bool) {
+        let Running { serving, .. } = self.running.take().expect("fnd runs");
+        if !is_killed {
+            serving.daemon.state.borrow_mut().close();
+        }
+        let (audit, state) = {
+            let all = serving.daemon.state.borrow();
+            (all.audit.clone(), all.state.clone())
+        };
+        // Without this a thread of the fnd before would still write.
+        serving.writer.stop();
+        audit.stop();
+        state.stop();
+        serving.daemon.inbox.end_tasks();
+        self.next_worker = self.spawner.last_worker + 1;
+        self.tasks = LocalSet::new();
+        drop(serving);
+        self.callers.clear();
+        let ours = self.spawner.connect();
+        self.start(ours);
+    }
+
+    /// Saves the file of a function, or deletes it, and reports that.
+    pub(super) fn write(&mut self, name: &FunctionName, content: Option<Content>) {
+        match content {
+            Some(content) => drop(self.spawner.files.insert(name.clone(), content)),
+            None => drop(self.spawner.files.remove(name)),
+        }
+        self.report(name);
+    }
+
+    /// Reports the files of a function as the catalog does, if they have changed since the last report. Returns whether they have.
+    pub(super) fn report(&mut self, name: &FunctionName) -> bool {
+        let now = self.spawner.files.get(name).copied();
+        if self.reported.get(name).copied() == now {
+            return false;
+        }
+        let event = match now {
+            Some(content) => {
+                self.reported.insert(name.clone(), content);
+                CatalogEvent::Changed(vec![files_of(name)])
+            }
+            None => {
+                self.reported.remove(name);
+                CatalogEvent::Removed(vec![name.clone()])
+            }
+        };
+        self.send(DriverMessage::Catalog(event));
+        self.send(DriverMessage::Catalog(CatalogEvent::Quiet));
+        self.turn();
+        true
+    }
+
+    /// Returns the content that was saved and is not reported yet.
+    pub(super) fn unreported(&self, name: &FunctionName) -> Option<Content> {
+        let saved = self.spawner.files.get(name).copied();
+        saved.filter(|content| self.reported.get(name) != Some(content))
+    }
+
+    fn send(&self, message: DriverMessage) {
+        let _ = self.daemon().state.borrow().messages.send(message);
+    }
+
+    /// Lets everything happen that needs nobody: fnd handles what has come, the spawner answers what it answers at once.
+    pub(super) fn turn(&mut self) {
+        let mut quiet = 0;
+        while quiet < 2 {
+            let heard = self.spawner.take_requests() | self.spawner.stop_asked() | self.answer_catalog();
+            quiet = if heard { 0 } else { quiet + 1 };
+            self.run(TURNS);
+        }
+    }
+
+    fn run(&mut self, turns: usize) {
+        let Running { serving, .. } = self.running.as_mut().expect("fnd runs");
+        let daemon = Rc::clone(&serving.daemon);
+        let messages = &mut serving.messages;
+        self.tasks.block_on(&self.runtime, async {
+            tokio::select! {
+                biased;
+                broken = daemon.run(messages) => panic!("{broken}"),
+                () = async {
+                    for _ in 0..turns {
+                        tokio::task::yield_now().await;
+                    }
+                } => {}
+            }
+        });
+    }
+
+    /// Answers what fnd asked of the catalog.
+    fn answer_catalog(&mut self) -> bool {
+        let asked = self.running.as_ref().expect("fnd runs").catalog.requests();
+        let has_asked = !asked.is_empty();
+        for request in asked {
+            match request {
+                CatalogRequest::Rescan(number) => {
+                    if !self.is_scanned {
+                        self.is_scanned = true;
+                        self.reported = self.spawner.files.clone();
+                        let all = self.reported.keys().map(files_of).collect();
+                        self.send(DriverMessage::Catalog(CatalogEvent::Changed(all)));
+                    }
+                    self.send(DriverMessage::Catalog(CatalogEvent::Findings {
+                        problems: Vec::new(),
+                        clashes: Vec::new(),
+                        unclaimed: Unclaimed::default(),
+                        unread: Vec::new(),
+                    }));
+                    self.send(DriverMessage::Catalog(CatalogEvent::Scanned(number)));
+                }
+                CatalogRequest::Confirm(number, function) => {
+                    // Somebody may have written since the catalog reported them.
+                    let now = self.spawner.files.get(&function);
+                    let same = now.is_some() && self.reported.get(&function) == now;
+                    self.send(DriverMessage::Catalog(CatalogEvent::Confirmed(number, same)));
+                }
+            }
+        }
+        has_asked
+    }
+
+    /// Returns what is under way: installations, builds, checks, trials and runs.
+    fn under_way(&self) -> Vec<&'static str> {
+        let daemon = self.daemon();
+        let state = daemon.state.borrow();
+        let functions = &state.functions;
+        let is_built = |name: &FunctionName| state.builds.is_waiting(name);
+        // A trial whose start waits has not failed yet.
+        let is_tried = |trial: Trial| trial.failures == 0;
+        let all = [
+            ("an installation", !self.spawner.asked.is_empty()),
+            ("a worker that loads or runs", !self.spawner.unfinished().is_empty()),
+            // The end of a worker counts once its output is read, by another thread.
+            (
+                "the end of a worker",
+                state.supervisor.workers() != self.spawner.workers.len(),
+            ),
+            ("a file to install", !functions.installer.is_idle()),
+            ("a check", !functions.installer.checks.is_idle()),
+            ("a build", self.spawner.files.keys().any(is_built)),
+            (
+                "a trial",
+                state
+                    .supervisor
+                    .functions()
+                    .any(|view| view.trial.is_some_and(is_tried)),
+            ),
+            ("a run", state.supervisor.live_invocations().next().is_some()),
+            ("work that was put off", state.turn.is_put_off()),
+        ];
+        all.into_iter()
+            .filter(|(_, is_there)| *is_there)
+            .map(|(what, _)| what)
+            .collect()
+    }
+
+    /// Returns what fnd and the spawner still know of a function.
+    pub(super) fn remains(&self, name: &FunctionName) -> Vec<&'static str> {
+        let daemon = self.daemon();
+        let state = daemon.state.borrow();
+        let functions = &state.functions;
+        let remains = [
+            ("supervisor", state.supervisor.function(name).is_some()),
+            ("registry", functions.registry.get(name).is_some()),
+            ("releases", functions.releases.get(name).is_some()),
+            ("installer", functions.installer.has_work(name)),
+            ("builds", state.builds.is_waiting(name)),
+            ("versions", self.spawner.stored.iter().any(|(stored, _)| stored == name)),
+        ];
+        remains
+            .into_iter()
+            .filter(|(_, is_left)| *is_left)
+            .map(|(what, _)| what)
+            .collect()
+    }
+
+    /// Lets the spawner answer one of the installations that wait.
+    pub(super) fn install_one(&mut self, which: usize) {
+        let asked = self.spawner.asked.len();
+        if asked > 0 {
+            self.spawner.install(which % asked);
+            self.turn();
+        }
+    }
+
+    /// Lets one of the workers go on that load or run.
+    pub(super) fn go_on_one(&mut self, which: usize) {
+        let workers = self.spawner.unfinished();
+        if !workers.is_empty() {
+            self.spawner.go_on(workers[which % workers.len()]);
+            self.turn();
+        }
+    }
+
+    /// Ends everything that is under way, in the order in which it began.
+    pub(super) fn settle(&mut self) {
+        let since = Instant::now();
+        loop {
+            self.turn();
+            if !self.spawner.asked.is_empty() {
+                self.spawner.install(0);
+                continue;
+            }
+            if let Some(worker) = self.spawner.unfinished().first() {
+                self.spawner.go_on(*worker);
+                continue;
+            }
+            let under_way = self.under_way();
+            if under_way.is_empty() {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "it does not end: {under_way:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Does what a person asks for, and keeps the caller who waits for it.
+    pub(super) fn change(
+        &mut self,
+        name: &FunctionName,
+        change: impl FnOnce(&mut Driver, &FunctionName) -> Result<HoldResult, NotHeld>,
+    ) -> Result<Option<Version>, NotHeld> {
+        let daemon = self.daemon();
+        let asked = change(&mut daemon.state.borrow_mut(), name)?;
+        self.turn();
+        match asked {
+            HoldResult::Done(version, _) => Ok(version),
+            HoldResult::Asked(version, _, caller) => {
+                self.callers.push(caller);
+                Ok(Some(version))
+            }
+        }
+    }
+
+    /// Returns one of the releases of a function.
+    pub(super) fn release(&self, name: &FunctionName, which: u8) -> Option<Version> {
+        let daemon = self.daemon();
+        let state = daemon.state.borrow();
+        let releases = state.functions.releases.get(name)?.list();
+        releases
+            .get(usize::from(which) % releases.len().max(1))
+            .map(|release| release.version)
+    }
+
+    /// Returns what people see: the content that serves, the one that gets a share, and the one that is held.
+    pub(super) fn shown(&self, name: &FunctionName) -> (Option<Content>, Option<Content>, Option<(HoldKind, Content)>) {
+        let daemon = self.daemon();
+        let state = daemon.state.borrow();
+        let serving = state
+            .supervisor
+            .version_and_error(name)
+            .and_then(|(version, _)| version);
+        let releases = state.functions.releases.get(name);
+        let canary = releases
+            .and_then(|releases| releases.canary())
+            .map(|canary| canary.version);
+        let shares = state
+            .supervisor
+            .function(name)
+            .and_then(|view| view.canary)
+            .map(|canary| canary.version);
+        assert!(
+            shares.is_none() || shares == canary,
+            "{shares:?} gets calls, and the canary is {canary:?}"
+        );
+        let hold = releases.and_then(|releases| releases.hold());
+        let hold = hold.map(|hold| (hold.kind, Content::of(hold.version)));
+        (serving.map(Content::of), canary.map(Content::of), hold)
+    }
+}
+
+fn files_of(name: &FunctionName) -> SourceFiles {
+    SourceFiles {
+        function: name.clone(),
+        directory: 0,
+        source: format!("{}.py", name.as_str()),
+        sidecar: None,
+        directory_form: false,
+    }
+}
