@@ -5,9 +5,10 @@ use crate::client::encode;
 use crate::common::{builds, releases};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::upload::{Packed, TreeFile, send};
+use crate::upload::{Packed, send};
 use fnd_core::api::{FunctionDetail, ReleaseFiles};
 use fnd_core::supervisor::FunctionState;
+use fnd_unpack::WholeFile;
 use fnd_wire::archive::Format;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -21,7 +22,7 @@ pub(super) const MANIFEST: &str = "function.toml";
 #[derive(Debug, Clone, Default)]
 pub(super) struct KubelessCode {
     /// Its files, without the manifest.
-    pub(super) files: Vec<TreeFile>,
+    pub(super) files: Vec<WholeFile>,
     pub(super) manifest: Table,
     /// The id of the runtime that runs it.
     pub(super) runtime: String,
@@ -69,7 +70,7 @@ impl KubelessCode {
 
     /// Takes the manifest out of the files; one that lies beside them wins, and becomes the one in them.
     fn with_manifest(
-        mut files: Vec<TreeFile>,
+        mut files: Vec<WholeFile>,
         beside: Option<Vec<u8>>,
         function: &str,
     ) -> Result<Self, CommandFailure> {
@@ -101,7 +102,7 @@ impl KubelessCode {
         let text = toml::to_string(&self.manifest)
             .map_err(|error| CommandFailure::usage(format!("the manifest cannot be written: {error}")))?;
         let mut files = self.files.clone();
-        files.push(TreeFile {
+        files.push(WholeFile {
             path: MANIFEST.to_owned(),
             bytes: text.into_bytes(),
             executable: false,
@@ -131,7 +132,7 @@ impl KubelessCode {
     clippy::type_complexity,
     reason = "an error of the file is looked at, one of its content is final"
 )]
-fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<TreeFile>, Option<Vec<u8>>), CommandFailure>> {
+fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure>> {
     let bytes = fs::read(source)?;
     let stem = function.rsplit('/').next().unwrap_or(function);
     let beside = match fs::read(Path::new(source).with_file_name(format!("{stem}.toml"))) {
@@ -152,7 +153,7 @@ async fn shown(
     context: &Context,
     function: &str,
     path: &str,
-) -> Result<(Vec<TreeFile>, Option<Vec<u8>>), CommandFailure> {
+) -> Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure> {
     let list = releases::of(context, function).await?;
     let newest = list
         .versions
@@ -178,7 +179,7 @@ async fn shown(
         if file.path.starts_with('/') {
             beside = Some(text.into_bytes());
         } else {
-            files.push(TreeFile {
+            files.push(WholeFile {
                 path: file.path,
                 bytes: text.into_bytes(),
                 executable: file.executable,
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_manifest_is_taken_out_of_the_files() {
-        let file = |path: &str, text: &str| TreeFile {
+        let file = |path: &str, text: &str| WholeFile {
             path: path.to_owned(),
             bytes: text.as_bytes().to_vec(),
             executable: false,

@@ -2,8 +2,7 @@
 
 use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::agent;
-use crate::upload::TreeFile;
-use fnd_unpack::{HeldFile, UnpackStop, held};
+use fnd_unpack::{UnpackStop, WholeFile, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 use std::fs;
 
@@ -65,27 +64,15 @@ impl FetchedContent {
     ///
     /// # Errors
     /// The archive is refused.
-    pub(super) fn unpacked(self, format: Format) -> Result<Vec<TreeFile>, CommandFailure> {
-        let file = |HeldFile {
-                        path,
-                        bytes,
-                        executable,
-                    }| TreeFile {
-            path,
-            bytes,
-            executable,
-        };
-        match held(format, self.bytes) {
-            Ok(files) => Ok(files.into_iter().map(file).collect()),
-            Err(UnpackStop::Sink(error)) => Err(CommandFailure::usage(format!(
-                "failed to unpack `{}`: {error}",
-                self.name
-            ))),
-            Err(UnpackStop::Refused(refusal)) => {
+    pub(super) fn unpacked(self, format: Format) -> Result<Vec<WholeFile>, CommandFailure> {
+        let name = self.name;
+        held(format, self.bytes).map_err(|stop| match stop {
+            UnpackStop::Sink(error) => CommandFailure::usage(format!("failed to unpack `{name}`: {error}")),
+            UnpackStop::Refused(refusal) => {
                 let (message, help) = refusal.words();
-                Err(CommandFailure::new(Exit::InvalidManifest, format!("`{}`: {message}", self.name)).help(help))
+                CommandFailure::new(Exit::InvalidManifest, format!("`{name}`: {message}")).help(help)
             }
-        }
+        })
     }
 }
 

@@ -8,9 +8,9 @@ use super::super::trigger::cronjob;
 use super::settings::Settings;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::upload::TreeFile;
 use fnd_import::kubeless::manifest::{set_entries, table};
 use fnd_import::kubeless::values;
+use fnd_unpack::WholeFile;
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
 }
 
 /// Reads code: the files of an archive, or one file under the name of the handler's module.
-fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<TreeFile>, CommandFailure> {
+fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<WholeFile>, CommandFailure> {
     let content = FetchedContent::read(from)?;
     if let Some(format) = content.archive() {
         let mut files = content.unpacked(format)?;
@@ -141,7 +141,7 @@ fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<
         }
         return Ok(files);
     }
-    Ok(vec![TreeFile {
+    Ok(vec![WholeFile {
         path: format!("{module}{}", chosen.suffix(&content.name)),
         bytes: content.bytes,
         executable: false,
@@ -149,15 +149,15 @@ fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<
 }
 
 /// Returns new files, with the list of dependencies of the old ones if the new ones have none.
-fn replaced(old: &[TreeFile], mut new: Vec<TreeFile>) -> Vec<TreeFile> {
-    let is_missing = |file: &&TreeFile| lists_dependencies(&file.path) && !new.iter().any(|one| one.path == file.path);
-    let kept: Vec<TreeFile> = old.iter().filter(is_missing).cloned().collect();
+fn replaced(old: &[WholeFile], mut new: Vec<WholeFile>) -> Vec<WholeFile> {
+    let is_missing = |file: &&WholeFile| lists_dependencies(&file.path) && !new.iter().any(|one| one.path == file.path);
+    let kept: Vec<WholeFile> = old.iter().filter(is_missing).cloned().collect();
     new.extend(kept);
     new
 }
 
 /// Renames the file with the code after another module or another runtime, as Kubeless stores it.
-fn rename(files: &mut [TreeFile], handler: &str, module: &str, chosen: &Chosen) {
+fn rename(files: &mut [WholeFile], handler: &str, module: &str, chosen: &Chosen) {
     let old = handler.split('.').next().unwrap_or_default();
     let is_of = |path: &str, module: &str| path.rsplit_once('.').is_some_and(|(stem, _)| stem == module);
     if old != module && files.iter().any(|file| is_of(&file.path, module)) {
@@ -177,9 +177,9 @@ mod tests {
     fn the_file_follows_the_module_and_the_runtime() {
         let python = choose("python3.7", &machine()).unwrap();
         let renamed = |names: &[&str], handler: &str, module: &str| {
-            let mut files: Vec<TreeFile> = names
+            let mut files: Vec<WholeFile> = names
                 .iter()
-                .map(|name| TreeFile {
+                .map(|name| WholeFile {
                     path: (*name).to_owned(),
                     bytes: Vec::new(),
                     executable: false,

@@ -8,9 +8,9 @@ use super::super::runtime::{Chosen, lists_dependencies};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::upload::TreeFile;
 use fnd_import::kubeless::manifest::ManifestChanges;
 use fnd_import::kubeless::{object, values};
+use fnd_unpack::WholeFile;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -106,7 +106,7 @@ impl Settings {
         let name = chosen.dependency_file()?;
         let bytes = FetchedContent::read(place)?.bytes;
         code.files.retain(|file| file.path != name);
-        code.files.push(TreeFile {
+        code.files.push(WholeFile {
             path: name.to_owned(),
             bytes,
             executable: false,
@@ -165,7 +165,7 @@ impl Settings {
     }
 }
 
-fn text(file: &TreeFile) -> Value {
+fn text(file: &WholeFile) -> Value {
     String::from_utf8_lossy(&file.bytes).into_owned().into()
 }
 
