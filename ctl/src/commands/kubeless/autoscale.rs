@@ -1,7 +1,7 @@
 //! `kubeless autoscale`: the smallest and the largest pool of a function. fnd starts workers as calls need them, so a target
 //! of CPU or calls is only kept and shown.
 
-use super::code::KubelessCode;
+use super::code::{upload, uploaded};
 use super::function::list::details;
 use super::options::{Namespace, ignored};
 use crate::common::candidates;
@@ -79,7 +79,7 @@ pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, 
         AutoscaleVerb::Create(args) => create(context, &args).await?,
         AutoscaleVerb::Delete(args) => {
             args.namespace.report(context);
-            let mut code = KubelessCode::of(context, &args.function).await?;
+            let mut code = uploaded(context, &args.function).await?;
             if table(&mut code.manifest, "labels")?.remove(AUTOSCALE).is_none() {
                 let message = format!("`{}` has no autoscale", args.function);
                 return Err(
@@ -88,7 +88,7 @@ pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, 
             }
             let pool = table(&mut code.manifest, "pool")?;
             let _ = (pool.remove("min"), pool.remove("max"));
-            code.upload(context, &args.function, false).await?;
+            upload(context, &code, &args.function, false).await?;
             context.out.remark(&format!("Autoscale of {} deleted", args.function))?;
         }
         AutoscaleVerb::List(args) => {
@@ -114,14 +114,14 @@ async fn create(context: &Context, args: &CreateAutoscale) -> Result<(), Command
         target.trim_end_matches(" --value "),
         "fnd starts workers as calls need them, up to --max",
     );
-    let mut code = KubelessCode::of(context, &args.function).await?;
+    let mut code = uploaded(context, &args.function).await?;
     let pool = table(&mut code.manifest, "pool")?;
     for (key, number) in [("min", args.min), ("max", args.max)] {
         pool.insert(key.to_owned(), i64::from(number).into());
     }
     let label = format!("{}:{value}", args.metric);
     table(&mut code.manifest, "labels")?.insert(AUTOSCALE.to_owned(), label.into());
-    code.upload(context, &args.function, false).await?;
+    upload(context, &code, &args.function, false).await?;
     context.out.remark(&format!("Autoscale of {} created", args.function))
 }
 
