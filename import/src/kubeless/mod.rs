@@ -6,6 +6,7 @@
 //! - `content`: what a file, an archive or a URL has
 //! - `manifest`: changes of a manifest, and triggers by Kubeless's names
 //! - `object`: Kubeless's objects of a function
+//! - `options`: options without effect
 //! - `runtime`: the runtime that a name of Kubeless means
 //! - `values`: values of options
 
@@ -13,5 +14,6 @@ pub mod code;
 pub mod content;
 pub mod manifest;
 pub mod object;
+pub mod options;
 pub mod runtime;
 pub mod values;
