@@ -1,7 +1,7 @@
 //! The code of an imported function: a shell script of a few lines, and the script that it starts.
 
 use super::places::ShownPlaces;
-use fnd_manifest::foreign::{MadeFile, MadeManifest};
+use fnd_manifest::foreign::{MadeManifest, WholeFile};
 use fnd_manifest::regular_file;
 use std::io::Read as _;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(crate) struct ScriptCode {
     shell: String,
     lines: Vec<String>,
     /// The files beside it.
-    files: Vec<MadeFile>,
+    files: Vec<WholeFile>,
     /// The paths that the script needs to see.
     pub(crate) places: ShownPlaces,
 }
@@ -87,7 +87,7 @@ impl ScriptCode {
     /// Adds an executable file; returns the word that names it. The first one of a name stays.
     pub(crate) fn beside(&mut self, file: &str, bytes: Vec<u8>) -> String {
         if self.files.iter().all(|known| known.path != file) {
-            self.files.push(MadeFile {
+            self.files.push(WholeFile {
                 path: file.to_owned(),
                 bytes,
                 executable: true,
@@ -123,7 +123,7 @@ impl ScriptCode {
         if !bash {
             made.manifest.set("runtime", "exec", None);
         }
-        made.files.push(MadeFile {
+        made.files.push(WholeFile {
             path: file.to_owned(),
             bytes: text.into_bytes(),
             executable: true,

@@ -3,7 +3,7 @@
 
 use super::Imported;
 use crate::failure::{FailureKind, ImportFailure};
-use fnd_manifest::foreign::{MadeFile, MadeManifest};
+use fnd_manifest::foreign::{MadeManifest, WholeFile};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -55,7 +55,7 @@ fn function(place: &Path, made: &MadeManifest, head: &str, written: &mut Vec<Pat
     let (manifest, _) = made.manifest.render(head);
     directory(place, 0o755)?;
     file(&place.join("function.toml"), manifest.as_bytes(), 0o644, written)?;
-    for MadeFile {
+    for WholeFile {
         path,
         bytes,
         executable,

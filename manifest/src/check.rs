@@ -10,7 +10,7 @@ mod tests;
 pub use disk::Disk;
 
 use crate::diagnostic::Diagnostic;
-use crate::foreign::{self, MadeFile, yaml};
+use crate::foreign::{self, WholeFile, yaml};
 use crate::function::forms::{Claims, is_program};
 use crate::function::listing::{
     DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, ListedYaml, Listing, Question, listing,
@@ -469,7 +469,7 @@ impl DirectoryCheck<'_> {
         set.files.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.result.files.push(path);
         let trusted = self.files.trusted();
-        let file = |file: MadeFile| JudgedFile {
+        let file = |file: WholeFile| JudgedFile {
             path: file.path,
             bytes: Bytes(file.bytes),
             mode: if file.executable { 0o755 } else { 0o644 },

@@ -416,7 +416,7 @@ fn crates_link_what_the_table_says() {
         ("core", &["manifest", "wire"]),
         ("daemon", &["core", "manifest", "unpack", "wire"]),
         ("spawner", &["wire"]),
-        ("import", &["manifest", "wire"]),
+        ("import", &["manifest", "unpack", "wire"]),
         ("ctl", &["core", "import", "manifest", "unpack", "wire"]),
         ("tests", &["core", "manifest", "wire"]),
     ] {

@@ -5,9 +5,9 @@ use fnd_wire::archive::Format;
 use fnd_wire::unpack::Unpacked;
 use std::io::{self, Cursor};
 
-/// A file of an archive.
+/// A file of a function, with its whole content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldFile {
+pub struct WholeFile {
     /// Its path in the function.
     pub path: String,
     pub bytes: Vec<u8>,
@@ -19,17 +19,17 @@ pub struct HeldFile {
 ///
 /// # Errors
 /// [`UnpackStop`].
-pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<HeldFile>, UnpackStop> {
+pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<WholeFile>, UnpackStop> {
     let mut held = ArchiveFiles(Vec::new());
     unpack(format, &mut Cursor::new(archive), &mut held)?;
     Ok(held.0)
 }
 
-struct ArchiveFiles(Vec<HeldFile>);
+struct ArchiveFiles(Vec<WholeFile>);
 
 impl Sink for ArchiveFiles {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
-        self.0.push(HeldFile {
+        self.0.push(WholeFile {
             path: file.path.clone(),
             bytes: Vec::new(),
             executable: file.executable,

@@ -29,7 +29,7 @@ mod zip;
 #[cfg(test)]
 mod tests;
 
-pub use held::{HeldFile, held};
+pub use held::{WholeFile, held};
 
 use budget::Budget;
 use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, Format, Why};

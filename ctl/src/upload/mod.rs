@@ -9,7 +9,7 @@ mod manifest;
 mod pack;
 
 pub(crate) use manifest::ManifestOptions;
-pub(crate) use pack::{Packed, TreeFile};
+pub(crate) use pack::Packed;
 
 use crate::client::{Reply, request};
 use crate::context::{Context, function_path};

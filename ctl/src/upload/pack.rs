@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::placed::Origins;
-use fnd_manifest::foreign::{MadeFile, MadeManifest};
+use fnd_manifest::foreign::{MadeManifest, WholeFile};
 use fnd_manifest::regular_file;
 use fnd_wire::archive::{Format, SUFFIXES};
 use fnd_wire::ids::FunctionName;
@@ -25,15 +25,6 @@ const BYTES_MAX: u64 = 512 << 20;
 const TOP: &str = "function";
 /// Most levels of directories.
 const DEPTH_MAX: usize = 32;
-
-/// A file of a directory that is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeFile {
-    /// Its path in the directory.
-    pub(crate) path: String,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) executable: bool,
-}
 
 /// What is sent.
 #[derive(Debug)]
@@ -102,7 +93,7 @@ impl Packed {
     ///
     /// # Errors
     /// The files are too large.
-    pub(crate) fn of_files(name: &str, files: &[TreeFile]) -> Result<Self, CommandFailure> {
+    pub(crate) fn of_files(name: &str, files: &[WholeFile]) -> Result<Self, CommandFailure> {
         let mut pack = Pack::new(None);
         for file in files {
             let mode = if file.executable { 0o755 } else { 0o644 };
@@ -136,30 +127,19 @@ impl Packed {
     ) -> Result<Self, CommandFailure> {
         let name = name.unwrap_or(&made.name).to_owned();
         FunctionName::new(&name).map_err(|error| CommandFailure::usage(error.to_string()))?;
-        let (files, origins) = Origins::of(made, head);
+        let (mut files, origins) = Origins::of(made, head);
         let mut remarks = Vec::new();
-        let mut packed = Vec::new();
-        for MadeFile {
-            path,
-            mut bytes,
-            executable,
-        } in files
-        {
-            if path == "function.toml" && !options.is_empty() {
-                let (text, more) = options.merged(&String::from_utf8_lossy(&bytes), &format!("function `{name}`"))?;
-                bytes = text.into_bytes();
-                remarks.extend(more);
-            }
-            packed.push(TreeFile {
-                path,
-                bytes,
-                executable,
-            });
+        let manifest = files.iter_mut().find(|file| file.path == "function.toml");
+        if let Some(file) = manifest.filter(|_| !options.is_empty()) {
+            let before = String::from_utf8_lossy(&file.bytes);
+            let (text, more) = options.merged(&before, &format!("function `{name}`"))?;
+            file.bytes = text.into_bytes();
+            remarks = more;
         }
         Ok(Self {
             remarks,
             origins: Some(origins).filter(|_| options.is_empty()),
-            ..Self::of_files(&name, &packed)?
+            ..Self::of_files(&name, &files)?
         })
     }
 

@@ -78,6 +78,32 @@ pub fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, Im
     value.as_table_mut().ok_or_else(|| of_another_kind(key))
 }
 
+/// Sets the smallest and the largest pool, and keeps the target, which fnd does not use.
+///
+/// # Errors
+/// A key is no table.
+pub fn set_autoscale(manifest: &mut Table, (min, max): (u32, u32), target: &str) -> Result<(), ImportFailure> {
+    let pool = table(manifest, "pool")?;
+    for (key, number) in [("min", min), ("max", max)] {
+        pool.insert(key.to_owned(), i64::from(number).into());
+    }
+    table(manifest, "labels")?.insert(AUTOSCALE.to_owned(), target.into());
+    Ok(())
+}
+
+/// Removes what `set_autoscale` has set. Returns whether there was something.
+///
+/// # Errors
+/// A key is no table.
+pub fn remove_autoscale(manifest: &mut Table) -> Result<bool, ImportFailure> {
+    let was_set = table(manifest, "labels")?.remove(AUTOSCALE).is_some();
+    if was_set {
+        let pool = table(manifest, "pool")?;
+        let _ = (pool.remove("min"), pool.remove("max"));
+    }
+    Ok(was_set)
+}
+
 /// Returns the names that a label keeps.
 pub fn names(label: &str) -> impl Iterator<Item = &str> {
     label.split(',').filter(|name| !name.is_empty())
@@ -222,6 +248,19 @@ mod tests {
             changes.apply(&mut parsed("labels = 1")).unwrap_err().kind,
             FailureKind::InvalidManifest
         );
+    }
+
+    #[test]
+    fn an_autoscale_is_a_pool_with_a_label() {
+        let before = "pool = { idle = \"1m\" }\nlabels = { a = \"b\" }";
+        let mut manifest = parsed(before);
+        assert!(!remove_autoscale(&mut manifest).unwrap());
+        set_autoscale(&mut manifest, (1, 3), "cpu:").unwrap();
+        let expected =
+            "pool = { idle = \"1m\", min = 1, max = 3 }\nlabels = { a = \"b\", kubeless-autoscale = \"cpu:\" }";
+        assert_eq!(manifest, parsed(expected));
+        assert!(remove_autoscale(&mut manifest).unwrap());
+        assert_eq!(manifest, parsed(before));
     }
 
     #[test]

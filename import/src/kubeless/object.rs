@@ -41,6 +41,16 @@ pub fn function(name: &str, manifest: &Value) -> Value {
     })
 }
 
+/// Returns the row of an autoscale; `target` is what its label keeps.
+pub fn autoscale(function: &str, manifest: &Value, target: &str) -> Value {
+    let (metric, value) = target.split_once(':').unwrap_or((target, ""));
+    let pool = &manifest["pool"];
+    json!({
+        "name": function, "namespace": NAMESPACE, "target": function,
+        "min": pool["min"].to_string(), "max": pool["max"].to_string(), "metric": metric, "value": value,
+    })
+}
+
 /// What the columns and keys with the namespace have.
 pub const NAMESPACE: &str = "default";
 

@@ -1,6 +1,7 @@
 //! A function that was made of something foreign: its manifest, with the origin of every key, and its files.
 
 use super::report::{ConversionReport, Field};
+use fnd_unpack::WholeFile;
 use toml::Value;
 
 /// The file with what became of the fields, beside `function.toml`.
@@ -14,20 +15,9 @@ pub struct MadeManifest {
     /// The content of `function.toml`, with the origin of every key.
     pub manifest: Manifest,
     /// Its other files, by path relative to its directory.
-    pub files: Vec<MadeFile>,
+    pub files: Vec<WholeFile>,
     /// Secrets that come with it: name and value.
     pub secrets: Vec<(String, Vec<u8>)>,
-}
-
-/// A file of a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeFile {
-    /// Its path, relative to the function's directory.
-    pub path: String,
-    /// The whole content of the file.
-    pub bytes: Vec<u8>,
-    /// Whether it is executable.
-    pub executable: bool,
 }
 
 /// The keys of a manifest, each with its origin.
@@ -82,7 +72,7 @@ impl MadeManifest {
 
     /// Adds a file that is not executable.
     pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.add(MadeFile {
+        self.add(WholeFile {
             path: path.to_owned(),
             bytes: bytes.into(),
             executable: false,
@@ -90,7 +80,7 @@ impl MadeManifest {
     }
 
     /// Adds a file, in place of one of the same path. Manifests come from fields only.
-    pub fn add(&mut self, file: MadeFile) {
+    pub fn add(&mut self, file: WholeFile) {
         self.files.retain(|known| known.path != file.path);
         if file.path != "function.toml" && file.path != ORIGINS {
             self.files.push(file);

@@ -34,8 +34,9 @@ mod secrets;
 mod tests;
 pub mod yaml;
 
+pub use fnd_unpack::WholeFile;
 pub use kubeless::{INGRESS_METHODS, ingress_paths};
-pub use made::{MadeFile, MadeManifest, Manifest};
+pub use made::{MadeManifest, Manifest};
 pub use report::{ConversionReport, Field, FieldVerdict, Row};
 pub use secrets::{find as find_secret, secrets};
 

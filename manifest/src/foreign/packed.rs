@@ -1,14 +1,13 @@
 //! Archives inside of documents: a zip or tar file in base64.
 
-use super::made::MadeFile;
-use fnd_unpack::{HeldFile, UnpackStop, held};
+use fnd_unpack::{UnpackStop, WholeFile, held};
 use fnd_wire::archive::Format;
 
 /// Unpacks an archive; `kind` is Kubeless's word: `zip` or `compressedtar`.
 ///
 /// # Errors
 /// Why it cannot be unpacked, for people.
-pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<MadeFile>, String> {
+pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<WholeFile>, String> {
     let format = match kind {
         "zip" => Format::Zip,
         // `compressedtar` does not say which compression it is, so the first bytes decide.
@@ -18,18 +17,8 @@ pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<MadeFile>, String>
         "compressedtar" => Format::Tar,
         _ => return Err(format!("`{kind}` is neither zip nor compressedtar")),
     };
-    let made = |HeldFile {
-                    path,
-                    bytes,
-                    executable,
-                }| MadeFile {
-        path,
-        bytes,
-        executable,
-    };
-    match held(format, bytes) {
-        Ok(files) => Ok(files.into_iter().map(made).collect()),
-        Err(UnpackStop::Refused(refusal)) => Err(format!("the archive is refused: {}", refusal.words().0)),
-        Err(UnpackStop::Sink(error)) => Err(error.to_string()),
-    }
+    held(format, bytes).map_err(|stop| match stop {
+        UnpackStop::Refused(refusal) => format!("the archive is refused: {}", refusal.words().0),
+        UnpackStop::Sink(error) => error.to_string(),
+    })
 }

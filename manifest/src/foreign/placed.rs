@@ -2,12 +2,13 @@
 //!
 //! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
 
-use super::made::{MadeFile, MadeManifest, ORIGINS};
+use super::made::{MadeManifest, ORIGINS};
 use super::report::{ConversionReport, FieldVerdict, Row};
 use super::yaml::{Document, documents};
 use super::{function, report::Field};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::warning::Warning;
+use fnd_unpack::WholeFile;
 use fnd_wire::unpack::Foreign;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub struct Origins {
 
 /// Makes the files of a function; without a function there is only [`ORIGINS`], which says why.
 #[must_use]
-pub fn files(mut set: Foreign) -> Vec<MadeFile> {
+pub fn files(mut set: Foreign) -> Vec<WholeFile> {
     let left_out = set.take_left_out();
     let mut origins = Origins::default();
     let mut found: Vec<Document> = Vec::new();
@@ -66,12 +67,12 @@ pub fn files(mut set: Foreign) -> Vec<MadeFile> {
 
 /// Returns the files of a function that was made: those that an installed one has.
 #[must_use]
-pub fn as_installed(made: MadeManifest) -> Vec<MadeFile> {
+pub fn as_installed(made: MadeManifest) -> Vec<WholeFile> {
     written(Some(made), "", Origins::default())
 }
 
 /// Returns the files of a function, and the one with what became of its fields.
-fn written(made: Option<MadeManifest>, head: &str, mut origins: Origins) -> Vec<MadeFile> {
+fn written(made: Option<MadeManifest>, head: &str, mut origins: Origins) -> Vec<WholeFile> {
     let mut files = Vec::new();
     if let Some(made) = made {
         (files, origins.lines) = packed(made, head);
@@ -81,7 +82,7 @@ fn written(made: Option<MadeManifest>, head: &str, mut origins: Origins) -> Vec<
 }
 
 /// Returns the files of a function, `function.toml` among them, and the field of each line of that one.
-fn packed(made: MadeManifest, head: &str) -> (Vec<MadeFile>, Vec<Option<Row>>) {
+fn packed(made: MadeManifest, head: &str) -> (Vec<WholeFile>, Vec<Option<Row>>) {
     let (manifest, lines) = made.manifest.render(head);
     let row = |field: Field| Row {
         file: field.file.clone(),
@@ -98,8 +99,8 @@ fn packed(made: MadeManifest, head: &str) -> (Vec<MadeFile>, Vec<Option<Row>>) {
     (files, lines.into_iter().map(|line| line.map(row)).collect())
 }
 
-fn file(path: &str, bytes: Vec<u8>) -> MadeFile {
-    MadeFile {
+fn file(path: &str, bytes: Vec<u8>) -> WholeFile {
+    WholeFile {
         path: path.to_owned(),
         bytes,
         executable: false,
@@ -110,7 +111,7 @@ impl Origins {
     /// Returns the files of a function for an upload, and the places of the problems that fnd finds in them. `head` is the
     /// first comment of `function.toml`.
     #[must_use]
-    pub fn of(made: MadeManifest, head: &str) -> (Vec<MadeFile>, Self) {
+    pub fn of(made: MadeManifest, head: &str) -> (Vec<WholeFile>, Self) {
         let (files, lines) = packed(made, head);
         let origins = Self {
             lines,

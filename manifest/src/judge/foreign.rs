@@ -4,7 +4,7 @@ use super::{Judge, Judged};
 use crate::diagnostic::Diagnostic;
 use crate::foreign::made::ORIGINS;
 use crate::foreign::placed::{Origins, as_installed};
-use crate::foreign::{MadeFile, MadeManifest};
+use crate::foreign::{MadeManifest, WholeFile};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
@@ -27,7 +27,7 @@ impl Judge {
         let Ok(name) = FunctionName::new(&made.name) else {
             return Vec::new();
         };
-        let file = |file: MadeFile| JudgedFile {
+        let file = |file: WholeFile| JudgedFile {
             path: file.path,
             bytes: Bytes(file.bytes),
             mode: if file.executable { 0o755 } else { 0o644 },

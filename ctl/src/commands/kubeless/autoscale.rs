@@ -1,16 +1,16 @@
 //! `kubeless autoscale`: the smallest and the largest pool of a function. fnd starts workers as calls need them, so a target
 //! of CPU or calls is only kept and shown.
 
-use super::code::KubelessCode;
+use super::code::{upload, uploaded};
 use super::function::list::details;
 use super::options::{Namespace, ignored};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
-use fnd_import::kubeless::manifest::{AUTOSCALE, table};
-use fnd_import::kubeless::object::NAMESPACE;
-use serde_json::{Value, json};
+use fnd_import::kubeless::manifest::{AUTOSCALE, remove_autoscale, set_autoscale};
+use fnd_import::kubeless::object;
+use serde_json::Value;
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
@@ -79,16 +79,14 @@ pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, 
         AutoscaleVerb::Create(args) => create(context, &args).await?,
         AutoscaleVerb::Delete(args) => {
             args.namespace.report(context);
-            let mut code = KubelessCode::of(context, &args.function).await?;
-            if table(&mut code.manifest, "labels")?.remove(AUTOSCALE).is_none() {
+            let mut code = uploaded(context, &args.function).await?;
+            if !remove_autoscale(&mut code.manifest)? {
                 let message = format!("`{}` has no autoscale", args.function);
                 return Err(
                     CommandFailure::new(Exit::NoSuchThing, message).help("`autoscale list` shows those that there are")
                 );
             }
-            let pool = table(&mut code.manifest, "pool")?;
-            let _ = (pool.remove("min"), pool.remove("max"));
-            code.upload(context, &args.function, false).await?;
+            upload(context, &code, &args.function, false).await?;
             context.out.remark(&format!("Autoscale of {} deleted", args.function))?;
         }
         AutoscaleVerb::List(args) => {
@@ -109,19 +107,14 @@ async fn create(context: &Context, args: &CreateAutoscale) -> Result<(), Command
     }
     let value = args.value.clone().unwrap_or_default();
     let target = format!("--metric {} --value {value}", args.metric);
-    ignored(
-        context,
-        target.trim_end_matches(" --value "),
-        "fnd starts workers as calls need them, up to --max",
-    );
-    let mut code = KubelessCode::of(context, &args.function).await?;
-    let pool = table(&mut code.manifest, "pool")?;
-    for (key, number) in [("min", args.min), ("max", args.max)] {
-        pool.insert(key.to_owned(), i64::from(number).into());
-    }
-    let label = format!("{}:{value}", args.metric);
-    table(&mut code.manifest, "labels")?.insert(AUTOSCALE.to_owned(), label.into());
-    code.upload(context, &args.function, false).await?;
+    ignored(context, target.trim_end_matches(" --value "));
+    let mut code = uploaded(context, &args.function).await?;
+    set_autoscale(
+        &mut code.manifest,
+        (args.min, args.max),
+        &format!("{}:{value}", args.metric),
+    )?;
+    upload(context, &code, &args.function, false).await?;
     context.out.remark(&format!("Autoscale of {} created", args.function))
 }
 
@@ -131,13 +124,11 @@ async fn list(context: &Context) -> Result<(), CommandFailure> {
         let Some(label) = detail.status.labels.get(AUTOSCALE) else {
             continue;
         };
-        let (metric, value) = label.split_once(':').unwrap_or((label, ""));
-        let pool = &detail.more.manifest["pool"];
-        let function = detail.status.function.as_str();
-        rows.push(json!({
-            "name": function, "namespace": NAMESPACE, "target": function,
-            "min": pool["min"].to_string(), "max": pool["max"].to_string(), "metric": metric, "value": value,
-        }));
+        rows.push(object::autoscale(
+            detail.status.function.as_str(),
+            &detail.more.manifest,
+            label,
+        ));
     }
     let body = Value::from(rows).to_string();
     context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {

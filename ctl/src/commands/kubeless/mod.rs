@@ -7,17 +7,13 @@
 //! - `function`: deploys, changes, calls and shows functions
 //! - `trigger`: lets functions run by time, or at requests
 //! - `autoscale`: the smallest and the largest pool
-//! - `code`: an uploaded function, read and uploaded anew
-//! - `content`: what a file, an archive or a URL has
+//! - `code`: reads the code of functions, and uploads it anew
 //! - `options`: options that several verbs have, and those without effect
-//! - `runtime`: the runtime that a name of Kubeless means
 
 mod autoscale;
 mod code;
-mod content;
 mod function;
 mod options;
-mod runtime;
 mod trigger;
 
 use crate::common::versions;
@@ -25,6 +21,9 @@ use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use clap_complete::Shell;
+use fnd_core::api::RuntimeList;
+use fnd_import::kubeless::runtime::supported;
+use fnd_manifest::runtime::RuntimeSummary;
 use options::Anything;
 
 /// The program that is this command line under its own name.
@@ -116,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Noun::Topic(words) => Err(words.refused("topic")),
         Noun::Autoscale { verb } => autoscale::run(context, verb).await,
         Noun::GetServerConfig => {
-            let names = runtime::supported(&runtime::all(context).await?);
+            let names = supported(&runtimes(context).await?);
             context
                 .out
                 .line(&format!("Supported Runtimes are: {}", names.join(", ")))?;
@@ -131,6 +130,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         Noun::Version(_) => versions::print(context).await,
     }
+}
+
+/// Returns the runtimes of the machine.
+///
+/// # Errors
+/// fnd does not answer.
+async fn runtimes(context: &Context) -> Result<Vec<RuntimeSummary>, CommandFailure> {
+    let reply = context.client.get("/v1/runtimes").await?;
+    let list: RuntimeList = crate::output::parse(&reply.body)?;
+    Ok(list.runtimes)
 }
 
 /// Prints an object of Kubeless, as YAML unless JSON is wanted.

@@ -4,6 +4,7 @@
 use crate::context::Context;
 use crate::exit::CommandFailure;
 use crate::upload::is_only_for_root;
+use fnd_import::kubeless::options::without_effect;
 
 /// Adds the remedy to a failure if fnd refuses a secret: its own one, `chown root`, is not for uploads. `keys` are what the
 /// manifest of the function needs, and `store` is the command that stores the secret.
@@ -29,11 +30,7 @@ impl Namespace {
     /// Reports the option, if it is given.
     pub(super) fn report(&self, context: &Context) {
         if let Some(namespace) = &self.namespace {
-            ignored(
-                context,
-                &format!("--namespace {namespace}"),
-                "one machine has no namespaces",
-            );
+            ignored(context, &format!("--namespace {namespace}"));
         }
     }
 }
@@ -73,53 +70,34 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Reports the options that are given.
     pub(super) fn report(&self, context: &Context) {
-        for (option, why) in self.given() {
-            ignored(context, &option, why);
+        for option in self.given() {
+            ignored(context, &option);
         }
     }
 
-    /// Returns the options that are given, each with the reason why it means nothing here.
-    fn given(&self) -> Vec<(String, &'static str)> {
-        let mut given = Vec::new();
-        let mut add = |option: &str, value: Option<String>, why| {
-            given.extend(value.map(|value| (format!("--{option} {value}"), why)));
-        };
-        let number = |port: Option<u16>| port.map(|port| port.to_string());
-        add(
-            "port",
-            number(self.port),
-            "fnd hands calls to a function itself, so it has no port",
-        );
-        let no_service = "there are no services of a cluster";
-        add("servicePort", number(self.service_port), no_service);
-        add(
-            "runtime-image",
-            self.runtime_image.clone(),
-            "fnd runs no container images",
-        );
-        add(
-            "image-pull-policy",
-            self.image_pull_policy.clone(),
-            "fnd pulls no images",
-        );
+    /// Returns the options that are given.
+    fn given(&self) -> Vec<String> {
+        let port = |port: Option<u16>| port.map(|port| port.to_string());
         let selectors = Some(self.node_selectors.join(",")).filter(|list| !list.is_empty());
-        add(
-            "node-selectors",
-            selectors,
-            "there is one node; the manifest's `nodes` names hosts",
-        );
-        let own_user = "each function has a user of its own";
-        add("service-account", self.service_account.clone(), own_user);
-        if self.headless {
-            given.push(("--headless".to_owned(), no_service));
-        }
+        let with_values = [
+            ("--port", port(self.port)),
+            ("--servicePort", port(self.service_port)),
+            ("--runtime-image", self.runtime_image.clone()),
+            ("--image-pull-policy", self.image_pull_policy.clone()),
+            ("--node-selectors", selectors),
+            ("--service-account", self.service_account.clone()),
+        ];
+        let given = with_values.into_iter();
         given
+            .filter_map(|(option, value)| Some(format!("{option} {}", value?)))
+            .chain(self.headless.then(|| "--headless".to_owned()))
+            .collect()
     }
 }
 
 /// Says on standard error that an option has no effect.
-pub(super) fn ignored(context: &Context, option: &str, why: &str) {
-    context.out.aside(&format!("warning: `{option}` has no effect: {why}"));
+pub(super) fn ignored(context: &Context, typed: &str) {
+    warn(context, &without_effect(typed));
 }
 
 /// Says something on standard error that a person should know.
@@ -162,9 +140,8 @@ mod tests {
             service_account: Some("me".to_owned()),
             headless: true,
         };
-        let given: Vec<String> = cluster.given().into_iter().map(|(option, _)| option).collect();
         assert_eq!(
-            given,
+            cluster.given(),
             [
                 "--port 8081",
                 "--servicePort 80",

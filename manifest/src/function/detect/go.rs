@@ -1,12 +1,10 @@
 //! Detects handlers in Go: a function, not a method, whose parameters have the types `Event` and `Context`, or the types
 //! `Context`, `Logger` and `Request` (Rafay's form).
-//!
-//! Strings and comments are blanked first.
 
-use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
+use super::lexer::{COMMENT, DOUBLE, LINE_COMMENT, Literal, SINGLE, Syntax};
+use super::{PARAMETERS_MAX, is_word, names, word};
 
-/// Longest list of parameters in bytes, so that the time is linear.
-const PARAMETERS_MAX: usize = 4096;
+pub(super) const SYNTAX: Syntax = Syntax::of(&[LINE_COMMENT, COMMENT, DOUBLE, SINGLE, Literal::comment(b"`", b"`")]);
 
 /// The types of the parameters of each form, and how people write it.
 const FORMS: [(&[&[u8]], &str); 2] = [
@@ -17,30 +15,19 @@ const FORMS: [(&[&[u8]], &str); 2] = [
     ),
 ];
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let code = blank(text);
-    let starts = code.windows(5).enumerate().filter(|(_, word)| word == b"func ");
-    let (at, what) = starts
-        .filter(|(at, _)| {
-            !at.checked_sub(1)
-                .and_then(|before| code.get(before))
-                .is_some_and(|byte| is_word(*byte))
-        })
-        .find_map(|(at, _)| Some((at, form(code.get(at + 5..).unwrap_or_default())?)))?;
-    Some(Handler {
-        line: line_of(text, at),
-        what,
-        http: false,
-    })
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
+    let code = code.as_bytes();
+    let mut starts = names(code).filter(|(_, _, name)| *name == b"func");
+    starts.find_map(|(at, ..)| Some((at, form(code.get(at..)?.strip_prefix(b"func ")?)?)))
 }
 
 /// Returns the form of the handler that the code after `func` defines; absent if it defines none.
 fn form(code: &[u8]) -> Option<&'static str> {
     let code = code.trim_ascii_start();
-    let name = code.iter().position(|byte| !is_word(*byte)).unwrap_or(code.len());
-    let rest = code.get(name..).unwrap_or_default().trim_ascii_start();
+    let name = word(code);
+    let rest = code.get(name.len()..).unwrap_or_default().trim_ascii_start();
     // Without a name before the list it is a method, or a function without a name.
-    let list = rest.strip_prefix(b"(").filter(|_| name > 0)?;
+    let list = rest.strip_prefix(b"(").filter(|_| !name.is_empty())?;
     let list = list.get(..PARAMETERS_MAX).unwrap_or(list);
     let end = list.iter().position(|byte| *byte == b')')?;
     let list = list.get(..end).unwrap_or_default().trim_ascii_end();
@@ -59,22 +46,9 @@ fn last_word(parameter: &[u8]) -> &[u8] {
     parameter.get(start..).unwrap_or_default()
 }
 
-/// Replaces strings and comments by blanks.
-fn blank(text: &str) -> Vec<u8> {
-    blanked(text, |code| match code {
-        [b'/', b'/', ..] => line_comment(code),
-        [b'`', raw @ ..] => raw
-            .iter()
-            .position(|byte| *byte == b'`')
-            .map_or(code.len(), |end| end + 2),
-        _ => skip_literal(code, b"\"'"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
-    use super::handler;
 
     const WHAT: &str = "func (Event, Context)";
 
@@ -98,14 +72,14 @@ mod tests {
                 2,
             ),
         ] {
-            expect(handler(code), Some((line, WHAT)), code);
+            expect("go", Some((line, WHAT)), code);
         }
     }
 
     #[test]
     fn a_function_of_rafay_is_a_handler() {
         let code = "package function\n\nfunc Handle(ctx context.Context, logger sdk.Logger, req sdk.Request) (sdk.Response, error) {\n";
-        expect(handler(code), Some((3, "func Handle(Context, Logger, Request)")), code);
+        expect("go", Some((3, "func Handle(Context, Logger, Request)")), code);
     }
 
     #[test]
@@ -122,7 +96,7 @@ mod tests {
             "type F func (event functions.Event, context functions.Context) (string, error)",
             "func Handler(event functions.Event, context functions.Context",
         ] {
-            expect(handler(code), None, code);
+            expect("go", None, code);
         }
     }
 }

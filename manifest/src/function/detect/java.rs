@@ -1,55 +1,38 @@
 //! Detects handlers in Java: a method with the parameters `Event` and `Context`, in a file without a `main`.
 //!
-//! Strings and comments are blanked first. Only methods directly in a class that is not inside of another one count.
+//! Only methods directly in a class that is not inside of another one count.
 
-use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
+use super::lexer::{COMMENT, DOUBLE, LINE_COMMENT, Literal, SINGLE, Syntax};
+use super::{PARAMETERS_MAX, names, word};
 
-/// Longest list of parameters in bytes, so that the time is linear.
-const PARAMETERS_MAX: usize = 4096;
+pub(super) const SYNTAX: Syntax = Syntax::of(&[LINE_COMMENT, COMMENT, Literal::string(b"\"\"\""), DOUBLE, SINGLE]);
 
 /// Words that can stand before a name and `(` where no method is defined: modifiers before a constructor, a record, a call.
 const BEFORE_OTHERS: [&[u8]; 6] = [b"public", b"protected", b"private", b"record", b"new", b"return"];
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let code = blank(text);
-    let mut found: Option<usize> = None;
-    let (mut depth, mut at) = (0_usize, 0);
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
+    let code = code.as_bytes();
+    let mut found = None;
     // The word before the current one, and the end of it.
     let (mut before, mut end): (&[u8], usize) = (b"", 0);
-    while let Some(byte) = code.get(at) {
-        let rest = code.get(at..).unwrap_or_default();
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            _ if is_word(*byte) => {
-                let word = word(rest);
-                let after = rest.get(word.len()..).unwrap_or_default();
-                let gap = code.get(end..at).unwrap_or_default().trim_ascii();
-                // Depth 0 counts, too: a `main` outside of a class starts a program (JEP 512).
-                if depth <= 1 && word == b"main" && before == b"void" && starts_program(after) {
-                    return None;
-                }
-                // A type stands before the name of a method: `String`, `List<String>`, `byte[]`.
-                let typed = match gap.last() {
-                    None => !before.is_empty() && !BEFORE_OTHERS.contains(&before),
-                    Some(last) => b">]".contains(last),
-                };
-                if depth == 1 && typed && takes_event_and_context(after) && (found.is_none() || word == b"handler") {
-                    found = Some(at);
-                }
-                at += word.len();
-                (before, end) = (word, at);
-                continue;
-            }
-            _ => {}
+    for (at, depth, word) in names(code) {
+        let after = code.get(at + word.len()..).unwrap_or_default();
+        let gap = code.get(end..at).unwrap_or_default().trim_ascii();
+        // Depth 0 counts, too: a `main` outside of a class starts a program (JEP 512).
+        if depth <= 1 && word == b"main" && before == b"void" && starts_program(after) {
+            return None;
         }
-        at += 1;
+        // A type stands before the name of a method: `String`, `List<String>`, `byte[]`.
+        let typed = match gap.last() {
+            None => !before.is_empty() && !BEFORE_OTHERS.contains(&before),
+            Some(last) => b">]".contains(last),
+        };
+        if depth == 1 && typed && takes_event_and_context(after) && (found.is_none() || word == b"handler") {
+            found = Some(at);
+        }
+        (before, end) = (word, at + word.len());
     }
-    found.map(|at| Handler {
-        line: line_of(text, at),
-        what: "method(Event, Context)",
-        http: false,
-    })
+    Some((found?, "method(Event, Context)"))
 }
 
 /// Says whether these are the parameters of a `main` that starts a program: none, or an array of strings.
@@ -90,43 +73,12 @@ fn type_of(parameter: &[u8]) -> &[u8] {
     found.strip_prefix(b"io.kubeless.").unwrap_or(found)
 }
 
-fn word(code: &[u8]) -> &[u8] {
-    let end = code.iter().position(|byte| !is_word(*byte)).unwrap_or(code.len());
-    code.get(..end).unwrap_or_default()
-}
-
-/// Replaces strings and comments by blanks.
-fn blank(text: &str) -> Vec<u8> {
-    blanked(text, |code| match code {
-        [b'/', b'/', ..] => line_comment(code),
-        [b'"', b'"', b'"', ..] => text_block(code),
-        _ => skip_literal(code, b"\"'"),
-    })
-}
-
-/// Returns the length of `"""text"""`.
-fn text_block(code: &[u8]) -> usize {
-    let mut at = 3;
-    while let Some(byte) = code.get(at) {
-        if code.get(at..).is_some_and(|rest| rest.starts_with(br#"""""#)) {
-            return at + 3;
-        }
-        at += if *byte == b'\\' { 2 } else { 1 };
-    }
-    code.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
-    use super::*;
 
     fn check(text: &str, expected: Option<u32>) {
-        expect(
-            handler(text),
-            expected.map(|line| (line, "method(Event, Context)")),
-            text,
-        );
+        expect("java", expected.map(|line| (line, "method(Event, Context)")), text);
     }
 
     #[test]

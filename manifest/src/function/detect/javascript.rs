@@ -1,34 +1,56 @@
 //! Detects handlers in TypeScript and JavaScript: `export default function`, `export function handler` or `main`,
 //! `module.exports`, `exports.NAME = ...`.
 //!
-//! `export` is only valid at the top level, so nesting is not tracked. Strings, templates, comments and regular
-//! expressions are skipped; the word before a `/` decides whether it begins a regular expression.
+//! `export` is only valid at the top level, so nesting is not tracked. The word before a `/` decides whether it begins a
+//! regular expression.
 
-use super::{Handler, line_of};
+use super::find;
+use super::lexer::{COMMENT, LINE_COMMENT, Lexeme, Lexer, Literal, Syntax};
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let words = words(text);
+pub(super) const SYNTAX: Syntax = Syntax {
+    literals: &[
+        LINE_COMMENT,
+        COMMENT,
+        string(b"\""),
+        string(b"'"),
+        Literal {
+            embeds: b"${",
+            ..Literal::string(b"`")
+        },
+    ],
+    own: Some(own),
+};
+
+/// A string ends at the end of its line, even if it is not closed. It stays visible as `"` and a `'` for each byte more.
+const fn string(quotes: &'static [u8]) -> Literal<'static> {
+    Literal {
+        in_line: true,
+        is_value: true,
+        shown: *b"\"''",
+        ..Literal::string(quotes)
+    }
+}
+
+/// How people write a handler that serves HTTP itself.
+pub(super) const FETCH: &str = "export default { fetch }";
+
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
+    let words = words(code);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
     let assigned = assigned_export(&words);
     let last_fetch = words.iter().rposition(|(_, word)| *word == "fetch");
     for (index, (position, first)) in words.iter().enumerate() {
-        let found = |what, http| {
-            Some(Handler {
-                line: line_of(text, *position),
-                what,
-                http,
-            })
-        };
+        let found = |what| Some((*position, what));
         let alone = index == 0 || word(index - 1) != ".";
         match (*first, word(index + 1)) {
             ("export", "default") if alone => match word(index + 2) {
-                "function" | "async" | "(" => return found("export default function", false),
+                "function" | "async" | "(" => return found("export default function"),
                 // `export default { fetch }`: `fetch` may be anywhere in the braces.
                 "{" if last_fetch.is_some_and(|at| at > index) => {
-                    return found("export default { fetch }", true);
+                    return found(FETCH);
                 }
                 name if word(index + 3) == "=" && word(index + 4) == ">" && is_name(name) => {
-                    return found("export default function", false);
+                    return found("export default function");
                 }
                 _ => {}
             },
@@ -37,16 +59,16 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
                     .find(|at| word(*at) != "function")
                     .unwrap_or(index + 2);
                 match word(at) {
-                    "handler" => return found("export function handler", false),
+                    "handler" => return found("export function handler"),
                     // A value named `main` is no function; `export const main = ...` may be anything.
                     "main" if word(index + 1) != "const" && word(index + 1) != "let" => {
-                        return found("export function main", false);
+                        return found("export function main");
                     }
                     _ => {}
                 }
             }
-            ("module", ".") if alone && word(index + 2) == "exports" => return found("module.exports", false),
-            ("exports", ".") if assigned == Some(index) => return found("exports.NAME", false),
+            ("module", ".") if alone && word(index + 2) == "exports" => return found("module.exports"),
+            ("exports", ".") if assigned == Some(index) => return found("exports.NAME"),
             _ => {}
         }
     }
@@ -54,7 +76,8 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
 }
 
 pub(super) fn is_commonjs(text: &str) -> bool {
-    let words = words(text);
+    let code = SYNTAX.blanked(text);
+    let words = words(&code);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
     let assigned = assigned_export(&words);
     (0..words.len()).any(|at| {
@@ -91,13 +114,18 @@ fn assigned_export(words: &[(usize, &str)]) -> Option<usize> {
 }
 
 fn is_name(word: &str) -> bool {
-    word.chars().all(|c| c == '_' || c == '$' || c.is_alphanumeric()) && !word.is_empty()
+    word.chars().all(in_name) && !word.is_empty()
+}
+
+fn in_name(c: char) -> bool {
+    c == '_' || c == '$' || c.is_alphanumeric()
 }
 
 /// Returns what code imports, without imports of types alone: the texts of `import "x"`, `import a from "x"`,
 /// `export * from "x"` and `import("x")`.
 pub(super) fn imports(text: &str) -> Vec<&str> {
-    let tokens = tokens(text);
+    let code = SYNTAX.blanked(text);
+    let tokens = tokens(&code, text);
     let token = |at: usize| tokens.get(at).map_or("", |(_, token)| *token);
     // Whether the statement that was begun last imports only types.
     let mut types = false;
@@ -125,7 +153,8 @@ pub(super) fn imports(text: &str) -> Vec<&str> {
 
 /// Returns JSON without the comments and the last commas of lists, which deno.jsonc may have.
 pub(super) fn plain_json(text: &str) -> String {
-    let tokens = tokens(text);
+    let code = SYNTAX.blanked(text);
+    let tokens = tokens(&code, text);
     let ends = |at: usize| tokens.get(at).is_some_and(|(_, token)| matches!(*token, "}" | "]"));
     let kept = tokens
         .iter()
@@ -134,133 +163,83 @@ pub(super) fn plain_json(text: &str) -> String {
     kept.map(|(_, (_, token))| *token).collect()
 }
 
-/// Returns the words and signs of code with their positions, without strings and comments.
-fn words(text: &str) -> Vec<(usize, &str)> {
-    let mut words = tokens(text);
-    words.retain(|(_, token)| !token.starts_with(['"', '\'']));
+/// Returns the words and signs of blanked code with their positions, without strings.
+fn words(code: &str) -> Vec<(usize, &str)> {
+    let mut words = tokens(code, code);
+    words.retain(|(_, token)| !token.starts_with('"'));
     words
 }
 
-/// Returns the words, signs and strings of code with their positions, without templates and comments.
-fn tokens(text: &str) -> Vec<(usize, &str)> {
-    let mut result: Vec<(usize, &str)> = Vec::new();
-    let mut at = 0;
-    // For each open template: the brace depth at which its text continues.
-    let mut templates: Vec<u32> = Vec::new();
-    let mut depth = 0_u32;
-    // End of a line in which a regular expression had no end. Up to there none is searched again, so that a long line
-    // takes linear time.
-    let mut no_regex = 0;
-    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
-        let rest = text.get(at..).unwrap_or_default();
-        let width = match c {
-            '/' if rest.starts_with("//") => until(rest, "\n"),
-            '/' if rest.starts_with("/*") => until(rest, "*/") + 2,
-            '/' if at >= no_regex && begins_regex(result.last().map(|(_, word)| *word)) => match regex(rest) {
-                Some(width) => width,
-                None => {
-                    no_regex = at + until(rest, "\n");
-                    1
-                }
-            },
-            '"' | '\'' => {
-                let end = string(rest, c);
-                result.push((at, rest.get(..end).unwrap_or_default()));
-                end
-            }
-            '`' => template(rest, 1, &mut templates, depth),
-            '}' if templates.last() == Some(&depth) => {
-                templates.pop();
-                template(rest, 1, &mut templates, depth)
-            }
-            c if c == '_' || c == '$' || c.is_alphanumeric() => {
-                let end = rest
-                    .find(|c: char| c != '_' && c != '$' && !c.is_alphanumeric())
-                    .unwrap_or(rest.len());
-                result.push((at, rest.get(..end).unwrap_or_default()));
-                end
-            }
-            c if c.is_whitespace() => c.len_utf8(),
-            c => {
-                match c {
-                    '{' => depth = depth.saturating_add(1),
-                    '}' => depth = depth.saturating_sub(1),
-                    _ => {}
-                }
-                result.push((at, rest.get(..c.len_utf8()).unwrap_or_default()));
-                c.len_utf8()
+/// Returns the words, signs and strings of blanked code with their positions, as they are in the text.
+fn tokens<'a>(code: &str, text: &'a str) -> Vec<(usize, &'a str)> {
+    let mut result = Vec::new();
+    let mut chars = code.char_indices().peekable();
+    while let Some((at, first)) = chars.next() {
+        let goes_on = |(_, c): &(usize, char)| {
+            if first == '"' {
+                *c == '\''
+            } else {
+                in_name(first) && in_name(*c)
             }
         };
-        at += width.max(1);
-        while at < text.len() && !text.is_char_boundary(at) {
-            at += 1;
+        while chars.next_if(goes_on).is_some() {}
+        let end = chars.peek().map_or(code.len(), |(at, _)| *at);
+        if !first.is_whitespace() {
+            result.push((at, text.get(at..end).unwrap_or_default()));
         }
     }
     result
 }
 
-/// Returns the length of a template's text, up to its end or to embedded code. For embedded code the depth is pushed to
-/// `templates`, so that the text continues after it.
-fn template(rest: &str, from: usize, templates: &mut Vec<u32>, depth: u32) -> usize {
-    let bytes = rest.as_bytes();
-    let mut at = from;
-    while let Some(b) = bytes.get(at) {
-        match b {
-            b'\\' => at += 2,
-            b'`' => return at + 1,
-            b'$' if bytes.get(at + 1) == Some(&b'{') => {
-                templates.push(depth);
-                return at + 2;
+/// Finds regular expressions, and blanks that are none in ASCII.
+fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
+    match lexer.rest() {
+        // This is a comment of its own here, although JavaScript has it as the beginning of one.
+        [b'/', b'*', b'/', ..] => Some(Lexeme::Blank(3)),
+        [b'/', b'/' | b'*', ..] => None,
+        rest @ [b'/', ..] if lexer.at >= lexer.no_regex && begins_regex(lexer) => {
+            let width = regex(rest);
+            if width.is_none() {
+                lexer.no_regex = lexer.at + find(rest, b"\n").unwrap_or(rest.len());
             }
-            _ => at += 1,
+            // Without an end it is a mistake, and no sign.
+            Some(Lexeme::Blank(width.unwrap_or(1)))
+        }
+        _ => {
+            let next = lexer.text.get(lexer.at..).and_then(|rest| rest.chars().next());
+            let blank = next.filter(|c| c.is_whitespace());
+            blank.map(|c| Lexeme::Blank(c.len_utf8()))
         }
     }
-    rest.len()
-}
-
-fn string(rest: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            // A string ends at the end of its line, even if it is not closed.
-            '\n' if !escaped => return at,
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return at + 1,
-            _ => {}
-        }
-    }
-    rest.len()
 }
 
 /// Returns the length of a regular expression; nothing if it does not end on its line.
-fn regex(rest: &str) -> Option<usize> {
+fn regex(rest: &[u8]) -> Option<usize> {
     let mut escaped = false;
     let mut class = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            '\n' => return None,
+    for (at, byte) in rest.iter().enumerate().skip(1) {
+        match byte {
+            b'\n' => return None,
             _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' => class = true,
-            ']' => class = false,
-            '/' if !class => return Some(at + 1),
+            b'\\' => escaped = true,
+            b'[' => class = true,
+            b']' => class = false,
+            b'/' if !class => return Some(at + 1),
             _ => {}
         }
     }
     None
 }
 
-/// Says whether a `/` after this word begins a regular expression, not a division.
-fn begins_regex(before: Option<&str>) -> bool {
-    match before {
-        None | Some("return" | "typeof" | "case" | "in" | "of" | "await" | "yield") => true,
-        Some(word) => !is_name(word) && !matches!(word, ")" | "]" | "}") && !word.starts_with(['"', '\'']),
+/// Says whether a `/` begins a regular expression after the last code, not a division.
+fn begins_regex(lexer: &Lexer) -> bool {
+    // The longest word that counts has 6 letters: a longer one need not be read to its beginning.
+    let tail = lexer.code.get(lexer.last.saturating_sub(16)..lexer.last);
+    let tail = String::from_utf8_lossy(tail.unwrap_or_default());
+    match tail.rsplit(|c| !in_name(c)).next().unwrap_or_default() {
+        "" => !lexer.last_is_literal && !tail.ends_with([')', ']', '}']),
+        word => matches!(word, "return" | "typeof" | "case" | "in" | "of" | "await" | "yield"),
     }
-}
-
-fn until(rest: &str, end: &str) -> usize {
-    rest.find(end).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
@@ -269,7 +248,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        expect(handler(text), expected, text);
+        expect("deno", expected, text);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds handlers of Kubeless: functions with the parameters `(event, context)`, which may have any name, since the name is in
 //! the manifest. Python has its own scanner, which needs only the checks of a list and of a name.
 
-use super::{Uncalled, line_of};
+use super::{Uncalled, is_other, line_of, lines};
 
 /// Longest list of parameters in bytes, so that the time is linear.
 const PARAMETERS_MAX: usize = 200;
@@ -25,13 +25,10 @@ const DEFINES: [&str; 12] = [
 /// Returns the handler of a file whose functions begin with a keyword, and their parameters with a mark. The file consists
 /// only of functions, and the handler is named nowhere else. In doubt there is none.
 pub(super) fn uncalled(text: &str, keyword: &str, mark: &str) -> Option<Uncalled> {
-    let mut position = 0;
     let mut candidate = None;
-    for line in text.split_inclusive('\n') {
-        let here = position;
-        position += line.len();
+    for (here, line) in lines(text) {
         if let Some(rest) = line.strip_prefix(keyword) {
-            let end = rest.find(|c: char| c != '_' && !c.is_alphanumeric())?;
+            let end = rest.find(is_other)?;
             if is_list(text.get(here..)?, mark) {
                 candidate = Some((here, rest.get(..end)?));
             }
@@ -78,8 +75,7 @@ pub(super) fn is_list(code: &str, mark: &str) -> bool {
 
 /// Says whether a name occurs once.
 pub(super) fn occurs_once(code: &str, name: &str) -> bool {
-    let words = code.split(|c: char| c != '_' && !c.is_alphanumeric());
-    words.filter(|word| *word == name).count() == 1
+    code.split(is_other).filter(|word| *word == name).count() == 1
 }
 
 #[cfg(test)]

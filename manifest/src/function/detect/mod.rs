@@ -1,29 +1,30 @@
 //! Finds out whether a file is a handler (docs/handlers.md). It neither runs nor parses the file.
 //!
-//! Each language has a scanner that knows just enough to separate code from strings, comments and here-documents. In
-//! doubt a file is a script.
+//! One lexer blanks strings, comments and here-documents; each language has a table of them, and a function that reads the
+//! code. In doubt a file is a script.
 //!
 //! Files:
 //! - `go`: handlers in Go
 //! - `java`: handlers in Java
 //! - `javascript`: handlers in JavaScript and TypeScript
 //! - `kubeless`: handlers of Kubeless, which may have any name
+//! - `lexer`: code without its strings and comments
 //! - `php`: handlers in PHP
 //! - `python`: handlers in Python
 //! - `ruby`: handlers in Ruby
-//! - `ruby_blank`: Ruby without its strings and comments
 //! - `shell`: handlers in bash
 
 use super::project::is_standard;
+use lexer::Syntax;
 
 mod go;
 mod java;
 mod javascript;
 mod kubeless;
+mod lexer;
 mod php;
 mod python;
 mod ruby;
-mod ruby_blank;
 mod shell;
 
 /// A handler in a file.
@@ -37,21 +38,34 @@ pub struct Handler {
     pub http: bool,
 }
 
+/// Returns the position of a handler, and the handler as people write it. Strings and comments of the code are blanked.
+type Detect = fn(&str) -> Option<(usize, &'static str)>;
+
+/// Runtimes whose handlers are detected.
+const LANGUAGES: [(&str, Syntax, Detect); 8] = [
+    // A shell file in which a string or a comment decides something is a script.
+    ("bash", Syntax::of(&[]), shell::handler),
+    ("deno", javascript::SYNTAX, javascript::handler),
+    ("go", go::SYNTAX, go::handler),
+    ("java", java::SYNTAX, java::handler),
+    ("node", javascript::SYNTAX, javascript::handler),
+    ("php", php::SYNTAX, php::handler),
+    ("python", python::SYNTAX, python::handler),
+    ("ruby", ruby::SYNTAX, ruby::handler),
+];
+
 /// Returns the handler in a file of a runtime; absent if there is none.
 #[must_use]
 pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     let text = String::from_utf8_lossy(code);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    match runtime {
-        "python" => python::handler(text),
-        "deno" | "node" => javascript::handler(text),
-        "go" => go::handler(text),
-        "java" => java::handler(text),
-        "php" => php::handler(text),
-        "ruby" => ruby::handler(text),
-        "bash" => shell::handler(text),
-        _ => None,
-    }
+    let (_, syntax, detect) = LANGUAGES.iter().find(|(known, ..)| *known == runtime)?;
+    let (position, what) = detect(&syntax.blanked(text))?;
+    Some(Handler {
+        line: line_of(text, position),
+        what,
+        http: what == javascript::FETCH,
+    })
 }
 
 /// A function that looks like a handler, but is none because of its parameters or its name.
@@ -112,42 +126,49 @@ pub fn is_commonjs(code: &[u8]) -> bool {
     javascript::is_commonjs(&String::from_utf8_lossy(code))
 }
 
-/// Returns a text with blanks in place of what is no code, so that every byte keeps its position. `skip` returns how many of
-/// the bytes that it gets are none: 0 for code.
-fn blanked(text: &str, mut skip: impl FnMut(&[u8]) -> usize) -> Vec<u8> {
-    let text = text.as_bytes();
-    let mut result = Vec::with_capacity(text.len());
-    while let Some(byte) = text.get(result.len()) {
-        let skipped = skip(text.get(result.len()..).unwrap_or_default());
-        if skipped == 0 {
-            result.push(*byte);
+/// Longest list of parameters in bytes, so that the time is linear.
+const PARAMETERS_MAX: usize = 4096;
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|bytes| bytes == what)
+}
+
+/// Returns the name that code begins with.
+fn word(code: &[u8]) -> &[u8] {
+    let end = code.iter().position(|byte| !is_word(*byte)).unwrap_or(code.len());
+    code.get(..end).unwrap_or_default()
+}
+
+/// Returns the names in code, each with its position and the number of braces that are open before it.
+fn names(code: &[u8]) -> impl Iterator<Item = (usize, usize, &[u8])> {
+    let (mut at, mut depth) = (0, 0_usize);
+    std::iter::from_fn(move || {
+        loop {
+            let rest = code.get(at..)?;
+            let (here, name) = (at, word(rest));
+            at += name.len().max(1);
+            match rest.first()? {
+                b'{' => depth += 1,
+                b'}' => depth = depth.saturating_sub(1),
+                _ if !name.is_empty() => return Some((here, depth, name)),
+                _ => {}
+            }
         }
-        result.resize((result.len() + skipped).min(text.len()), b' ');
-    }
-    result
+    })
 }
 
-/// Returns the length of a comment from `//` to the end of its line.
-fn line_comment(code: &[u8]) -> usize {
-    code.iter().position(|byte| *byte == b'\n').unwrap_or(code.len())
+/// Returns the lines of a text with their positions.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut end = 0;
+    text.split_inclusive('\n').map(move |line| {
+        end += line.len();
+        (end - line.len(), line)
+    })
 }
 
-/// Returns the length of the string or the `/* */` comment that code begins with, 0 if it begins with neither.
-fn skip_literal(code: &[u8], quotes: &[u8]) -> usize {
-    if code.starts_with(b"/*") {
-        let end = code.windows(2).skip(2).position(|bytes| bytes == b"*/");
-        return end.map_or(code.len(), |end| end + 4);
-    }
-    let Some(quote) = code.first().filter(|byte| quotes.contains(byte)) else {
-        return 0;
-    };
-    let mut escaped = false;
-    let end = code.iter().skip(1).position(|byte| {
-        let ends = !escaped && byte == quote;
-        escaped = !escaped && *byte == b'\\';
-        ends
-    });
-    end.map_or(code.len(), |end| end + 2)
+/// Says whether a character cannot be part of a name.
+fn is_other(c: char) -> bool {
+    c != '_' && !c.is_alphanumeric()
 }
 
 /// Says whether a byte can be part of a name.
@@ -163,11 +184,10 @@ fn line_of(text: &str, position: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Handler;
-
-    /// Compares a detected handler with the expected line and words.
+    /// Compares the detected handler of a text with the expected line and words.
     #[track_caller]
-    pub(super) fn expect(found: Option<Handler>, expected: Option<(u32, &str)>, text: &str) {
+    pub(super) fn expect(runtime: &str, expected: Option<(u32, &str)>, text: &str) {
+        let found = super::handler(runtime, text.as_bytes());
         let shown: String = text.chars().take(200).collect();
         assert_eq!(found.map(|found| (found.line, found.what)), expected, "{shown}");
     }

@@ -1,41 +1,17 @@
 //! Detects handlers in PHP: a function `handler`, or a function `main` with two parameters, outside of all braces.
-//!
-//! Text outside of `<?php ... ?>`, strings, here-documents and comments are blanked first.
 
-use super::{Handler, blanked, is_word, line_comment, line_of, skip_literal};
+use super::lexer::{COMMENT, DOUBLE, Lexeme, Lexer, Literal, SINGLE, Syntax};
+use super::{PARAMETERS_MAX, find, is_word, names, word};
 
-/// Longest list of parameters in bytes, so that the time is linear.
-const PARAMETERS_MAX: usize = 4096;
+pub(super) const SYNTAX: Syntax = Syntax {
+    literals: &[COMMENT, DOUBLE, SINGLE, Literal::string(b"`")],
+    own: Some(own),
+};
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let code = blank(text);
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = code.get(at) {
-        let rest = code.get(at..).unwrap_or_default();
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            _ if is_word(*byte) => {
-                let word = word(rest);
-                if depth == 0
-                    && word.eq_ignore_ascii_case(b"function")
-                    && let Some(what) = definition(rest.get(word.len()..).unwrap_or_default())
-                {
-                    return Some(Handler {
-                        line: line_of(text, at),
-                        what,
-                        http: false,
-                    });
-                }
-                at += word.len();
-                continue;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    None
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
+    let code = code.as_bytes();
+    let mut starts = names(code).filter(|(_, depth, name)| *depth == 0 && name.eq_ignore_ascii_case(b"function"));
+    starts.find_map(|(at, _, name)| Some((at, definition(code.get(at + name.len()..)?)?)))
 }
 
 /// Returns the handler that the code after `function` defines.
@@ -55,36 +31,26 @@ fn definition(code: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn word(code: &[u8]) -> &[u8] {
-    let end = code.iter().position(|byte| !is_word(*byte)).unwrap_or(code.len());
-    code.get(..end).unwrap_or_default()
-}
-
-/// Replaces all text that is no code by blanks.
-fn blank(text: &str) -> Vec<u8> {
-    let mut in_code = false;
-    blanked(text, |rest| {
-        if !in_code {
-            in_code = true;
-            let opens = |bytes: &[u8]| bytes.starts_with(b"<?php") || bytes.starts_with(b"<?=");
-            // 3 bytes are all of `<?=`. Of `<?php` the letters `hp` stay in the text, which are no keyword.
-            (0..rest.len())
-                .find(|at| rest.get(*at..).is_some_and(opens))
-                .unwrap_or(rest.len())
-                + 3
-        } else if rest.starts_with(b"?>") {
-            in_code = false;
-            2
-        } else if rest.starts_with(b"<<<") {
-            document(rest)
-        } else if rest.starts_with(b"//") || (rest.starts_with(b"#") && !rest.starts_with(b"#[")) {
-            // The end of the code also ends the comment.
-            let line = line_comment(rest);
-            find(rest.get(..line).unwrap_or_default(), b"?>").unwrap_or(line)
-        } else {
-            skip_literal(rest, b"\"'`")
-        }
-    })
+/// Finds text outside of `<?php ... ?>`, here-documents and comments of one line.
+fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
+    let rest = lexer.rest();
+    if lexer.at == 0 || rest.starts_with(b"?>") {
+        let from = if lexer.at == 0 { 0 } else { 2 };
+        let opens = |bytes: &[u8]| bytes.starts_with(b"<?php") || bytes.starts_with(b"<?=");
+        let end = (from..rest.len()).find(|at| rest.get(*at..).is_some_and(opens));
+        // 3 bytes are all of `<?=`. Of `<?php` the letters `hp` stay in the text, which are no keyword.
+        return Some(Lexeme::Blank(end.map_or(rest.len(), |end| end + 3)));
+    }
+    let count = if rest.starts_with(b"<<<") {
+        document(rest)
+    } else if rest.starts_with(b"//") || (rest.starts_with(b"#") && !rest.starts_with(b"#[")) {
+        // The end of the code also ends the comment.
+        let line = find(rest, b"\n").unwrap_or(rest.len());
+        find(rest.get(..line).unwrap_or_default(), b"?>").unwrap_or(line)
+    } else {
+        0
+    };
+    Some(Lexeme::Blank(count)).filter(|_| count > 0)
 }
 
 /// Returns the length of a here-document up to the end of its name, 0 if it is none.
@@ -119,17 +85,12 @@ fn document(code: &[u8]) -> usize {
     code.len()
 }
 
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|bytes| bytes == what)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
-    use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        expect(handler(text), expected, text);
+        expect("php", expected, text);
     }
 
     #[test]

@@ -1,40 +1,65 @@
 //! Detects handlers in Python: a top-level `handler`, or a top-level `main` or `handle` with two parameters.
 
-use super::{Handler, Uncalled, kubeless, line_of};
+use super::lexer::{Literal, Syntax};
+use super::{Uncalled, is_other, kubeless, line_of, lines};
 use std::collections::BTreeSet;
+
+pub(super) const SYNTAX: Syntax = Syntax::of(&[
+    Literal::line(b"#"),
+    string(b"\"\"\""),
+    string(b"'''"),
+    string_in_line(b"\""),
+    string_in_line(b"'"),
+]);
+
+/// The closing quotes stay visible, so that a parameter whose default is a string still counts.
+const fn string(quotes: &'static [u8]) -> Literal<'static> {
+    Literal {
+        shown: *b"  \"",
+        ..Literal::string(quotes)
+    }
+}
+
+/// A string with single quotes ends at the end of its line, even if it is not closed.
+const fn string_in_line(quotes: &'static [u8]) -> Literal<'static> {
+    Literal {
+        escapes_line: false,
+        in_line: true,
+        ..string(quotes)
+    }
+}
 
 /// Returns the handler. A file that runs its own `main` when it is started is a script, whatever the parameters of
 /// `main`.
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let code = blank(text);
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let guard = code
         .lines()
         .any(|line| line.starts_with("if ") && line.contains("__name__"));
-    let defined = top_level(&code).find_map(|(position, line)| {
-        let two = || parameters_at(&code, position, line) == 2;
+    let defined = top_level(code).find_map(|(position, line)| {
+        let two = || parameters_at(code, position, line) == 2;
         let what = match defined(line)? {
             "handler" => "def handler",
             "main" if !guard && two() => "def main",
             "handle" if two() => "def handle",
             _ => return None,
         };
-        Some(found(&code, position, what))
+        Some((position, what))
     });
-    defined.or_else(|| served(&code))
+    defined.or_else(|| served(code))
 }
 
 /// Returns the line in which a file asks the SDK of Rafay to serve its handler, which may be in another file.
-fn served(code: &str) -> Option<Handler> {
+fn served(code: &str) -> Option<(usize, &'static str)> {
     const SDK: [&str; 2] = ["import python_sdk_rafay_workflow", "from python_sdk_rafay_workflow"];
     let imported = code.lines().any(|line| SDK.iter().any(|sdk| line.starts_with(sdk)));
     let position = code.find("serve_function(").filter(|_| imported)?;
-    Some(found(code, position, "serve_function"))
+    Some((position, "serve_function"))
 }
 
 /// Returns a `main` or `handle` that is no handler because of its parameters, or a handler of Kubeless, which may have any
 /// name, if nothing runs it: it is named nowhere else, and the file consists only of definitions. In doubt there is none.
 pub(super) fn uncalled(text: &str) -> Option<Uncalled> {
-    let code = blank(text);
+    let code = SYNTAX.blanked(text);
     let mut candidate = None;
     let mut of_kubeless = None;
     let mut decorated = false;
@@ -67,7 +92,7 @@ const IMPORTS_MAX: usize = 100;
 
 /// Returns the modules that the file imports anywhere, without their submodules.
 pub(super) fn imports(text: &str) -> Vec<String> {
-    let code = blank(text);
+    let code = SYNTAX.blanked(text);
     let mut found = BTreeSet::new();
     for line in code.lines().map(str::trim_start) {
         let modules = if let Some(rest) = line.strip_prefix("import ") {
@@ -100,23 +125,12 @@ fn only_defines(line: &str) -> bool {
     line.is_empty() || assigns || begins.iter().any(|begin| line.starts_with(begin))
 }
 
-fn found(code: &str, position: usize, what: &'static str) -> Handler {
-    Handler {
-        line: line_of(code, position),
-        what,
-        http: false,
-    }
-}
-
 /// Returns the lines at the top level, with their positions. Text inside brackets is no definition and is read only once.
 fn top_level(code: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut position = 0;
     // Number of brackets that are open where the line begins.
     let mut depth = 0_usize;
-    code.split_inclusive('\n').filter_map(move |line| {
+    lines(code).filter_map(move |(here, line)| {
         let is_top = depth == 0 && !line.starts_with([' ', '\t']);
-        let here = position;
-        position += line.len();
         depth = line.bytes().fold(depth, |depth, byte| match byte {
             b'(' | b'[' | b'{' => depth + 1,
             b')' | b']' | b'}' => depth.saturating_sub(1),
@@ -130,7 +144,7 @@ fn top_level(code: &str) -> impl Iterator<Item = (usize, &str)> {
 fn defined(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).trim_start_matches(' ');
     let rest = rest.strip_prefix("def ")?.trim_start();
-    rest.split(|c: char| c != '_' && !c.is_alphanumeric()).next()
+    rest.split(is_other).next()
 }
 
 /// Returns the number of parameters of the function that a line defines.
@@ -164,65 +178,13 @@ fn parameters(text: &str) -> usize {
     0
 }
 
-/// Returns the text with all strings and comments replaced by blanks, so that every line and byte keeps its position.
-fn blank(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    // The quotes that end the current string.
-    let mut open: Option<&str> = None;
-    let mut comment = false;
-    while let Some(c) = rest.chars().next() {
-        let mut width = c.len_utf8();
-        let mut keep = c == '\n';
-        if c == '\n' {
-            comment = false;
-            // A string with single quotes ends at the end of its line, even if it is not closed.
-            open = open.filter(|quotes| quotes.len() == 3);
-        } else if comment {
-        } else if let Some(quotes) = open {
-            if c == '\\' {
-                width += rest
-                    .get(width..)
-                    .and_then(|tail| tail.chars().next())
-                    .filter(|c| *c != '\n')
-                    .map_or(0, char::len_utf8);
-            } else if rest.starts_with(quotes) {
-                width = quotes.len();
-                open = None;
-            }
-        } else if c == '#' {
-            comment = true;
-        } else if let Some(quotes) = ["\"\"\"", "'''", "\"", "'"]
-            .into_iter()
-            .find(|quotes| rest.starts_with(quotes))
-        {
-            width = quotes.len();
-            open = Some(quotes);
-        } else {
-            keep = true;
-        }
-        let (taken, tail) = rest.split_at(width.min(rest.len()));
-        if keep {
-            result.push_str(taken);
-        } else {
-            // The closing quotes stay visible, so that a parameter whose default is a string still counts.
-            result.extend(std::iter::repeat_n(
-                if open.is_some() || comment { ' ' } else { '"' },
-                taken.len(),
-            ));
-        }
-        rest = tail;
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
     use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        expect(handler(text), expected, text);
+        expect("python", expected, text);
     }
 
     #[test]
@@ -306,7 +268,7 @@ mod tests {
                 ("def main", 5, 1),
             ),
         ] {
-            assert_eq!(handler(text), None, "{text}");
+            check(text, None);
             let found = uncalled(text).unwrap();
             assert_eq!((found.what.as_str(), found.line, found.parameters), expected, "{text}");
             assert!(!found.kubeless, "{text}");

@@ -1,18 +1,38 @@
 //! Detects handlers in Ruby: a top-level `def handler`, or a top-level `def main` with two parameters.
 //!
-//! Strings, regular expressions, here-documents and comments are blanked first. Then only lines without indentation
-//! count: they open and close classes, modules and blocks. A definition inside one of those is no handler.
+//! Only lines without indentation count: they open and close classes, modules and blocks. A definition inside one of those is no handler.
 
-use super::ruby_blank::Blank;
-use super::{Handler, line_of};
+use super::lexer::{Lexeme, Lexer, Literal, Syntax};
+use super::{find, is_other, is_word, lines};
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
-    let code = Blank::of(text);
+/// Words after which a value begins.
+const BEFORE_VALUES: [&[u8]; 10] = [
+    b"if", b"unless", b"when", b"and", b"or", b"not", b"return", b"while", b"until", b"in",
+];
+
+pub(super) const SYNTAX: Syntax = Syntax {
+    literals: &[
+        Literal::line(b"#"),
+        literal(b"\"", b"\"", true),
+        literal(b"`", b"`", true),
+        literal(b"'", b"'", false),
+    ],
+    own: Some(own),
+};
+
+const fn literal<'a>(open: &'a [u8], close: &'a [u8], embeds: bool) -> Literal<'a> {
+    Literal {
+        embeds: if embeds { b"#{" } else { b"" },
+        nests: true,
+        is_value: true,
+        close,
+        ..Literal::string(open)
+    }
+}
+
+pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let mut depth = 0_usize;
-    let mut position = 0;
-    for line in code.split_inclusive('\n') {
-        let here = position;
-        position += line.len();
+    for (here, line) in lines(code) {
         if line.starts_with([' ', '\t']) {
             continue;
         }
@@ -20,11 +40,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
         if depth == 0
             && let Some(what) = definition(line)
         {
-            return Some(Handler {
-                line: line_of(text, here),
-                what,
-                http: false,
-            });
+            return Some((here, what));
         }
         depth = if opens(line) {
             depth + 1
@@ -38,16 +54,13 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
 }
 
 fn words(line: &str) -> impl DoubleEndedIterator<Item = &str> {
-    line.split(|c: char| c != '_' && !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
+    line.split(is_other).filter(|word| !word.is_empty())
 }
 
 /// Returns the handler that a line defines.
 fn definition(line: &str) -> Option<&'static str> {
     let rest = line.strip_prefix("def ")?.trim_start();
-    let end = rest
-        .find(|c: char| c != '_' && !c.is_alphanumeric())
-        .unwrap_or(rest.len());
+    let end = rest.find(is_other).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
     // `def handler.x`, `def handler?`, `def handler=(x)`
     if rest.starts_with(['.', '?', '!', '=']) {
@@ -98,13 +111,114 @@ fn is_endless(line: &str) -> bool {
     after.trim_start().starts_with("= ")
 }
 
+/// Finds what depends on the code before it: regular expressions, `%w[]`, characters (`?"`), here-documents; and what begins a
+/// line.
+fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
+    let rest = lexer.rest();
+    let begins_line = lexer.at == 0 || lexer.text.as_bytes().get(lexer.at - 1) == Some(&b'\n');
+    if begins_line && rest.starts_with(b"=begin") {
+        return Some(Lexeme::Blank(find(rest, b"\n=end").map_or(rest.len(), |at| at + 5)));
+    }
+    if begins_line && is_line(rest, b"__END__") {
+        return Some(Lexeme::Blank(rest.len()));
+    }
+    match rest {
+        [b'\n', after @ ..] => {
+            let names = std::mem::take(&mut lexer.documents);
+            let width = |at, name: &[u8]| at + document(after.get(at..).unwrap_or_default(), name);
+            Some(Lexeme::Blank(1 + names.into_iter().fold(0, width)))
+        }
+        [b'<', b'<', ..] => Some(heredoc(lexer)),
+        [b'?', b'"' | b'\'' | b'`' | b'/' | b'#', ..] if !follows_value(lexer) => Some(Lexeme::Value(2)),
+        [b'/', ..] if !follows_value(lexer) => Some(Lexeme::Literal(1, literal(b"/", b"/", true))),
+        [b'%', ..] if !follows_value(lexer) => percent(rest),
+        _ => None,
+    }
+}
+
+/// Says whether a value ends just before, so that `/` divides and `%` is an operator. After a word and a blank it begins a
+/// literal if no blank follows: `puts /x/`.
+fn follows_value(lexer: &Lexer) -> bool {
+    let text = lexer.text.as_bytes();
+    let gap = text.get(lexer.last..lexer.at).unwrap_or_default();
+    if lexer.last == 0 || gap.contains(&b'\n') {
+        return false;
+    }
+    if lexer.last_is_literal {
+        return true;
+    }
+    let before = text.get(..lexer.last).unwrap_or_default();
+    let word = before.rsplit(|byte| !is_word(*byte)).next().unwrap_or_default();
+    let Some(first) = word.first() else {
+        return before.ends_with(b")") || before.ends_with(b"]") || before.ends_with(b"}");
+    };
+    let is_operator = matches!(lexer.rest().get(1), Some(b' ' | b'=' | b'\n') | None);
+    let argument = !gap.is_empty() && !first.is_ascii_digit() && !is_operator;
+    !argument && !BEFORE_VALUES.contains(&word)
+}
+
+/// `%w[a b]`, `%q(text)`, `%(text)`.
+fn percent(rest: &[u8]) -> Option<Lexeme<'_>> {
+    let (kind, at) = match rest.get(1) {
+        Some(kind) if b"wWiIqQrsx".contains(kind) => (*kind, 2),
+        _ => (b'Q', 1),
+    };
+    let open = rest.get(at..=at)?;
+    let close: &[u8] = match open {
+        b"(" => b")",
+        b"[" => b"]",
+        b"{" => b"}",
+        b"<" => b">",
+        [other] if other.is_ascii_punctuation() && (at == 2 || b"|!/".contains(other)) => open,
+        _ => return None,
+    };
+    Some(Lexeme::Literal(at + 1, literal(open, close, !b"wiqs".contains(&kind))))
+}
+
+/// `<<~NAME`, `<<-"NAME"`, `<<NAME`. The text begins in the next line.
+fn heredoc<'a>(lexer: &mut Lexer<'a>) -> Lexeme<'a> {
+    let rest = lexer.rest().get(2..).unwrap_or_default();
+    let (indented, name) = match rest {
+        [b'~' | b'-', name @ ..] => (true, name),
+        _ => (false, rest),
+    };
+    let (quoted, name) = match name {
+        [b'"' | b'\'' | b'`', name @ ..] => (true, name),
+        _ => (false, name),
+    };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let name = name.split(|byte| !is_name(byte)).next().unwrap_or_default();
+    let plain = indented || quoted || name.first().is_some_and(u8::is_ascii_uppercase);
+    if name.is_empty() || !plain || (!indented && follows_value(lexer)) {
+        return Lexeme::Code(2);
+    }
+    lexer.documents.push(name);
+    Lexeme::Value(2 + usize::from(indented) + 2 * usize::from(quoted) + name.len())
+}
+
+/// Returns the length of a here-document, up to the line that has only its name. Without such a line the rest is text.
+fn document(text: &[u8], name: &[u8]) -> usize {
+    let mut length = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        length += line.len();
+        if line.trim_ascii() == name {
+            break;
+        }
+    }
+    length
+}
+
+fn is_line(text: &[u8], line: &[u8]) -> bool {
+    text.strip_prefix(line)
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'\n' | b'\r')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
-    use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        expect(handler(text), expected, text);
+        expect("ruby", expected, text);
     }
 
     #[test]

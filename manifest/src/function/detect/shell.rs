@@ -3,26 +3,21 @@
 //! Lines at the top level are checked one by one. A function's body reaches from its `{` to a `}` at the start of a
 //! line; a file in another style is a script.
 
-use super::Handler;
+use super::lines;
 
-pub(super) fn handler(text: &str) -> Option<Handler> {
+pub(super) fn handler(text: &str) -> Option<(usize, &'static str)> {
     let mut found = None;
-    let mut lines = (1..).zip(text.lines());
-    while let Some((number, line)) = lines.next() {
-        let line = line.trim_end();
+    let mut lines = lines(text).map(|(here, line)| (here, line.trim_end()));
+    while let Some((here, line)) = lines.next() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if let Some((name, body)) = definition(line) {
             if name == "handler" {
-                found = Some(Handler {
-                    line: number,
-                    what: "handler()",
-                    http: false,
-                });
+                found = Some((here, "handler()"));
             }
             let closed = body.starts_with('{') && body.ends_with('}') && body.len() > 1;
-            if !closed && !lines.by_ref().any(|(_, line)| line.trim_end() == "}") {
+            if !closed && !lines.by_ref().any(|(_, line)| line == "}") {
                 return None;
             }
         } else if !declares(line) {
@@ -75,10 +70,9 @@ fn plain(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tests::expect;
-    use super::*;
 
     fn check(text: &str, expected: Option<u32>) {
-        expect(handler(text), expected.map(|line| (line, "handler()")), text);
+        expect("bash", expected.map(|line| (line, "handler()")), text);
     }
 
     #[test]

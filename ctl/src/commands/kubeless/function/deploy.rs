@@ -1,16 +1,17 @@
 //! `kubeless function deploy` and `update`: the files and the manifest of a function, uploaded as a directory.
 
-use super::super::code::{KubelessCode, MANIFEST};
-use super::super::content::FetchedContent;
+use super::super::code::{fetched, upload, uploaded};
 use super::super::options::warn;
-use super::super::runtime::{self, Chosen, lists_dependencies};
+use super::super::runtimes;
 use super::super::trigger::cronjob;
 use super::settings::Settings;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::upload::TreeFile;
+use fnd_import::kubeless::code::{KubelessCode, MANIFEST};
 use fnd_import::kubeless::manifest::{set_entries, table};
+use fnd_import::kubeless::runtime::{Chosen, choose};
 use fnd_import::kubeless::values;
+use fnd_unpack::WholeFile;
 
 /// Options of `deploy`.
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
         .from_file
         .as_deref()
         .ok_or_else(|| CommandFailure::usage("there is no code: name its file with `--from-file`"))?;
-    let chosen = runtime::choose(typed, &runtime::all(context).await?)?;
+    let chosen = choose(typed, &runtimes(context).await?)?;
     settings.report(context, Some(&chosen));
     let mut code = KubelessCode {
         files: read(context, from, module, &chosen)?,
@@ -79,8 +80,8 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
     if settings.dryrun {
         return settings.print(context, &code);
     }
-    let uploaded = code.upload(context, &settings.function, true).await;
-    uploaded.map_err(|failure| settings.advised(failure))?;
+    let sent = upload(context, &code, &settings.function, true).await;
+    sent.map_err(|failure| settings.advised(failure))?;
     context
         .out
         .remark(&format!("Function {} deployed", settings.function))?;
@@ -93,13 +94,13 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
 /// There is no such function, an option is wrong, or fnd refuses the change.
 pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Exit, CommandFailure> {
     let settings = args.settings;
-    let mut code = KubelessCode::of(context, &settings.function).await?;
+    let mut code = uploaded(context, &settings.function).await?;
     let written =
         |code: &KubelessCode, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
     let before = written(&code, "handler");
     let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
     let typed = typed.unwrap_or_else(|| code.runtime.clone());
-    let chosen = runtime::choose(&typed, &runtime::all(context).await?)?;
+    let chosen = choose(&typed, &runtimes(context).await?)?;
     let changed = settings.runtime.as_ref().map(|_| &chosen);
     settings.report(context, changed);
     settings.changes(changed).apply(&mut code.manifest)?;
@@ -112,87 +113,29 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
         .map(|(module, _)| module);
     match (&settings.from_file, module) {
         (Some(_), None) => return Err(CommandFailure::usage("You must specify handler for the runtime.")),
-        (Some(from), Some(module)) => code.files = replaced(&code.files, read(context, from, module, &chosen)?),
-        (None, Some(module)) => rename(&mut code.files, before.as_deref().unwrap_or_default(), module, &chosen),
+        (Some(from), Some(module)) => code.replace(read(context, from, module, &chosen)?),
+        (None, Some(module)) => code.rename(before.as_deref().unwrap_or_default(), module, &chosen),
         (None, None) => {}
     }
     settings.take_dependencies(&mut code, &chosen)?;
     if settings.dryrun {
         return settings.print(context, &code);
     }
-    let uploaded = code.upload(context, &settings.function, false).await;
-    uploaded.map_err(|failure| settings.advised(failure))?;
+    let sent = upload(context, &code, &settings.function, false).await;
+    sent.map_err(|failure| settings.advised(failure))?;
     context.out.remark(&format!("Function {} updated", settings.function))?;
     Ok(Exit::Fine)
 }
 
 /// Reads code: the files of an archive, or one file under the name of the handler's module.
-fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<TreeFile>, CommandFailure> {
-    let content = FetchedContent::read(from)?;
-    if let Some(format) = content.archive() {
-        let mut files = content.unpacked(format)?;
-        let before = files.len();
-        files.retain(|file| file.path != MANIFEST);
-        if files.len() < before {
-            warn(
-                context,
-                &format!("`{MANIFEST}` of `{from}` is not used: the options say what would be in it"),
-            );
-        }
-        return Ok(files);
+fn read(context: &Context, from: &str, module: &str, chosen: &Chosen) -> Result<Vec<WholeFile>, CommandFailure> {
+    let (manifest, files): (Vec<_>, Vec<_>) = fetched(from)?
+        .files(module, chosen)?
+        .into_iter()
+        .partition(|file| file.path == MANIFEST);
+    if !manifest.is_empty() {
+        let text = format!("`{MANIFEST}` of `{from}` is not used: the options say what would be in it");
+        warn(context, &text);
     }
-    Ok(vec![TreeFile {
-        path: format!("{module}{}", chosen.suffix(&content.name)),
-        bytes: content.bytes,
-        executable: false,
-    }])
-}
-
-/// Returns new files, with the list of dependencies of the old ones if the new ones have none.
-fn replaced(old: &[TreeFile], mut new: Vec<TreeFile>) -> Vec<TreeFile> {
-    let is_missing = |file: &&TreeFile| lists_dependencies(&file.path) && !new.iter().any(|one| one.path == file.path);
-    let kept: Vec<TreeFile> = old.iter().filter(is_missing).cloned().collect();
-    new.extend(kept);
-    new
-}
-
-/// Renames the file with the code after another module or another runtime, as Kubeless stores it.
-fn rename(files: &mut [TreeFile], handler: &str, module: &str, chosen: &Chosen) {
-    let old = handler.split('.').next().unwrap_or_default();
-    let is_of = |path: &str, module: &str| path.rsplit_once('.').is_some_and(|(stem, _)| stem == module);
-    if old != module && files.iter().any(|file| is_of(&file.path, module)) {
-        return;
-    }
-    if let Some(file) = files.iter_mut().find(|file| is_of(&file.path, old)) {
-        file.path = format!("{module}{}", chosen.suffix(&file.path));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::runtime::{choose, tests::machine};
-    use super::*;
-
-    #[test]
-    fn the_file_follows_the_module_and_the_runtime() {
-        let python = choose("python3.7", &machine()).unwrap();
-        let renamed = |names: &[&str], handler: &str, module: &str| {
-            let mut files: Vec<TreeFile> = names
-                .iter()
-                .map(|name| TreeFile {
-                    path: (*name).to_owned(),
-                    bytes: Vec::new(),
-                    executable: false,
-                })
-                .collect();
-            rename(&mut files, handler, module, &python);
-            files.into_iter().map(|file| file.path).collect::<Vec<_>>()
-        };
-        let two = ["hello.py", "requirements.txt"];
-        assert_eq!(renamed(&two, "hello.foo", "other"), ["other.py", "requirements.txt"]);
-        assert_eq!(renamed(&two, "hello.foo", "hello"), two);
-        assert_eq!(renamed(&["hello.js"], "hello.foo", "hello"), ["hello.py"]);
-        // An archive has the other module already.
-        assert_eq!(renamed(&["a.py", "b.py"], "a.foo", "b"), ["a.py", "b.py"]);
-    }
+    Ok(files)
 }

@@ -1,16 +1,17 @@
 //! The options of `deploy` and `update`, as files and keys of the manifest.
 
-use super::super::code::KubelessCode;
-use super::super::content::{FetchedContent, is_url};
+use super::super::code::fetched;
 use super::super::options::{Cluster, Namespace, warn, without_secrets};
 use super::super::print_object;
-use super::super::runtime::{Chosen, lists_dependencies};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::upload::TreeFile;
+use fnd_import::kubeless::code::KubelessCode;
+use fnd_import::kubeless::content::is_url;
 use fnd_import::kubeless::manifest::ManifestChanges;
+use fnd_import::kubeless::runtime::{Chosen, lists_dependencies};
 use fnd_import::kubeless::{object, values};
+use fnd_unpack::WholeFile;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -103,14 +104,7 @@ impl Settings {
     /// Puts the file of `--dependencies` beside the code.
     pub(super) fn take_dependencies(&self, code: &mut KubelessCode, chosen: &Chosen) -> Result<(), CommandFailure> {
         let Some(place) = &self.dependencies else { return Ok(()) };
-        let name = chosen.dependency_file()?;
-        let bytes = FetchedContent::read(place)?.bytes;
-        code.files.retain(|file| file.path != name);
-        code.files.push(TreeFile {
-            path: name.to_owned(),
-            bytes,
-            executable: false,
-        });
+        code.set_dependencies(chosen.dependency_file()?, fetched(place)?.bytes);
         Ok(())
     }
 
@@ -121,7 +115,7 @@ impl Settings {
         let packages = code.files.iter().find(|file| lists_dependencies(&file.path));
         object["spec"]["deps"] = packages.map_or_else(|| "".into(), text);
         if let Some(from) = &self.from_file {
-            let content = FetchedContent::read(from)?;
+            let content = fetched(from)?;
             let url = if is_url(from) { "url" } else { "" };
             let is_text = content.archive().is_none() && std::str::from_utf8(&content.bytes).is_ok();
             let kind = match (url, is_text) {
@@ -165,7 +159,7 @@ impl Settings {
     }
 }
 
-fn text(file: &TreeFile) -> Value {
+fn text(file: &WholeFile) -> Value {
     String::from_utf8_lossy(&file.bytes).into_owned().into()
 }
 

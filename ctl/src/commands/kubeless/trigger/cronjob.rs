@@ -1,6 +1,6 @@
 //! `kubeless trigger cronjob`: entries of `[[schedule]]`.
 
-use super::super::content::FetchedContent;
+use super::super::code::fetched;
 use super::super::options::Namespace;
 use super::super::print_object;
 use super::{All, NamedTrigger, TriggerKind};
@@ -160,7 +160,7 @@ impl CronjobPayload {
     fn read(&self) -> Result<Option<Value>, CommandFailure> {
         let text = match (&self.payload, &self.payload_from_file) {
             (Some(text), _) => text.as_bytes().to_vec(),
-            (None, Some(file)) => FetchedContent::read(file)?.bytes,
+            (None, Some(file)) => fetched(file)?.bytes,
             (None, None) => return Ok(None),
         };
         // `null` is no value of TOML.

@@ -166,15 +166,14 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
 impl KubelessRoute {
     fn report(&self, context: &Context) {
         self.namespace.report(context);
-        let certificates = "a web server before fnd has the certificates (docs/behind-a-web-server.md)";
         if self.enable_tls_acme {
-            ignored(context, "--enableTLSAcme", certificates);
+            ignored(context, "--enableTLSAcme");
         }
         if let Some(secret) = &self.tls_secret {
-            ignored(context, &format!("--tls-secret {secret}"), certificates);
+            ignored(context, &format!("--tls-secret {secret}"));
         }
         if let Some(gateway) = &self.gateway {
-            ignored(context, &format!("--gateway {gateway}"), "fnd itself listens");
+            ignored(context, &format!("--gateway {gateway}"));
         }
     }
 

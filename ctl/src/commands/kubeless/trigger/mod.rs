@@ -7,7 +7,7 @@
 pub(super) mod cronjob;
 mod http;
 
-use super::code::KubelessCode;
+use super::code::{upload, uploaded};
 use super::options::{Anything, Namespace};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
@@ -106,9 +106,9 @@ impl TriggerKind {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
             return Err(CommandFailure::new(Exit::Busy, message).help(format!("delete it first, or `update {name}`")));
         }
-        let mut code = KubelessCode::of(context, function).await?;
+        let mut code = uploaded(context, function).await?;
         set_entries(&mut code.manifest, self.place, name, (self.entries)(new))?;
-        code.upload(context, function, false).await?;
+        upload(context, &code, function, false).await?;
         context.out.remark(&format!("{} trigger {name} created", self.name))
     }
 
@@ -123,22 +123,22 @@ impl TriggerKind {
         change: impl FnOnce(&mut Table) -> Result<(), CommandFailure>,
     ) -> Result<(), CommandFailure> {
         let function = self.known(context, name).await?;
-        let mut code = KubelessCode::of(context, &function).await?;
+        let mut code = uploaded(context, &function).await?;
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
         change(&mut changed)?;
         let changed = (self.entries)(&changed);
         match to.filter(|to| *to != function) {
             None => {
                 set_entries(&mut code.manifest, self.place, name, changed)?;
-                code.upload(context, &function, false).await?;
+                upload(context, &code, &function, false).await?;
             }
             Some(to) => {
                 // The other function first: if it refuses the trigger, this one keeps it.
-                let mut other = KubelessCode::of(context, to).await?;
+                let mut other = uploaded(context, to).await?;
                 set_entries(&mut other.manifest, self.place, name, changed)?;
-                other.upload(context, to, false).await?;
+                upload(context, &other, to, false).await?;
                 remove_entry(&mut code.manifest, self.place, name)?;
-                code.upload(context, &function, false).await?;
+                upload(context, &code, &function, false).await?;
             }
         }
         context.out.remark(&format!("{} trigger {name} updated", self.name))
@@ -150,9 +150,9 @@ impl TriggerKind {
     /// There is no such trigger, or fnd refuses the change.
     async fn delete(self, context: &Context, name: &str) -> Result<(), CommandFailure> {
         let function = self.known(context, name).await?;
-        let mut code = KubelessCode::of(context, &function).await?;
+        let mut code = uploaded(context, &function).await?;
         remove_entry(&mut code.manifest, self.place, name)?;
-        code.upload(context, &function, false).await?;
+        upload(context, &code, &function, false).await?;
         context.out.remark(&format!("{} trigger {name} deleted", self.name))
     }
 

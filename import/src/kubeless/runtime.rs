@@ -1,37 +1,25 @@
 //! Finds the runtime of this machine that a name of Kubeless means, such as `python3.7` or `nodejs10`, and what Kubeless
 //! knows about its files.
 
-use crate::context::Context;
-use crate::exit::CommandFailure;
-use fnd_core::api::RuntimeList;
+use crate::failure::ImportFailure;
 use fnd_manifest::runtime::RuntimeSummary;
 
 /// A runtime that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) id: String,
+pub struct Chosen {
+    pub id: String,
     /// The value of the manifest's `runtime`.
-    pub(super) name: String,
+    pub name: String,
     /// A warning for people: the function runs with another version of the language than the one asked for.
-    pub(super) warning: Option<String>,
+    pub warning: Option<String>,
     suffixes: Vec<String>,
-}
-
-/// Returns the runtimes of the machine.
-///
-/// # Errors
-/// fnd does not answer.
-pub(super) async fn all(context: &Context) -> Result<Vec<RuntimeSummary>, CommandFailure> {
-    let reply = context.client.get("/v1/runtimes").await?;
-    let list: RuntimeList = crate::output::parse(&reply.body)?;
-    Ok(list.runtimes)
 }
 
 /// Runtimes that have no handlers, and so none of Kubeless's functions.
 const WITHOUT_HANDLERS: [&str; 3] = ["exec", "lua", "perl"];
 
 /// Returns the names by which functions can be deployed now, with the versions that are installed.
-pub(super) fn supported(runtimes: &[RuntimeSummary]) -> Vec<String> {
+pub fn supported(runtimes: &[RuntimeSummary]) -> Vec<String> {
     let mut names = Vec::new();
     for runtime in runtimes
         .iter()
@@ -63,7 +51,7 @@ fn numbered(runtime: &RuntimeSummary) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// The machine has no such runtime; in Kubeless's words, with those that it has.
-pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, CommandFailure> {
+pub fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, ImportFailure> {
     let digits = typed.find(|c: char| c.is_ascii_digit()).unwrap_or(typed.len());
     let (language, version) = typed.split_at(digits);
     // Variants of Kubeless's node that only differ in their images.
@@ -79,7 +67,7 @@ pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen,
             "Invalid runtime: {typed}. Supported runtimes are: {}",
             supported(runtimes).join(", ")
         );
-        return Err(CommandFailure::usage(message)
+        return Err(ImportFailure::usage(message)
             .help("`fndctl runtimes` lists all runtimes, with those that are not installed"));
     };
     let installed = numbered(found).find(|name| *name == version || name.replace('.', "") == version);
@@ -101,7 +89,7 @@ pub(super) fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen,
 impl Chosen {
     /// Returns the suffix of the file with the code. Kubeless names that file after the module of the handler and the
     /// runtime, whatever the name of the file was.
-    pub(super) fn suffix(&self, file: &str) -> String {
+    pub fn suffix(&self, file: &str) -> String {
         // fnd leaves `.js` to deno, but Kubeless's node functions have that suffix.
         let known: Vec<&str> = match self.id.as_str() {
             "node" => vec![".js", ".cjs", ".mjs"],
@@ -120,10 +108,10 @@ impl Chosen {
     ///
     /// # Errors
     /// The runtime has none that fnd reads.
-    pub(super) fn dependency_file(&self) -> Result<&'static str, CommandFailure> {
+    pub fn dependency_file(&self) -> Result<&'static str, ImportFailure> {
         let name = DEPENDENCIES.iter().find(|(id, _)| *id == self.id);
         name.map(|(_, name)| *name).ok_or_else(|| {
-            CommandFailure::usage(format!("`--dependencies`: fnd installs no packages for `{}`", self.id))
+            ImportFailure::usage(format!("`--dependencies`: fnd installs no packages for `{}`", self.id))
                 .help("put what the function needs into the archive of `--from-file`")
         })
     }
@@ -140,7 +128,7 @@ const DEPENDENCIES: [(&str, &str); 6] = [
 ];
 
 /// Returns whether a file of a function lists its dependencies.
-pub(super) fn lists_dependencies(path: &str) -> bool {
+pub fn lists_dependencies(path: &str) -> bool {
     DEPENDENCIES.iter().any(|(_, name)| *name == path)
 }
 
@@ -149,7 +137,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns a machine with some versions of Python, with node, and without ruby.
-    pub(in super::super) fn machine() -> Vec<RuntimeSummary> {
+    pub(in crate::kubeless) fn machine() -> Vec<RuntimeSummary> {
         let runtime = |id: &str, aliases: &[&str], suffixes: &[&str], versions: &[(&str, bool)]| {
             serde_json::from_value(serde_json::json!({
                 "id": id, "description": "", "suffixes": suffixes, "aliases": aliases, "enabled": true,
