@@ -316,6 +316,8 @@ impl Releases {
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
         self.give_way(*hold);
+        // The file may have changed under the hold, and a canary may have come back: it is installed behind the copy.
+        self.first = self.serving.filter(|_| self.wants_file()).map(Box::new);
         self.serving
     }
 

@@ -196,10 +196,10 @@ impl Supervisor {
     pub(super) fn canary_over(&mut self, now: Now, name: &FunctionName, out: &mut Vec<Action>) {
         let Some(key) = self.functions.find(name) else { return };
         let on_trial = self.functions[key].candidate.as_ref();
-        if on_trial.is_some_and(|candidate| candidate.canary.is_some()) {
+        if let Some(canary) = on_trial.filter(|candidate| candidate.canary.is_some()) {
+            let error = canary.error.clone();
             self.give_up_candidate(now, key, out);
-            // The error was about the trial that is given up.
-            self.functions[key].error = None;
+            self.functions[key].forget_error_of(error.as_deref());
         } else if let Some(candidate) = &mut self.functions[key].candidate {
             candidate.behind = None;
         }

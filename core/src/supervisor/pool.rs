@@ -155,6 +155,11 @@ impl SupervisedFunction {
             && self.serving().is_some_and(|serving| pooled(serving))
     }
 
+    /// Forgets the error of a trial that is over. A newer file may have been refused meanwhile: that error stays.
+    pub(super) fn forget_error_of(&mut self, trial: Option<&str>) {
+        self.error.take_if(|error| Some(&**error) == trial);
+    }
+
     /// Says whether starts are held back because the workers die before they are ready.
     pub(super) fn is_held(&self) -> bool {
         self.start_failures
@@ -574,7 +579,7 @@ impl Supervisor {
         let Some(candidate) = function.candidate.take() else {
             return;
         };
-        function.error = None;
+        function.forget_error_of(candidate.error.as_deref());
         out.push(Action::Status(function.name.clone()));
         if let Some(percent) = candidate.canary {
             function.canary = Some(Box::new(Canary::new(candidate.serving, percent)));

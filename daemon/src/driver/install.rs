@@ -46,7 +46,10 @@ impl Driver {
             // Another release is held. The uploaded files are installed all the same, so the upload is over.
             CatalogChange::Waits { function, .. } => self.functions.uploads.seen(function, UploadSeen::Installed),
             CatalogChange::Removed(function) => self.functions.uploads.seen(function, UploadSeen::Removed),
-            CatalogChange::Rescanned | CatalogChange::Found(_) | CatalogChange::Confirmed(..) => {}
+            CatalogChange::Rescanned
+            | CatalogChange::Found(_)
+            | CatalogChange::Dropped(_)
+            | CatalogChange::Confirmed(..) => {}
         }
         match change {
             CatalogChange::Installed(mut installed, percent) => {
@@ -99,6 +102,8 @@ impl Driver {
                 self.follow_canary(&function);
             }
             CatalogChange::Removed(function) => self.removed(&function),
+            // What may be deleted was kept while this answer was on its way.
+            CatalogChange::Dropped(function) => self.prune(&function),
             CatalogChange::Rescanned => self.report(ReportEvent::Rescanned),
             CatalogChange::Clash { function, error } => self.step(Event::Refused { function, error }),
             CatalogChange::Found(unread) => {

@@ -65,6 +65,8 @@ pub(crate) enum CatalogChange {
     Clash { function: FunctionName, error: String },
     /// Problems of names and directories were found, or are over; with what could not be read.
     Found(Vec<Diagnostic>),
+    /// The spawner's answer about the files of a function counts no more: they have changed since.
+    Dropped(FunctionName),
     /// The catalog has checked files again whose answer was kept.
     Confirmed(u32, Judged),
 }
@@ -92,12 +94,11 @@ impl Functions {
             return Some(CatalogChange::Confirmed(request, judged));
         }
         // The retries end as well: they would bring the files as they were.
-        if let Some(candidate) = self.installer.answered(request) {
-            self.installer.is_final(&candidate.function);
-            // It may have been the answer about a check. Of the files as they are now, another one is made.
-            self.installer.checks.forget(&candidate.function);
-        }
-        None
+        let function = self.installer.answered(request)?.function;
+        self.installer.is_final(&function);
+        // It may have been the answer about a check. Of the files as they are now, another one is made.
+        self.installer.checks.forget(&function);
+        Some(CatalogChange::Dropped(function))
     }
 
     /// Handles an event of the catalog.

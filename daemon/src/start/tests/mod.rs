@@ -18,7 +18,7 @@ use fnd_wire::ids::FunctionName;
 use model::Model;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use spawner::{Content, FATES};
+use spawner::{Content, FATES, Fate};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use world::World;
@@ -197,10 +197,21 @@ impl Case {
                 "f{number}: what serves, the canary, what is held; {model:?}"
             );
         }
-        self.callers_are_answered();
+        self.people_are_told();
     }
 
-    fn callers_are_answered(&mut self) {
+    /// People are told of a file that cannot be installed, and a caller gets an answer.
+    fn people_are_told(&mut self) {
+        for number in 0..FUNCTIONS {
+            let file = self.world.spawner.files.get(&name(number)).copied();
+            let file = file.filter(|_| self.world.unreported(&name(number)).is_none());
+            let is_refused = file.is_some_and(|file| matches!(file.fate(), Fate::Refused | Fate::NotBuilt));
+            assert!(
+                !is_refused || self.world.error(&name(number)).is_some(),
+                "f{number} shows no error"
+            );
+        }
+
         for mut caller in self.world.callers.drain(..) {
             assert!(caller.try_recv().is_ok(), "a caller waits for ever");
         }
@@ -212,7 +223,7 @@ impl Case {
             self.world.report(&name(number));
         }
         self.world.settle();
-        self.callers_are_answered();
+        self.people_are_told();
         let before: Vec<_> = (0..FUNCTIONS).map(|number| self.world.shown(&name(number))).collect();
         for (number, (serving, canary, hold)) in before.iter().enumerate() {
             let file = self

@@ -193,13 +193,16 @@ impl World {
     }
 
     /// Lets everything happen that needs nobody: fnd handles what has come, the spawner answers what it answers at once.
-    pub(super) fn turn(&mut self) {
-        let mut quiet = 0;
+    /// Returns whether fnd asked for something.
+    pub(super) fn turn(&mut self) -> bool {
+        let (mut quiet, mut has_asked) = (0, false);
         while quiet < 2 {
             let heard = self.spawner.take_requests() | self.spawner.stop_asked() | self.answer_catalog();
+            has_asked |= heard;
             quiet = if heard { 0 } else { quiet + 1 };
             self.run(TURNS);
         }
+        has_asked
     }
 
     fn run(&mut self, turns: usize) {
@@ -328,7 +331,7 @@ impl World {
     pub(super) fn settle(&mut self) {
         let since = Instant::now();
         loop {
-            self.turn();
+            let has_asked = self.turn();
             if !self.spawner.asked.is_empty() {
                 self.spawner.install(0);
                 continue;
@@ -338,7 +341,7 @@ impl World {
                 continue;
             }
             let under_way = self.under_way();
-            if under_way.is_empty() {
+            if under_way.is_empty() && !has_asked {
                 return;
             }
             assert!(since.elapsed() < PATIENCE, "it does not end: {under_way:?}");
@@ -372,6 +375,13 @@ impl World {
         releases
             .get(usize::from(which) % releases.len().max(1))
             .map(|release| release.version)
+    }
+
+    /// Returns why the newest content of a function does not serve.
+    pub(super) fn error(&self, name: &FunctionName) -> Option<String> {
+        let daemon = self.daemon();
+        let state = daemon.state.borrow();
+        state.supervisor.version_and_error(name)?.1.map(str::to_owned)
     }
 
     /// Returns what people see: the content that serves, the one that gets a share, and the one that is held.
