@@ -5,6 +5,7 @@
 //! - `audit`: who did what on the control socket
 //! - `backend`: the daemon as the control server sees it: what routes may ask
 //! - `buffers`: one budget for the bytes that fnd holds for its callers
+//! - `callers`: the callers that wait for answers, ends and drains
 //! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
 //! - `clock`: both clocks, and the ids that come from them
 //! - `control`: the control API: HTTP over a Unix socket
@@ -41,6 +42,7 @@ mod allocator;
 mod audit;
 pub mod backend;
 pub mod buffers;
+mod callers;
 pub mod cli;
 pub mod clock;
 pub mod control;

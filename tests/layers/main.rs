@@ -150,6 +150,7 @@ const RULES: &[Rule] = &[
     ),
     // daemon: the parts.
     rule("daemon/src/audit", ABOVE, ABOVE_WHY),
+    rule("daemon/src/callers", ABOVE, ABOVE_WHY),
     rule("daemon/src/functions", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/functions/catalog",

@@ -7,11 +7,9 @@
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `builds`: has the dependencies of functions installed
-//! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `canary`: releases that get a share of the calls
 //! - `checks`: has the syntax of changed files checked
 //! - `configuration`: puts a configuration in force that was read while fnd runs
-//! - `ends`: the callers that wait for the end of an invocation
 //! - `follow_ups`: what follows the end of an invocation
 //! - `frames`: turns frames of the spawner into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
@@ -32,16 +30,13 @@
 //! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
-//! - `spin`: keeps the main thread awake for a moment while one caller waits
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 mod alerts;
 pub(crate) mod builds;
-pub(crate) mod callers;
 pub(crate) mod canary;
 pub(crate) mod checks;
 mod configuration;
-pub(crate) mod ends;
 mod files;
 pub(crate) mod follow_ups;
 mod frames;
@@ -60,12 +55,13 @@ mod reports;
 mod requests;
 mod schedules;
 mod secrets;
-pub(crate) mod spin;
 mod view;
 mod worker_messages;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;
+use crate::callers::Callers;
+use crate::callers::spin::Spin;
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
@@ -83,7 +79,6 @@ use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
-use callers::Callers;
 use fnd_core::api::NodePlaces;
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
@@ -92,7 +87,6 @@ use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
 use inbox::LoopInput;
 use records::Records;
-use spin::Spin;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
