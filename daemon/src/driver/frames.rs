@@ -1,10 +1,10 @@
 //! Turns frames of the spawner into events of the supervisor.
 
-use super::{Driver, DriverMessage, message};
+use super::{Driver, DriverMessage};
 use crate::buffers::Reservation;
 use crate::functions::dependencies;
 use crate::functions::install::Judged;
-use crate::output::Piped;
+use crate::output::{Piped, message};
 use crate::triggers::secrets::SecretsAnswer;
 use crate::workers::adoption::PipeEnds;
 use crate::workers::http::Server;

@@ -18,12 +18,10 @@
 //!   one
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `lists`: the long lists of the API, made in pieces
-//! - `message`: messages of functions and interpreters, as records have them
 //! - `observe`: makes report events of the supervisor's events and actions
 //! - `perform`: carries out what the supervisor decides
 //! - `problems`: gathers the problems of the node from every part
 //! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
-//! - `records`: the ledger, and records that wait for their output
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
@@ -44,12 +42,10 @@ mod inbox;
 mod install;
 mod installed_versions;
 pub(crate) mod lists;
-mod message;
 mod observe;
 mod perform;
 mod problems;
 mod quotas;
-pub(crate) mod records;
 pub(crate) mod releases;
 mod reports;
 mod requests;
@@ -68,7 +64,7 @@ use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
 use crate::input::{Inbox, Input};
 use crate::ledger;
-use crate::output::{Captured, Output};
+use crate::output::{Captured, Output, Records, message};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
 use crate::settings::CurrentSettings;
@@ -81,12 +77,11 @@ use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
 use fnd_core::api::NodePlaces;
 use fnd_core::records::cause::AlertCondition;
-use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
+use fnd_core::supervisor::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
 use inbox::LoopInput;
-use records::Records;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -439,34 +434,5 @@ impl Daemon {
             self.input_of_loop(LoopInput::Frame(incoming));
         }
         Ok(false)
-    }
-}
-
-/// Joins the reports of the spawner and of the output thread about a worker's end. `state` is the state directory.
-fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
-    Exited {
-        worker: frame.worker,
-        late: frame
-            .late
-            .map(|(ago, lasted)| (Duration::from_micros(ago), Duration::from_micros(lasted))),
-        status: frame.status,
-        usage: fnd_core::records::Usage {
-            cpu_us: frame.cpu_us,
-            memory_peak_bytes: frame.memory_peak,
-            peak_of_largest: frame.peak_of_largest,
-            throttled_us: frame.throttled_us,
-            stdout_bytes: captured.stdout_bytes,
-            stderr_bytes: captured.stderr_bytes,
-            dropped_bytes: captured.dropped_bytes,
-            scope_worker: false,
-        },
-        oom_kills: frame.oom_kills,
-        oom_shared: frame.oom_shared,
-        pids_refused: frame.pids_refused,
-        stragglers: frame.stragglers,
-        result: captured.result,
-        result_too_large: captured.result_too_large,
-        bad_answer: captured.bad_answer.map(|why| message::shown(state, &why)),
-        last_error_line: captured.last_error_line.map(|line| message::shown(state, &line)),
     }
 }

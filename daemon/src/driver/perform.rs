@@ -3,11 +3,10 @@
 use super::Driver;
 use super::builds::BuildEnd;
 use super::checks::CheckEnd;
-use super::records::EndedRecords;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
 use crate::ledger::LedgerCommand;
-use crate::output::AttemptOutput;
+use crate::output::{AttemptOutput, EndedRecords};
 use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;

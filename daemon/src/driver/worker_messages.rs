@@ -1,8 +1,8 @@
 //! Turns messages of workers into events of the supervisor.
 
-use super::{Driver, message};
+use super::Driver;
 use crate::buffers::{Reservation, SMALL};
-use crate::workers::AttemptKey;
+use crate::output::{AttemptKey, message};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
