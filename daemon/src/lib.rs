@@ -36,6 +36,7 @@
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
 //! - `uploads`: functions that are uploaded through the API
+//! - `views`: what fnd shows of itself: documents, lists, problems
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
@@ -74,6 +75,7 @@ mod systemd;
 pub mod telemetry;
 pub mod triggers;
 mod uploads;
+mod views;
 pub mod workers;
 
 use cli::DaemonCli;

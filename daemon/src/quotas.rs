@@ -1,8 +1,11 @@
 //! Quotas of home and cache: the processes that measure (`fnd --measure`), and what was told of their results. When a
 //! function is measured is decided by [`QuotaBooks`].
 
+use fnd_core::api::StorageUse;
+use fnd_core::instant;
 use fnd_core::quota::books::{MeasurementFailure, QuotaBooks};
 use fnd_core::quota::{LINE_MAX, Measured, Paths};
+use fnd_core::supervisor::Now;
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::collections::BTreeMap;
@@ -13,6 +16,10 @@ use tokio::net::unix::pipe;
 
 /// After this time a measurement is killed: it gives up by itself before.
 pub(crate) const LASTS: Duration = Duration::from_secs(15);
+
+/// The text of `status` about quotas that nobody measures.
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
+     fnd`, which ends running functions)";
 
 /// The quotas of all functions.
 #[derive(Default)]
@@ -119,10 +126,35 @@ impl Measurements {
         })
     }
 
+    /// Returns what a function keeps on the disk, as far as it was measured.
+    pub(crate) fn storage(&self, function: &FunctionName, now: Now) -> Option<StorageUse> {
+        let (found, at) = self.books.found(function)?;
+        let ago = at.map(|at| u64::try_from(now.mono.saturating_sub(at).as_millis()).unwrap_or(u64::MAX));
+        let measured = found.measured.as_ref();
+        let failure = found.failure.as_ref().map(|failure| match failure {
+            MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why) => {
+                format!("the last measurement failed: {why}")
+            }
+        });
+        let unfinished = measured.and_then(Measured::unfinished);
+        Some(StorageUse {
+            home_bytes: measured.map(|measured| measured.home.bytes),
+            cache_bytes: measured.map(|measured| measured.cache.bytes),
+            measured_at: ago.map(|ago| instant::text(now.unix_ms.saturating_sub(ago))),
+            problem: failure.or_else(|| unfinished.map(|why| format!("at least this much: {why}"))),
+        })
+    }
+
     /// Returns why a function may not run, as the supervisor knows it.
     pub(crate) fn full(&self, function: &FunctionName) -> Option<&str> {
         self.told.get(function).map(String::as_str)
     }
+}
+
+/// Returns the limits that an old spawner keeps fnd from enforcing, each with the reason.
+pub(crate) fn unmeasured(is_old: bool) -> impl Iterator<Item = (String, String)> {
+    let keys: &[&str] = if is_old { &["home", "cache"] } else { &[] };
+    keys.iter().map(|key| ((*key).to_owned(), OLD_SPAWNER.to_owned()))
 }
 
 /// A change of the reason for which a function may not run.

@@ -169,6 +169,7 @@ const RULES: &[Rule] = &[
     rule("daemon/src/state_store", ABOVE, ABOVE_WHY),
     rule("daemon/src/stream", ABOVE, ABOVE_WHY),
     rule("daemon/src/triggers", ABOVE, ABOVE_WHY),
+    rule("daemon/src/views", ABOVE, ABOVE_WHY),
     rule("daemon/src/workers", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/workers",

@@ -17,18 +17,14 @@
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
-//! - `lists`: the long lists of the API, made in pieces
-//! - `observe`: makes report events of the supervisor's events and actions
+//! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
-//! - `problems`: gathers the problems of the node from every part
 //! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
-//! - `reports`: reports events, and writes status files
 //! - `requests`: requests of people and signals about the whole node
 //! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
-//! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 mod alerts;
 pub(crate) mod builds;
@@ -41,17 +37,13 @@ mod frames;
 mod inbox;
 mod install;
 mod installed_versions;
-pub(crate) mod lists;
 mod observe;
 mod perform;
-mod problems;
 mod quotas;
 pub(crate) mod releases;
-mod reports;
 mod requests;
 mod schedules;
 mod secrets;
-mod view;
 mod worker_messages;
 
 use crate::audit::Audit;
@@ -62,12 +54,13 @@ use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
+use crate::functions::registry::ServingVersion;
 use crate::input::{Inbox, Input};
 use crate::ledger;
 use crate::output::{Captured, Output, Records, message};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
-use crate::settings::CurrentSettings;
+use crate::settings::NodeInfo;
 use crate::state_store::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
@@ -75,7 +68,6 @@ use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
-use fnd_core::api::NodePlaces;
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::supervisor::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
@@ -187,14 +179,6 @@ impl PendingWork {
     }
 }
 
-/// The facts about this node.
-pub(crate) struct NodeInfo {
-    pub(crate) settings: CurrentSettings,
-    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
-    pub(crate) places: NodePlaces,
-    pub(crate) started_ms: u64,
-}
-
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<Driver>,
@@ -209,6 +193,17 @@ pub struct Daemon {
 }
 
 impl Driver {
+    /// Returns the version of a function that serves.
+    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
+        let function = self.functions.registry.get(name)?;
+        // Only while a newer version is on trial can another one serve.
+        let before = function
+            .before
+            .as_ref()
+            .and_then(|_| self.supervisor.version_and_error(name)?.0);
+        function.serving(before)
+    }
+
     /// Counts by how much the main loop woke too late.
     pub(crate) fn late(&self, wanted: Option<Instant>) {
         let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));

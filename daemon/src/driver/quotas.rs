@@ -6,8 +6,7 @@ use crate::input::TaskOwner;
 use crate::quotas::{self, LASTS, MeasurementEnd, QuotaChange};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
-use fnd_core::api::{FunctionStatus, StorageUse};
-use fnd_core::instant;
+use fnd_core::api::FunctionStatus;
 use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Paths, Quotas};
 use fnd_core::supervisor::Event;
@@ -15,10 +14,6 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::os::fd::OwnedFd;
-
-/// The text of `status` about quotas that nobody measures.
-const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
-     fnd`, which ends running functions)";
 
 impl Driver {
     /// Uses the quotas of the version that serves. Called when another version serves or none does.
@@ -177,32 +172,5 @@ impl Driver {
     fn quota_paths(&self, function: &FunctionName) -> (String, String) {
         let (state, name) = (&self.node.places.state, function.file_form());
         (format!("{state}/home/{name}"), format!("{state}/cache/{name}"))
-    }
-
-    /// Returns what a function keeps on the disk, as far as it was measured.
-    pub(super) fn storage(&self, function: &FunctionName) -> Option<StorageUse> {
-        let (found, at) = self.quotas.books.found(function)?;
-        let now = self.clock.now();
-        let ago = at.map(|at| u64::try_from(now.mono.saturating_sub(at).as_millis()).unwrap_or(u64::MAX));
-        let measured = found.measured.as_ref();
-        let failure = found.failure.as_ref().map(|failure| match failure {
-            MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why) => {
-                format!("the last measurement failed: {why}")
-            }
-        });
-        let unfinished = measured.and_then(Measured::unfinished);
-        Some(StorageUse {
-            home_bytes: measured.map(|measured| measured.home.bytes),
-            cache_bytes: measured.map(|measured| measured.cache.bytes),
-            measured_at: ago.map(|ago| instant::text(now.unix_ms.saturating_sub(ago))),
-            problem: failure.or_else(|| unfinished.map(|why| format!("at least this much: {why}"))),
-        })
-    }
-
-    /// Returns the limits that an old spawner keeps fnd from enforcing, each with the reason.
-    pub(super) fn unmeasured(&self) -> impl Iterator<Item = (String, String)> {
-        let is_old = self.workers.welcome.is_of_0_1();
-        let keys: &[&str] = if is_old { &["home", "cache"] } else { &[] };
-        keys.iter().map(|key| ((*key).to_owned(), OLD_SPAWNER.to_owned()))
     }
 }
