@@ -3,13 +3,12 @@
 use super::Driver;
 use crate::input::Input;
 use crate::input::TaskOwner;
-use crate::quotas::{self, LASTS, MeasurementEnd, QuotaChange};
+use crate::quotas::{self, LASTS, MeasurementEffect};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
 use fnd_core::api::FunctionStatus;
 use fnd_core::quota::books::MeasurementFailure;
-use fnd_core::quota::{Measured, Paths, Quotas};
-use fnd_core::supervisor::Event;
+use fnd_core::quota::{Measured, Quotas};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
@@ -25,8 +24,7 @@ impl Driver {
         });
         // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
         let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
-        self.quotas.books.needs(function, wanted);
-        self.quota_changed(function);
+        self.turn.follow_up.extend(self.quotas.serves(function, wanted));
     }
 
     /// Notices by a function's status that an attempt has ended. Status files are written at most every 50 ms, so a
@@ -103,19 +101,14 @@ impl Driver {
 
     /// Handles a process that was not started.
     pub(super) fn measurement_failed(&mut self, worker: WorkerId, why: &str) {
-        if let Some(done) = self.quotas.not_started(worker, format!("it cannot be started: {why}")) {
-            self.measured(done);
-        }
+        let effect = self.quotas.not_started(worker, why, self.clock.now().mono);
+        self.measured(worker, effect);
     }
 
     /// Handles what a process has printed.
     pub(super) fn measurement_said(&mut self, worker: WorkerId, said: Option<Measured>) {
-        let is_result = said.is_some();
-        if let Some(done) = self.quotas.said(worker, said) {
-            self.measured(done);
-        } else if !is_result && self.quotas.is_running(worker) {
-            self.workers.kill(worker);
-        }
+        let effect = self.quotas.said(worker, said, self.clock.now().mono);
+        self.measured(worker, effect);
     }
 
     /// Handles the end of a process; returns whether it measured.
@@ -123,9 +116,8 @@ impl Driver {
         let is_one = self.quotas.is_running(exited.worker);
         if is_one {
             self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
-            if let Some(done) = self.quotas.ended(exited) {
-                self.measured(done);
-            }
+            let effect = self.quotas.ended(exited, self.clock.now().mono);
+            self.measured(exited.worker, effect);
         }
         is_one
     }
@@ -137,40 +129,14 @@ impl Driver {
         }
     }
 
-    fn measured(&mut self, done: MeasurementEnd) {
-        let MeasurementEnd { function, tmp, result } = done;
-        self.workers.release_tmp(Some(tmp));
-        if let Err(MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why)) = &result {
-            tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
-        }
-        self.quotas.books.measured(&function, result, self.clock.now().mono);
-        self.quota_changed(&function);
-    }
-
-    /// Tells the supervisor and people if a function has no room any more, or has room again.
-    fn quota_changed(&mut self, function: &FunctionName) {
-        let paths = self.quota_paths(function);
-        let paths = Paths {
-            home: &paths.0,
-            cache: &paths.1,
-        };
-        let Some(QuotaChange { began, why }) = self.quotas.change(function, paths) else {
-            return;
-        };
-        match &why {
-            Some(why) if began => {
-                tracing::warn!(FND_FUNCTION = %function, "`{function}` is over its quota, new runs of it are refused: {why}");
+    fn measured(&mut self, worker: WorkerId, effect: Option<MeasurementEffect>) {
+        match effect {
+            Some(MeasurementEffect::Kill) => self.workers.kill(worker),
+            Some(MeasurementEffect::Over { tmp, event }) => {
+                self.workers.release_tmp(Some(tmp));
+                self.turn.follow_up.extend(event);
             }
-            Some(_) => {}
-            None => tracing::info!(FND_FUNCTION = %function, "`{function}` is within its quota again"),
+            None => {}
         }
-        let function = function.clone();
-        let why = why.map(Into::into);
-        self.turn.follow_up.push_back(Event::Full { function, why });
-    }
-
-    fn quota_paths(&self, function: &FunctionName) -> (String, String) {
-        let (state, name) = (&self.node.places.state, function.file_form());
-        (format!("{state}/home/{name}"), format!("{state}/cache/{name}"))
     }
 }

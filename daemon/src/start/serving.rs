@@ -114,7 +114,7 @@ impl ServingDaemon {
             secrets: TriggerSecrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
-            quotas: Measurements::default(),
+            quotas: Measurements::new(named(places).state),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,
