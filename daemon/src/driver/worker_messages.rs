@@ -34,7 +34,8 @@ impl Driver {
             // Calls are numbered from 1. The number 0 stands for loading the code.
             WorkerMessage::Error { call: 0, failure } => {
                 self.workers.keep_stack(worker, 0, &failure);
-                let message = self.shown(worker, failure.message);
+                let masks = &self.workers.masks;
+                let message = masks.shown(&self.node.places.state, worker, failure.message);
                 self.step(Event::LoadFailed { worker, message });
             }
             WorkerMessage::Error { call, failure } => {
@@ -106,39 +107,9 @@ impl Driver {
         self.workers.unexplained.push((key, answered));
     }
 
-    fn answer(
-        &self,
-        worker: WorkerId,
-        call: u64,
-        how: (Reason, String),
-        mut result: Option<RunResult>,
-    ) -> Box<Answered> {
-        let (reason, message) = how;
-        // Every record takes the masked copy. The result itself stays raw, for the caller and the next poll.
-        if let (Some(result), Some(mask)) = (&mut result, self.workers.masks.of(worker)) {
-            mask.result(result);
-        }
-        Box::new(Answered {
-            worker,
-            call,
-            reason,
-            message: self.shown(worker, message),
-            result,
-        })
-    }
-
-    /// Returns a message of a worker as records have it. Values of secrets are masked first: they may contain
-    /// what is escaped.
-    fn shown(&self, worker: WorkerId, mut message: String) -> String {
-        self.workers.masks.message(worker, &mut message);
-        message::shown(&self.node.places.state, &message)
-    }
-
-    /// Masks the values of secrets in the other messages about workers.
-    pub(super) fn mask_event(&self, event: &mut Event) {
-        if let Event::Broken { worker, message } | Event::NotReady { worker, why: message } = event {
-            self.workers.masks.message(*worker, message);
-        }
+    fn answer(&self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) -> Box<Answered> {
+        let masks = &self.workers.masks;
+        masks.answered(&self.node.places.state, (worker, call), how, result)
     }
 
     /// Reports the failures that waited for the last line that they printed; without a line they keep their message.
