@@ -281,7 +281,8 @@ mod tests {
             cache: None,
         };
         assert!(part.serves(&function(), Some(quotas)).is_none());
-        part.books.ended(&function(), (InvocationId(2), Some(1), Some(1)), false, NOW);
+        part.books
+            .ended(&function(), (InvocationId(2), Some(1), Some(1)), false, NOW);
         assert_eq!(part.books.due(NOW), Some(function()));
         part.starting(WorkerId(3), function(), (FunctionId(1), InvocationId(2)));
         part

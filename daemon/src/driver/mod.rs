@@ -9,7 +9,6 @@
 //! - `builds`: has the dependencies of functions installed
 //! - `canary`: releases that get a share of the calls
 //! - `checks`: has the syntax of changed files checked
-//! - `configuration`: puts a configuration in force that was read while fnd runs
 //! - `follow_ups`: what follows the end of an invocation
 //! - `frames`: turns frames of the spawner into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
@@ -19,18 +18,16 @@
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
-//! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
-//! - `requests`: requests of people and signals about the whole node
+//! - `requests`: requests of people and signals about the whole node, and the configuration that was read again
 //! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
-//! - `secrets`: asks for the secrets that routes name
+//! - `spawner_requests`: asks the spawner for measurements and for secrets
 
 mod alerts;
 pub(crate) mod builds;
 pub(crate) mod canary;
 pub(crate) mod checks;
-mod configuration;
 mod files;
 pub(crate) mod follow_ups;
 mod frames;
@@ -39,11 +36,10 @@ mod install;
 mod installed_versions;
 mod observe;
 mod perform;
-mod quotas;
 pub(crate) mod releases;
 mod requests;
 mod schedules;
-mod secrets;
+mod spawner_requests;
 mod worker_messages;
 
 use crate::audit::Audit;

@@ -1,18 +1,23 @@
-//! Has the homes and caches of functions measured, and tells the supervisor which functions are over their quotas.
+//! Asks the spawner for measurements of homes and caches and for secrets, and brings its answers to the rooms that decide.
 
 use super::Driver;
-use crate::input::Input;
-use crate::input::TaskOwner;
+use crate::functions::registry::Function;
+use crate::input::{Input, TaskOwner};
 use crate::quotas::{self, LASTS, MeasurementEffect};
+use crate::triggers::secrets::{self, SecretsAnswer};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
 use fnd_core::api::FunctionStatus;
 use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Quotas};
+use fnd_manifest::function::Manifest;
+use fnd_manifest::function::route::Credential;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
+use fnd_wire::frame::{Exited, Request, SecretAsked, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 impl Driver {
     /// Uses the quotas of the version that serves. Called when another version serves or none does.
@@ -138,5 +143,97 @@ impl Driver {
             }
             None => {}
         }
+    }
+}
+
+impl Driver {
+    /// Asks for the secrets of a function whose files were just judged; those of the version that serves if the newest
+    /// files are refused.
+    pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
+        if let Some(known) = self.functions.registry.get(function) {
+            let versions = known.versions().map(|version| &*version.manifest);
+            let all = secrets::of_function(function, versions);
+            all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+        }
+    }
+
+    /// Asks for the files of `[http] tls`, if there is any, now and then again after a while.
+    pub(crate) fn ask_for_tls(&mut self) {
+        let has_tls = self.node.settings.settings.http.tls.is_some();
+        let now = self.clock.now().mono;
+        self.secrets.ask_for_tls_after(has_tls.then_some(now));
+        if has_tls {
+            secrets::of_tls()
+                .into_iter()
+                .for_each(|asked| self.ask_for_secret(asked));
+        }
+    }
+
+    /// Asks for the files of `[http] tls` if it is time.
+    pub(super) fn ask_for_tls_if_due(&mut self) {
+        let now = self.clock.now().mono;
+        if self.secrets.next_due().is_some_and(|due| due <= now) {
+            self.ask_for_tls();
+        }
+    }
+
+    /// Asks for the secrets of `[http] events`.
+    pub(crate) fn ask_for_events(&mut self) {
+        let all = secrets::of_events(self.node.settings.settings.http.events.as_ref());
+        all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+        self.forget_secrets();
+    }
+
+    fn ask_for_secret(&mut self, asked: SecretAsked) {
+        if self.workers.welcome.is_of_0_1() {
+            self.secrets.cannot(&asked);
+            return self.problems_changed();
+        }
+        let Some(asked) = self.secrets.needs(asked) else {
+            return;
+        };
+        let request = Request::Secret(asked.clone());
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.secrets.sent(number, &asked);
+        }
+    }
+
+    /// Handles the answer to a request for a secret; returns whether the request was one.
+    pub(super) fn secret_answered(&mut self, request: u32, answer: SecretsAnswer) -> bool {
+        let Some(again) = self.secrets.answered(request, answer) else {
+            return false;
+        };
+        if let Some(asked) = again {
+            self.ask_for_secret(asked);
+        }
+        // The listener gets all answers together: a new certificate fits only the new key, which is another answer.
+        if !self.secrets.is_asking() && self.secrets.take_news() {
+            self.renew_keys();
+        }
+        self.problems_changed();
+        true
+    }
+
+    /// Forgets secrets that no function names any more.
+    pub(super) fn forget_secrets(&mut self) {
+        let credentials = self.credentials().into_iter();
+        let names = credentials.map(|credential| credential.secret).collect();
+        let has_tls = self.node.settings.settings.http.tls.is_some();
+        self.secrets.retain(&names, has_tls);
+        self.renew_keys();
+        self.problems_changed();
+    }
+
+    /// Hands the secrets to the listener.
+    fn renew_keys(&mut self) {
+        let now = Duration::from_millis(self.clock.now().unix_ms);
+        self.listener.renew(&self.secrets, self.credentials(), now);
+    }
+
+    fn credentials(&self) -> BTreeSet<Credential> {
+        let functions = self.functions.registry.iter().map(|(_, function)| function);
+        let versions = functions.flat_map(Function::versions);
+        let manifests = versions.map(|version| -> &Manifest { &version.manifest });
+        secrets::credentials(manifests, self.node.settings.settings.http.events.as_ref())
     }
 }
