@@ -50,7 +50,7 @@ pub(crate) enum MeasurementEffect {
     /// The measurement is over: its temporary files go, and the supervisor hears whether the function may run.
     Over {
         tmp: (FunctionId, InvocationId),
-        event: Option<Event>,
+        event: Option<Box<Event>>,
     },
 }
 
@@ -147,7 +147,7 @@ impl Measurements {
             tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
         }
         self.books.measured(function, result, now);
-        let event = self.change(function);
+        let event = self.change(function).map(Box::new);
         MeasurementEffect::Over { tmp, event }
     }
 
@@ -300,7 +300,7 @@ mod tests {
             panic!("the measurement is not over: {effect:?}");
         };
         assert_eq!(tmp, (FunctionId(1), InvocationId(2)));
-        match event? {
+        match *event? {
             Event::Full { function: name, why } if name == function() => Some(why.map(|why| why.to_string())),
             other => panic!("{other:?}"),
         }

@@ -10,7 +10,7 @@
 //! - `canary`: releases that get a share of the calls
 //! - `checks`: has the syntax of changed files checked
 //! - `follow_ups`: what follows the end of an invocation
-//! - `frames`: turns frames of the spawner into events of the supervisor
+//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
@@ -20,7 +20,6 @@
 //! - `perform`: carries out what the supervisor decides
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `requests`: requests of people and signals about the whole node, and the configuration that was read again
-//! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
 
@@ -40,7 +39,6 @@ pub(crate) mod releases;
 mod requests;
 mod schedules;
 mod spawner_requests;
-mod worker_messages;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;

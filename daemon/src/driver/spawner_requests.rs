@@ -139,7 +139,7 @@ impl Driver {
             Some(MeasurementEffect::Kill) => self.workers.kill(worker),
             Some(MeasurementEffect::Over { tmp, event }) => {
                 self.workers.release_tmp(Some(tmp));
-                self.turn.follow_up.extend(event);
+                self.turn.follow_up.extend(event.map(|event| *event));
             }
             None => {}
         }
