@@ -55,3 +55,30 @@ pub(crate) fn piece(
     // Whether more follow is asked now: most nodes have fewer functions than a piece, and need no second one.
     views.next().and(last).cloned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_takes_a_name_that_the_caller_asks_for_and_may_see() {
+        let name = |text: &str| FunctionName::new(text).unwrap();
+        let filter = |function: Option<&str>, reach| FunctionFilter {
+            function: function.map(name),
+            labels: vec![("team".to_owned(), "web".to_owned())],
+            reach,
+        };
+        for (function, reach, expected) in [
+            (None, Permissions::own(), true),
+            (Some("a"), Permissions::own(), true),
+            (Some("b"), Permissions::own(), false),
+            (None, Permissions::default(), false),
+        ] {
+            assert_eq!(
+                filter(function, reach).takes(&name("a"), None),
+                expected,
+                "{function:?}"
+            );
+        }
+    }
+}

@@ -28,3 +28,21 @@ pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
     let shown = read.map(|_| text.lines().map(str::to_owned).collect());
     shown.unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_the_size_and_the_packages_that_its_installation_noted() {
+        let state = tempfile::tempdir().unwrap();
+        let version = Version([7; 32]);
+        let tree = trees(&state.path().display().to_string()).join(version.hex());
+        assert_eq!((tree_bytes(&tree), packages(state.path(), version)), (None, vec![]));
+        std::fs::create_dir_all(&tree).unwrap();
+        std::fs::write(tree.join(TREE_SIZE), "4096").unwrap();
+        std::fs::write(tree.join(COMPLETE), "a 1.0\nb 2.0\n").unwrap();
+        assert_eq!(tree_bytes(&tree), Some(4096));
+        assert_eq!(packages(state.path(), version), ["a 1.0", "b 2.0"]);
+    }
+}
