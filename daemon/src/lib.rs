@@ -5,6 +5,7 @@
 //! - `audit`: who did what on the control socket
 //! - `backend`: the daemon as the control server sees it: what routes may ask
 //! - `buffers`: one budget for the bytes that fnd holds for its callers
+//! - `callers`: the callers that wait for answers, ends and drains
 //! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
 //! - `clock`: both clocks, and the ids that come from them
 //! - `control`: the control API: HTTP over a Unix socket
@@ -35,12 +36,14 @@
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
 //! - `uploads`: functions that are uploaded through the API
+//! - `views`: what fnd shows of itself: documents, lists, problems
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
 mod audit;
 pub mod backend;
 pub mod buffers;
+mod callers;
 pub mod cli;
 pub mod clock;
 pub mod control;
@@ -72,6 +75,7 @@ mod systemd;
 pub mod telemetry;
 pub mod triggers;
 mod uploads;
+mod views;
 pub mod workers;
 
 use cli::DaemonCli;

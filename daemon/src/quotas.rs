@@ -1,8 +1,11 @@
 //! Quotas of home and cache: the processes that measure (`fnd --measure`), and what was told of their results. When a
 //! function is measured is decided by [`QuotaBooks`].
 
+use fnd_core::api::StorageUse;
+use fnd_core::instant;
 use fnd_core::quota::books::{MeasurementFailure, QuotaBooks};
-use fnd_core::quota::{LINE_MAX, Measured, Paths};
+use fnd_core::quota::{LINE_MAX, Measured, Paths, Quotas};
+use fnd_core::supervisor::{Event, Now};
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::collections::BTreeMap;
@@ -14,10 +17,15 @@ use tokio::net::unix::pipe;
 /// After this time a measurement is killed: it gives up by itself before.
 pub(crate) const LASTS: Duration = Duration::from_secs(15);
 
+/// The text of `status` about quotas that nobody measures.
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
+     fnd`, which ends running functions)";
+
 /// The quotas of all functions.
-#[derive(Default)]
 pub(crate) struct Measurements {
     pub(crate) books: QuotaBooks,
+    /// The state directory, with homes and caches.
+    state: String,
     running: BTreeMap<WorkerId, Measurement>,
     /// Why functions may not run, as the supervisor knows it.
     told: BTreeMap<FunctionName, String>,
@@ -34,14 +42,29 @@ struct Measurement {
     ended: Option<MeasurementFailure>,
 }
 
-/// The end of a measurement.
-pub(crate) struct MeasurementEnd {
-    pub(crate) function: FunctionName,
-    pub(crate) tmp: (FunctionId, InvocationId),
-    pub(crate) result: Result<Measured, MeasurementFailure>,
+/// What the driver has to do about a measurement.
+#[derive(Debug)]
+pub(crate) enum MeasurementEffect {
+    /// The process printed no result, and is killed.
+    Kill,
+    /// The measurement is over: its temporary files go, and the supervisor hears whether the function may run.
+    Over {
+        tmp: (FunctionId, InvocationId),
+        event: Option<Box<Event>>,
+    },
 }
 
 impl Measurements {
+    /// Returns the part without a function. `state` is fnd's state directory.
+    pub(crate) fn new(state: String) -> Self {
+        Self {
+            books: QuotaBooks::default(),
+            state,
+            running: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
     /// Records that the spawner was asked for a process.
     pub(crate) fn starting(&mut self, worker: WorkerId, function: FunctionName, tmp: (FunctionId, InvocationId)) {
         let measurement = Measurement {
@@ -54,10 +77,10 @@ impl Measurements {
     }
 
     /// Records that a process was not started.
-    pub(crate) fn not_started(&mut self, worker: WorkerId, why: String) -> Option<MeasurementEnd> {
+    pub(crate) fn not_started(&mut self, worker: WorkerId, why: &str, now: Duration) -> Option<MeasurementEffect> {
         let Measurement { function, tmp, .. } = self.running.remove(&worker)?;
-        let result = Err(MeasurementFailure::NotPossible(why));
-        Some(MeasurementEnd { function, tmp, result })
+        let why = MeasurementFailure::NotPossible(format!("it cannot be started: {why}"));
+        Some(self.over(&function, tmp, Err(why), now))
     }
 
     /// Returns whether a process of this number measures.
@@ -79,18 +102,25 @@ impl Measurements {
     }
 
     /// Records what a process has printed.
-    pub(crate) fn said(&mut self, worker: WorkerId, said: Option<Measured>) -> Option<MeasurementEnd> {
+    pub(crate) fn said(
+        &mut self,
+        worker: WorkerId,
+        said: Option<Measured>,
+        now: Duration,
+    ) -> Option<MeasurementEffect> {
+        let is_result = said.is_some();
         self.running.get_mut(&worker)?.said = Some(said);
-        self.done(worker)
+        let still_runs = (!is_result).then_some(MeasurementEffect::Kill);
+        self.done(worker, now).or(still_runs)
     }
 
     /// Records the end of a process.
-    pub(crate) fn ended(&mut self, exited: &Exited) -> Option<MeasurementEnd> {
+    pub(crate) fn ended(&mut self, exited: &Exited, now: Duration) -> Option<MeasurementEffect> {
         self.running.get_mut(&exited.worker)?.ended = Some(failure(exited));
-        self.done(exited.worker)
+        self.done(exited.worker, now)
     }
 
-    fn done(&mut self, worker: WorkerId) -> Option<MeasurementEnd> {
+    fn done(&mut self, worker: WorkerId, now: Duration) -> Option<MeasurementEffect> {
         let measurement = self.running.get(&worker)?;
         // Output and end come from two tasks, in any order.
         if measurement.said.is_none() || measurement.ended.is_none() {
@@ -103,19 +133,74 @@ impl Measurements {
             ended,
         } = self.running.remove(&worker)?;
         let result = said.flatten().ok_or(ended?);
-        Some(MeasurementEnd { function, tmp, result })
+        Some(self.over(&function, tmp, result, now))
     }
 
-    /// Returns why a function may not run, if that differs from what was returned last.
-    pub(crate) fn change(&mut self, function: &FunctionName, paths: Paths<'_>) -> Option<QuotaChange> {
+    fn over(
+        &mut self,
+        function: &FunctionName,
+        tmp: (FunctionId, InvocationId),
+        result: Result<Measured, MeasurementFailure>,
+        now: Duration,
+    ) -> MeasurementEffect {
+        if let Err(MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why)) = &result {
+            tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
+        }
+        self.books.measured(function, result, now);
+        let event = self.change(function).map(Box::new);
+        MeasurementEffect::Over { tmp, event }
+    }
+
+    /// Uses the quotas of the version that serves; absent where none does, or where nothing can be measured.
+    pub(crate) fn serves(&mut self, function: &FunctionName, quotas: Option<Quotas>) -> Option<Event> {
+        self.books.needs(function, quotas);
+        self.change(function)
+    }
+
+    /// Returns the event for the supervisor if a function has no room any more, or has room again.
+    fn change(&mut self, function: &FunctionName) -> Option<Event> {
+        let name = function.file_form();
+        let paths = Paths {
+            home: &format!("{}/home/{name}", self.state),
+            cache: &format!("{}/cache/{name}", self.state),
+        };
         let now = self.books.exceeded(function, paths);
         let before = match &now {
             Some(why) => self.told.insert(function.clone(), why.clone()),
             None => self.told.remove(function),
         };
-        (now != before).then_some(QuotaChange {
-            began: before.is_none(),
-            why: now,
+        if now == before {
+            return None;
+        }
+        match &now {
+            Some(why) if before.is_none() => {
+                tracing::warn!(FND_FUNCTION = %function, "`{function}` is over its quota, new runs of it are refused: {why}");
+            }
+            Some(_) => {}
+            None => tracing::info!(FND_FUNCTION = %function, "`{function}` is within its quota again"),
+        }
+        Some(Event::Full {
+            function: function.clone(),
+            why: now.map(Into::into),
+        })
+    }
+
+    /// Returns what a function keeps on the disk, as far as it was measured.
+    pub(crate) fn storage(&self, function: &FunctionName, now: Now) -> Option<StorageUse> {
+        let (found, at) = self.books.found(function)?;
+        let ago = at.map(|at| u64::try_from(now.mono.saturating_sub(at).as_millis()).unwrap_or(u64::MAX));
+        let measured = found.measured.as_ref();
+        let failure = found.failure.as_ref().map(|failure| match failure {
+            MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why) => {
+                format!("the last measurement failed: {why}")
+            }
+        });
+        let unfinished = measured.and_then(Measured::unfinished);
+        Some(StorageUse {
+            home_bytes: measured.map(|measured| measured.home.bytes),
+            cache_bytes: measured.map(|measured| measured.cache.bytes),
+            measured_at: ago.map(|ago| instant::text(now.unix_ms.saturating_sub(ago))),
+            problem: failure.or_else(|| unfinished.map(|why| format!("at least this much: {why}"))),
         })
     }
 
@@ -125,12 +210,10 @@ impl Measurements {
     }
 }
 
-/// A change of the reason for which a function may not run.
-pub(crate) struct QuotaChange {
-    /// Whether the function could run before.
-    pub(crate) began: bool,
-    /// Why the function may not run now; absent if it may.
-    pub(crate) why: Option<String>,
+/// Returns the limits that an old spawner keeps fnd from enforcing, each with the reason.
+pub(crate) fn unmeasured(is_old: bool) -> impl Iterator<Item = (String, String)> {
+    let keys: &[&str] = if is_old { &["home", "cache"] } else { &[] };
+    keys.iter().map(|key| ((*key).to_owned(), OLD_SPAWNER.to_owned()))
 }
 
 /// Returns why a process that has ended may have no result.
@@ -184,37 +267,90 @@ mod tests {
         }
     }
 
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn function() -> FunctionName {
+        FunctionName::new("f").unwrap()
+    }
+
+    /// Returns the part with a function of which a process measures the home.
     fn part() -> Measurements {
-        let mut part = Measurements::default();
-        part.starting(
-            WorkerId(3),
-            FunctionName::new("f").unwrap(),
-            (FunctionId(1), InvocationId(2)),
-        );
+        let mut part = Measurements::new("/state".to_owned());
+        let quotas = Quotas {
+            home: Some(10),
+            cache: None,
+        };
+        assert!(part.serves(&function(), Some(quotas)).is_none());
+        part.books
+            .ended(&function(), (InvocationId(2), Some(1), Some(1)), false, NOW);
+        assert_eq!(part.books.due(NOW), Some(function()));
+        part.starting(WorkerId(3), function(), (FunctionId(1), InvocationId(2)));
         part
     }
 
+    fn of(bytes: u64) -> Option<Measured> {
+        let mut measured = Measured::default();
+        measured.home.bytes = bytes;
+        Some(measured)
+    }
+
+    /// Returns why the function may not run, as the supervisor is told; nothing if it is told nothing.
+    fn told(effect: Option<MeasurementEffect>) -> Option<Option<String>> {
+        let Some(MeasurementEffect::Over { tmp, event }) = effect else {
+            panic!("the measurement is not over: {effect:?}");
+        };
+        assert_eq!(tmp, (FunctionId(1), InvocationId(2)));
+        match *event? {
+            Event::Full { function: name, why } if name == function() => Some(why.map(|why| why.to_string())),
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn a_measurement_is_done_when_its_line_is_read_and_its_process_has_ended() {
-        let ok = || exited(ExitStatus::Code(0), 0);
-        let mut part_one = part();
-        assert!(part_one.ended(&ok()).is_none());
-        let done = part_one.said(WorkerId(3), Some(Measured::default())).unwrap();
-        assert_eq!(done.result, Ok(Measured::default()));
-        assert!(!part_one.is_running(WorkerId(3)) && part_one.ended(&ok()).is_none());
-        let mut other = part();
-        assert!(other.said(WorkerId(3), None).is_none());
-        let cut_off = |done: Option<MeasurementEnd>| matches!(done.unwrap().result, Err(MeasurementFailure::CutOff(_)));
-        assert!(cut_off(other.ended(&ok())));
+    fn a_measurement_is_over_when_its_line_is_read_and_its_process_has_ended() {
+        let ok = exited(ExitStatus::Code(0), 0);
+        let mut part = part();
+        assert!(part.ended(&ok, NOW).is_none());
+        assert_eq!(told(part.said(WorkerId(3), of(5), NOW)), None);
+        assert!(!part.is_running(WorkerId(3)) && part.ended(&ok, NOW).is_none());
+        assert_eq!(part.books.found(&function()).unwrap().0.measured, of(5));
+    }
+
+    #[test]
+    fn the_supervisor_hears_once_that_a_home_is_full_and_once_that_it_is_not() {
+        let mut part = part();
+        part.ended(&exited(ExitStatus::Code(0), 0), NOW);
+        let why = told(part.said(WorkerId(3), of(11), NOW)).flatten().unwrap();
+        assert!(why.contains("/state/home/f"), "{why}");
+        assert_eq!(part.full(&function()), Some(&*why));
+        let larger = |home| Quotas {
+            home: Some(home),
+            cache: None,
+        };
+        assert!(part.serves(&function(), Some(larger(10))).is_none());
+        let event = part.serves(&function(), Some(larger(100)));
+        assert!(matches!(event, Some(Event::Full { why: None, .. })), "{event:?}");
+        assert_eq!(part.full(&function()), None);
+    }
+
+    #[test]
+    fn a_process_without_a_result_is_killed_and_the_reason_depends_on_its_end() {
         for (end, is_cut_off) in [
+            (exited(ExitStatus::Code(0), 0), true),
             (exited(ExitStatus::Signal(9), 0), true),
             (exited(ExitStatus::Signal(9), 1), false),
             (exited(ExitStatus::Code(1), 0), false),
         ] {
             let mut part = part();
-            part.said(WorkerId(3), None);
-            assert_eq!(cut_off(part.ended(&end)), is_cut_off);
+            let effect = part.said(WorkerId(3), None, NOW);
+            assert!(matches!(effect, Some(MeasurementEffect::Kill)), "{effect:?}");
+            assert_eq!(told(part.ended(&end, NOW)), None);
+            let failure = part.books.found(&function()).unwrap().0.failure.as_ref().unwrap();
+            assert_eq!(matches!(failure, MeasurementFailure::CutOff(_)), is_cut_off);
         }
+        let mut part = part();
+        assert_eq!(told(part.not_started(WorkerId(3), "no memory", NOW)), None);
+        assert!(part.is_idle() && part.said(WorkerId(3), None, NOW).is_none());
     }
 
     #[tokio::test]

@@ -1,19 +1,33 @@
 //! The configuration in force, and the values that follow from it on this machine.
 
+use crate::functions::Functions;
 use crate::functions::catalog::WalkRules;
 use crate::peer::PeerAccess;
 use fnd_core::access::{Author, Permissions};
+use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
 use fnd_manifest::judge::SettingsDocument;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::settings::Settings;
+use fnd_wire::ids::FunctionName;
 use procfs::Current as _;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+
+/// Why a call is not made.
+pub(crate) const NOT_OPERATED: &str = "the author of the file, its owner or uploader, has no role of operator for it";
+
+/// The facts about this node.
+pub(crate) struct NodeInfo {
+    pub(crate) settings: CurrentSettings,
+    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
+    pub(crate) places: NodePlaces,
+    pub(crate) started_ms: u64,
+}
 
 /// The configuration in force.
 pub struct CurrentSettings {
@@ -71,6 +85,13 @@ impl CurrentSettings {
             .entry(author)
             .or_insert_with(|| self.access.borrow().reach_of(author));
         reach.clone()
+    }
+
+    /// Returns whether the manifest of a function may have another one called: only a function that its author may operate, or
+    /// has made, too.
+    pub(crate) fn may_call(&self, functions: &Functions, function: &FunctionName, called: &FunctionName) -> bool {
+        let author = functions.author(function);
+        author == Author::Root || author == functions.author(called) || self.reach_of(author).operates(called)
     }
 
     /// Puts a newer configuration in force, if the spawner applied it; returns whether it did.

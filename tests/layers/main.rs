@@ -150,6 +150,7 @@ const RULES: &[Rule] = &[
     ),
     // daemon: the parts.
     rule("daemon/src/audit", ABOVE, ABOVE_WHY),
+    rule("daemon/src/callers", ABOVE, ABOVE_WHY),
     rule("daemon/src/functions", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/functions/catalog",
@@ -168,6 +169,7 @@ const RULES: &[Rule] = &[
     rule("daemon/src/state_store", ABOVE, ABOVE_WHY),
     rule("daemon/src/stream", ABOVE, ABOVE_WHY),
     rule("daemon/src/triggers", ABOVE, ABOVE_WHY),
+    rule("daemon/src/views", ABOVE, ABOVE_WHY),
     rule("daemon/src/workers", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/workers",

@@ -70,7 +70,7 @@ impl DaemonBackend {
     pub(super) fn elsewhere(&self, function: &FunctionName) -> Option<String> {
         let state = self.daemon.state.borrow();
         let candidate = &state.functions.registry.get(function)?.candidate;
-        if state.is_uploads(candidate.directory) {
+        if state.look().is_uploads(candidate.directory) {
             return None;
         }
         let root = state

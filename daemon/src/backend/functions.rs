@@ -4,9 +4,9 @@ use super::FunctionBackend;
 use super::{
     Answering, DaemonBackend, Failure, FunctionChanges, FunctionFilter, NotStored, Pending, ReleaseChange, failure,
 };
-use crate::driver::lists::PIECE;
 use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
+use crate::views::lists::PIECE;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
@@ -70,7 +70,8 @@ impl FunctionBackend for DaemonBackend {
     }
 
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
-        self.daemon.state.borrow().function_detail(name)
+        let state = self.daemon.state.borrow();
+        state.look().function_detail(name, state.file_work(name))
     }
 
     fn unknown(&self, name: &FunctionName) -> Rejection {

@@ -15,6 +15,7 @@
 //! - `idempotency`: idempotency keys
 //! - `interface`: the interface for the control server
 //! - `invocations`: invocations
+//! - `lists`: the long lists of the API, made in pieces
 //! - `new_event`: events that come in a request
 //! - `node`: the node
 //! - `releases`: releases
@@ -33,6 +34,7 @@ mod functions;
 pub(crate) mod idempotency;
 pub mod interface;
 mod invocations;
+mod lists;
 mod new_event;
 mod node;
 mod releases;
@@ -53,8 +55,8 @@ pub use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
 pub use upload::{Deployed, NotDone, Upload, UploadCondition};
 pub use watch_functions::FunctionChanges;
 
-pub use crate::driver::lists::FunctionFilter;
 pub use crate::driver::releases::ReleaseChange;
+pub use crate::views::lists::FunctionFilter;
 
 use crate::audit::Audit;
 use crate::driver::{Daemon, Driver};

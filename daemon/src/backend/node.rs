@@ -32,11 +32,11 @@ impl NodeBackend for DaemonBackend {
     }
 
     fn health(&self) -> Result<(), String> {
-        self.daemon.state.borrow().health()
+        self.daemon.state.borrow().look().health()
     }
 
     fn node_status(&self) -> NodeStatus {
-        self.daemon.state.borrow().node()
+        self.daemon.state.borrow().node_status()
     }
 
     fn metrics(&self, form: MetricsFormat) -> Pending<String> {

@@ -9,9 +9,10 @@
 //! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
 use crate::driver::Daemon;
-use crate::driver::lists::{FunctionFilter, PIECE};
 use crate::input::TaskOwner;
 use crate::stream::{Ring, StreamStep, news, read};
+use crate::views::lists::{FunctionFilter, PIECE};
+use crate::workers::listening::Listening;
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
@@ -103,7 +104,12 @@ async fn send_changes(
                 () = into.closed() => return,
             }
         };
-        let now = daemon.state.borrow().function_now(&function).map(Box::new);
+        let now = {
+            let state = daemon.state.borrow();
+            let work = state.file_work(&function);
+            state.look().function_now(&function, work, &Listening::default())
+        };
+        let now = now.map(Box::new);
         if !filter.takes(&function, now.as_deref()) {
             // A function that is sent waits for the caller from time to time. One that is not waits for nothing.
             unsent += 1;

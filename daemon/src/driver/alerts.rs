@@ -10,7 +10,7 @@ use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::cause::{AlertCause, Cause};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{FunctionState, Now};
+use fnd_core::supervisor::Now;
 use fnd_core::triggers::alerts::payload::payload;
 use fnd_core::triggers::alerts::{Alert, AlertChange, AlertFacts, AlertRules, NodeHealth};
 use fnd_manifest::function::AlertOn;
@@ -100,60 +100,21 @@ impl Driver {
             .get(function)
             .and_then(|known| known.findings.error.clone());
         let error = refused.or_else(|| view.error.as_deref().map(str::to_owned));
-        let facts = match view.state {
-            // The state is not known yet.
-            FunctionState::Building => return,
-            FunctionState::Disabled => AlertFacts {
-                enabled: false,
-                crash_looping: false,
-                invalid: None,
-            },
-            FunctionState::CrashLooping => AlertFacts {
-                enabled: true,
-                crash_looping: true,
-                invalid: None,
-            },
-            FunctionState::Ready | FunctionState::Running | FunctionState::Invalid => AlertFacts {
-                enabled: true,
-                crash_looping: false,
-                invalid: error.as_deref(),
-            },
+        let Some(facts) = AlertFacts::of(view.state, error.as_deref()) else {
+            return;
         };
         let now_ms = self.clock.now().unix_ms;
         let change = self.follow_ups.alerts.facts(now_ms, function, facts);
         self.store_change(change);
     }
 
-    /// Returns the rules of a function: its own rules, else those of the node. The function that alerts call has no
-    /// rules, so it is never called about itself.
     fn alert_rules(&self, function: &FunctionName) -> Option<AlertRules> {
         self.functions.registry.get(function)?;
-        let node = &self.node.settings.settings.alert;
         let own = self
             .serving(function)
             .and_then(|serving| serving.manifest.alert.clone());
-        let call = own
-            .as_ref()
-            .and_then(|own| own.call.clone())
-            .filter(|call| self.may_call(function, call))
-            .or_else(|| node.call.clone())?;
-        if call == *function {
-            return None;
-        }
-        Some(match own {
-            Some(own) => AlertRules {
-                call,
-                on: own.on,
-                after: own.after,
-                every: own.expect_success_every,
-            },
-            None => AlertRules {
-                call,
-                on: node.on.clone(),
-                after: 1,
-                every: None,
-            },
-        })
+        let may_call = |called: &FunctionName| self.node.settings.may_call(&self.functions, function, called);
+        AlertRules::of(function, own, &self.node.settings.settings.alert, may_call)
     }
 
     fn store_change(&mut self, change: Option<AlertChange>) {

@@ -6,7 +6,7 @@
 
 use super::Driver;
 use crate::ledger::{LedgerCommand, Unfollowed};
-use fnd_core::access::Author;
+use crate::settings::NOT_OPERATED;
 use fnd_core::data::Data;
 use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
 use fnd_core::records::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
@@ -19,9 +19,6 @@ use fnd_core::triggers::hooks::{self, payload::payload};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Why a call is not made.
-pub(super) const NOT_OPERATED: &str = "the author of the file, its owner or uploader, has no role of operator for it";
 
 /// Facts about ends that are about to be recorded, and the health of functions.
 #[derive(Debug, Default)]
@@ -218,13 +215,8 @@ impl Driver {
         refused.into_iter().chain(calls).collect()
     }
 
-    /// Says whether the manifest of a function may have another one called: only a function that its author may operate, or
-    /// has made, too.
     pub(super) fn may_call(&self, function: &FunctionName, called: &FunctionName) -> bool {
-        let author = self.functions.author(function);
-        author == Author::Root
-            || author == self.functions.author(called)
-            || self.node.settings.reach_of(author).operates(called)
+        self.node.settings.may_call(&self.functions, function, called)
     }
 
     pub(super) fn call(&mut self, call: FollowUpCall) -> Called {

@@ -1,6 +1,6 @@
 //! Handles the inputs of the driver.
 
-use super::{Daemon, Driver, DriverMessage, exited};
+use super::{Daemon, Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
 use crate::input::{Input, TaskOwner};
 use crate::ledger::Acknowledged;
@@ -232,7 +232,7 @@ impl Driver {
         }
         // The worker has answered before it ended.
         self.explain(None, |_, answered| answered.worker == frame.worker);
-        let exited = exited(frame, captured, &self.node.places.state);
+        let exited = captured.with_exit(frame, &self.node.places.state);
         self.show_and_answer_first(Event::Exited(Box::new(exited)));
         // The masks go last: until here a message about the worker may contain a value.
         self.workers.masks.forget(frame.worker);

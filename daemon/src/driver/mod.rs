@@ -7,75 +7,54 @@
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `builds`: has the dependencies of functions installed
-//! - `callers`: the callers that wait for answers and for the end of a drain
 //! - `canary`: releases that get a share of the calls
 //! - `checks`: has the syntax of changed files checked
-//! - `configuration`: puts a configuration in force that was read while fnd runs
-//! - `ends`: the callers that wait for the end of an invocation
 //! - `follow_ups`: what follows the end of an invocation
-//! - `frames`: turns frames of the spawner into events of the supervisor
+//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
 //! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
 //! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
 //!   one
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
-//! - `lists`: the long lists of the API, made in pieces
-//! - `message`: messages of functions and interpreters, as records have them
-//! - `observe`: makes report events of the supervisor's events and actions
+//! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
-//! - `problems`: gathers the problems of the node from every part
-//! - `quotas`: has homes and caches measured, and tells which functions are over their quotas
-//! - `records`: the ledger, and records that wait for their output
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
-//! - `reports`: reports events, and writes status files
-//! - `requests`: requests of people and signals about the whole node
-//! - `worker_messages`: turns messages of workers into events of the supervisor
+//! - `requests`: requests of people and signals about the whole node, and the configuration that was read again
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
-//! - `secrets`: asks for the secrets that routes name
-//! - `spin`: keeps the main thread awake for a moment while one caller waits
-//! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
+//! - `spawner_requests`: asks the spawner for measurements and for secrets
 
 mod alerts;
 pub(crate) mod builds;
-pub(crate) mod callers;
 pub(crate) mod canary;
 pub(crate) mod checks;
-mod configuration;
-pub(crate) mod ends;
 mod files;
 pub(crate) mod follow_ups;
 mod frames;
 mod inbox;
 mod install;
 mod installed_versions;
-pub(crate) mod lists;
-mod message;
 mod observe;
 mod perform;
-mod problems;
-mod quotas;
-pub(crate) mod records;
 pub(crate) mod releases;
-mod reports;
 mod requests;
 mod schedules;
-mod secrets;
-pub(crate) mod spin;
-mod view;
-mod worker_messages;
+mod spawner_requests;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;
+use crate::callers::Callers;
+use crate::callers::spin::Spin;
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
+use crate::functions::registry::ServingVersion;
 use crate::input::{Inbox, Input};
 use crate::ledger;
-use crate::output::{Captured, Output};
+use crate::output::{Captured, Output, Records, message};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
-use crate::settings::CurrentSettings;
+use crate::settings::NodeInfo;
 use crate::state_store::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
@@ -83,16 +62,12 @@ use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
-use callers::Callers;
-use fnd_core::api::NodePlaces;
 use fnd_core::records::cause::AlertCondition;
-use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
+use fnd_core::supervisor::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;
 use inbox::LoopInput;
-use records::Records;
-use spin::Spin;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -198,14 +173,6 @@ impl PendingWork {
     }
 }
 
-/// The facts about this node.
-pub(crate) struct NodeInfo {
-    pub(crate) settings: CurrentSettings,
-    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
-    pub(crate) places: NodePlaces,
-    pub(crate) started_ms: u64,
-}
-
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<Driver>,
@@ -220,6 +187,17 @@ pub struct Daemon {
 }
 
 impl Driver {
+    /// Returns the version of a function that serves.
+    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
+        let function = self.functions.registry.get(name)?;
+        // Only while a newer version is on trial can another one serve.
+        let before = function
+            .before
+            .as_ref()
+            .and_then(|_| self.supervisor.version_and_error(name)?.0);
+        function.serving(before)
+    }
+
     /// Counts by how much the main loop woke too late.
     pub(crate) fn late(&self, wanted: Option<Instant>) {
         let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
@@ -445,34 +423,5 @@ impl Daemon {
             self.input_of_loop(LoopInput::Frame(incoming));
         }
         Ok(false)
-    }
-}
-
-/// Joins the reports of the spawner and of the output thread about a worker's end. `state` is the state directory.
-fn exited(frame: &ExitFrame, captured: Captured, state: &str) -> Exited {
-    Exited {
-        worker: frame.worker,
-        late: frame
-            .late
-            .map(|(ago, lasted)| (Duration::from_micros(ago), Duration::from_micros(lasted))),
-        status: frame.status,
-        usage: fnd_core::records::Usage {
-            cpu_us: frame.cpu_us,
-            memory_peak_bytes: frame.memory_peak,
-            peak_of_largest: frame.peak_of_largest,
-            throttled_us: frame.throttled_us,
-            stdout_bytes: captured.stdout_bytes,
-            stderr_bytes: captured.stderr_bytes,
-            dropped_bytes: captured.dropped_bytes,
-            scope_worker: false,
-        },
-        oom_kills: frame.oom_kills,
-        oom_shared: frame.oom_shared,
-        pids_refused: frame.pids_refused,
-        stragglers: frame.stragglers,
-        result: captured.result,
-        result_too_large: captured.result_too_large,
-        bad_answer: captured.bad_answer.map(|why| message::shown(state, &why)),
-        last_error_line: captured.last_error_line.map(|line| message::shown(state, &line)),
     }
 }

@@ -1,7 +1,14 @@
 //! Makes report events of the supervisor's events and actions. It sees an event before the supervisor handles it, and an action
-//! when it is performed. It changes neither, and it starts nothing: `perform` does what follows from an action.
+//! when it is performed. It changes neither, and it starts nothing: `perform` does what follows from an action. It also writes
+//! status files, and reports problems of the node.
 
 use super::Driver;
+use crate::chain;
+use crate::report::changed_by;
+use crate::report::problems::ReportedProblem;
+use crate::views::trees::trees;
+use crate::views::{FileWork, View};
+use fnd_core::api::NodeStatus;
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};
@@ -128,5 +135,139 @@ impl Driver {
             message,
             diagnostics: known.map_or(&[], |known| &known.findings.diagnostics),
         });
+    }
+}
+
+impl Driver {
+    /// Returns what documents and problems are read from.
+    pub(crate) fn look(&self) -> View<'_> {
+        View {
+            now: self.clock.now(),
+            supervisor: &self.supervisor,
+            functions: &self.functions,
+            workers: &self.workers,
+            node: &self.node,
+            ledger: &self.records.ledger,
+            output: &self.output,
+            quotas: &self.quotas,
+            schedules: &self.schedules,
+            watchers: &self.watchers,
+            secrets: &self.secrets,
+            alerts: &self.follow_ups.alerts,
+            reporter: &self.reporter,
+            callers: &self.callers,
+            listener: &self.listener,
+            audit: &self.audit,
+            state: &self.state,
+        }
+    }
+
+    /// Returns the internal runs for a function's file.
+    pub(crate) fn file_work(&self, function: &FunctionName) -> FileWork {
+        let known = self.supervisor.version_and_error(function);
+        FileWork {
+            build: self.builds.words(function),
+            check: self.check_words(function, known.and_then(|(version, _)| version)),
+            last_build: self.builds.last(function),
+        }
+    }
+
+    /// Returns the status of the node, without its functions.
+    pub(crate) fn node_status(&self) -> NodeStatus {
+        let packages_bytes = self.builds.bytes(&trees(&self.node.places.state));
+        self.look().node(self.left_behind(), packages_bytes)
+    }
+
+    pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
+        self.reporter.report(event);
+        if let Some(function) = changed_by(event) {
+            self.write_status_soon(function);
+        }
+    }
+
+    /// Reports that the status of a function has changed, and checks its alerts, whose conditions are facts of the status.
+    pub(super) fn status_changed(&mut self, function: &FunctionName) {
+        self.check_facts(function);
+        self.report(ReportEvent::StatusChanged(function));
+    }
+
+    /// Removes the status files of functions that went away while fnd was not running.
+    pub(crate) fn forget_statuses(&mut self) {
+        let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
+        if let Err(error) = self.reporter.status_files.keep_only(&known) {
+            tracing::warn!("{}", chain(&error));
+        }
+    }
+
+    /// Writes a function's status file now, or with its next changes if it was just written.
+    fn write_status_soon(&mut self, function: &FunctionName) {
+        if self.reporter.status_files.changed(function, self.clock.now().mono) {
+            self.write_status(function);
+        }
+    }
+
+    /// Replaces a function's status file, or removes it where the function is gone.
+    pub(crate) fn write_status(&mut self, function: &FunctionName) {
+        let status = self.look().function_status(function, self.file_work(function));
+        // The status shows that an attempt has ended, which is when the home of the function may have grown.
+        status.iter().for_each(|status| self.quota_after(status));
+        let written = match status {
+            Some(status) => self.reporter.status_files.write(&status),
+            // The function may only not be installed yet. The end of the first scan removes the files of functions that
+            // are gone.
+            None if !self.supervisor.is_scanned() => return,
+            None => self.reporter.status_files.remove(function),
+        };
+        let mono = self.clock.now().mono;
+        if self.reporter.status_files.tried(function, mono, written.is_ok())
+            && let Err(error) = written
+        {
+            tracing::warn!("{}, it is tried again every second", chain(&error));
+        }
+    }
+
+    /// Writes the status files whose changes waited for their next write.
+    pub(crate) fn write_due(&mut self) {
+        for function in self.reporter.status_files.due(self.clock.now().mono) {
+            self.write_status(&function);
+        }
+    }
+
+    /// Has metrics served in the places that the configuration names.
+    pub(crate) fn expose_metrics(&mut self) {
+        self.reporter.exposed.serve(&self.node.settings.settings.metrics);
+    }
+
+    /// Has the main loop compare the problems with those reported last.
+    pub(crate) fn problems_changed(&mut self) {
+        self.reporter.problems.due = true;
+        self.changed.notify_one();
+    }
+
+    /// Reports which problems began and which are over, if they may have changed.
+    pub(crate) fn report_problems(&mut self) {
+        if !std::mem::take(&mut self.reporter.problems.due) {
+            return;
+        }
+        let now = self.look().problems();
+        // Alerts compare for themselves: they also know what an earlier fnd has told, which was never reported by this
+        // one.
+        self.check_problems(&now);
+        let (began, over) = self.reporter.problems.update(now);
+        for ReportedProblem { code, text, .. } in &over {
+            self.report(ReportEvent::Problem {
+                code,
+                text,
+                lasts: false,
+            });
+        }
+        for ReportedProblem { code, text, .. } in &began {
+            self.report(ReportEvent::Problem {
+                code,
+                text,
+                lasts: true,
+            });
+        }
+        self.catch_up();
     }
 }

@@ -3,11 +3,10 @@
 use super::Driver;
 use super::builds::BuildEnd;
 use super::checks::CheckEnd;
-use super::records::EndedRecords;
-use super::spin::SpinStep;
 use crate::allocator;
+use crate::callers::spin::SpinStep;
 use crate::ledger::LedgerCommand;
-use crate::output::AttemptOutput;
+use crate::output::{AttemptOutput, EndedRecords};
 use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
@@ -99,7 +98,7 @@ impl Driver {
     pub(super) fn decide(&mut self, mut event: Event) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.turn.actions);
         // Masking comes first: the supervisor copies these messages into records.
-        self.mask_event(&mut event);
+        self.workers.masks.event(&mut event);
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         // The slots get the ends before any action is performed: a kill after an answer must not turn the attempt into

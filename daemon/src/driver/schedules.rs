@@ -51,7 +51,7 @@ impl Driver {
     }
 
     /// Returns the schedules of a function, each with its next slots (`next` is their number).
-    pub(super) fn schedules_of(&self, function: &FunctionName, next: usize) -> Vec<ScheduleView> {
+    pub(crate) fn schedules_of(&self, function: &FunctionName, next: usize) -> Vec<ScheduleView> {
         let schedules = self.schedules.table.of(function).map(|(plan, last_ms, active)| {
             let (schedule, timezone) = match &plan.timing {
                 Timing::Cron { line, zone } => (line.to_string(), Some(zone)),

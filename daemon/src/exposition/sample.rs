@@ -1,13 +1,13 @@
 //! Samples the current values for a scrape.
 //!
-//! The functions and their workers are sampled in pieces, between which the thread serves others (`driver/lists.rs` says
+//! The functions and their workers are sampled in pieces, between which the thread serves others (`views/lists.rs` says
 //! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody sees a part.
 
-use crate::driver::lists::PIECE;
 use crate::driver::{Daemon, Driver};
 use crate::http::connections::ConnectionOwner;
 use crate::metrics::{self, Labels, Metrics, MetricsFormat, micros, millis, number};
 use crate::report::problems;
+use crate::views::lists::{PIECE, piece};
 use crate::workers::usage;
 use fnd_core::records::outcome::Reason;
 use fnd_core::supervisor::FunctionView;
@@ -101,7 +101,7 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     for &code in problems::CODES {
         sampled.problems.get_or_create(&labels(code)).set(0.0);
     }
-    for problem in state.problems() {
+    for problem in state.look().problems() {
         sampled.problems.get_or_create(&labels(problem.code)).inc();
     }
     let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
@@ -152,7 +152,7 @@ fn sample_piece(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) ->
     if walk.functions_done {
         return sample_workers(metrics, state, walk);
     }
-    let next = state.piece(walk.after.as_ref(), |state, view| {
+    let next = piece(&state.supervisor, walk.after.as_ref(), |view| {
         walk.errors += sample_function(metrics, state, view);
     });
     walk.functions_done = next.is_none();

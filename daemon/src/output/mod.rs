@@ -22,9 +22,11 @@
 //! - `fuzzing`: the fuzzer's entry to spools
 //! - `journal_line`: the message for a line of a function's output, where the journal gets them
 //! - `log_store`: the kept output of attempts
+//! - `message`: messages of functions and interpreters, as records have them
 //! - `poll`: the output thread
 //! - `pool`: the output thread's side of warm workers
 //! - `recover`: the spools that an earlier fnd has left
+//! - `records`: the way of records to the ledger, and the records that wait for their output
 //! - `result`: makes a function's result from its bytes
 //! - `sinks`: passes lines on as they arrive, to the journal and to callers that follow the output
 //! - `spool`: the bytes read from the pipes of running attempts, on disk
@@ -38,8 +40,10 @@ mod first_read_delay;
 pub(crate) mod fuzzing;
 mod journal_line;
 pub mod log_store;
+pub(crate) mod message;
 mod poll;
 mod pool;
+mod records;
 mod recover;
 mod result;
 mod sinks;
@@ -48,6 +52,7 @@ mod tee;
 
 pub use call_output::{CallOutput, CallOutputEnd};
 pub(crate) use journal_line::output_line;
+pub(crate) use records::{EndedRecords, Records};
 
 use crate::clock;
 use crate::ledger::Retention;
@@ -56,9 +61,10 @@ use crate::output::log_store::{KeepOutput, Keeper, Line, LogStore, Position, SEG
 use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
-use fnd_core::records::RunResult;
-use fnd_core::supervisor::TooLarge;
+use fnd_core::records::{RunResult, Usage};
+use fnd_core::supervisor::{Exited, TooLarge};
 use fnd_core::triggers::cgi;
+use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashSet;
@@ -67,10 +73,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Most lines a follower may be behind; more are dropped for it and counted.
 const FOLLOW_MAX: usize = 1024;
+
+/// An attempt of an invocation.
+pub(crate) type AttemptKey = (InvocationId, Attempt);
 
 /// The invocation whose output it is, and the bounds of that output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +100,7 @@ pub struct AttemptOutput {
 }
 
 impl AttemptOutput {
-    pub(crate) fn key(&self) -> (InvocationId, Attempt) {
+    pub(crate) fn key(&self) -> AttemptKey {
         (self.invocation, self.attempt)
     }
 }
@@ -117,6 +127,35 @@ pub struct Captured {
 }
 
 impl Captured {
+    /// Joins the reports of the spawner and of the output thread about a worker's end. `state` is the state directory.
+    pub(crate) fn with_exit(self, frame: &ExitFrame, state: &str) -> Exited {
+        Exited {
+            worker: frame.worker,
+            late: frame
+                .late
+                .map(|(ago, lasted)| (Duration::from_micros(ago), Duration::from_micros(lasted))),
+            status: frame.status,
+            usage: Usage {
+                cpu_us: frame.cpu_us,
+                memory_peak_bytes: frame.memory_peak,
+                peak_of_largest: frame.peak_of_largest,
+                throttled_us: frame.throttled_us,
+                stdout_bytes: self.stdout_bytes,
+                stderr_bytes: self.stderr_bytes,
+                dropped_bytes: self.dropped_bytes,
+                scope_worker: false,
+            },
+            oom_kills: frame.oom_kills,
+            oom_shared: frame.oom_shared,
+            pids_refused: frame.pids_refused,
+            stragglers: frame.stragglers,
+            result: self.result,
+            result_too_large: self.result_too_large,
+            bad_answer: self.bad_answer.map(|why| message::shown(state, &why)),
+            last_error_line: self.last_error_line.map(|line| message::shown(state, &line)),
+        }
+    }
+
     /// Masks the values of secrets that are not masked yet, and states what is kept of the result.
     fn mask(&mut self, mask: &Mask) {
         if let Some(result) = &mut self.result {

@@ -163,7 +163,7 @@ impl Public {
         if !matches!(asked.method, Some(Method::Get | Method::Head)) {
             return not_allowed(&[Method::Get, Method::Head].into(), asked);
         }
-        match self.control.daemon.state.borrow().health() {
+        match self.control.daemon.state.borrow().look().health() {
             Ok(()) => whole("text/plain; charset=utf-8", "ok\n"),
             Err(_) => problem(&refuse_for_now(Code::Unavailable, "fnd cannot run functions now")),
         }

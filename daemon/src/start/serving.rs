@@ -5,17 +5,16 @@ use super::opened::OpenedStores;
 use super::{hand_over, own_state, signals, spawner_process, starter, watches};
 use crate::allocator;
 use crate::backend::{self, Backend, DaemonBackend};
+use crate::callers::Callers;
+use crate::callers::spin::Spin;
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Ids;
 use crate::control;
 use crate::control::function_sockets;
 use crate::driver::builds::WaitingBuilds;
-use crate::driver::callers::Callers;
 use crate::driver::checks::WaitingChecks;
 use crate::driver::follow_ups::FollowUps;
-use crate::driver::records::Records;
-use crate::driver::spin::Spin;
-use crate::driver::{Daemon, Driver, DriverMessage, NodeInfo, PendingWork};
+use crate::driver::{Daemon, Driver, DriverMessage, PendingWork};
 use crate::exposition;
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
@@ -25,9 +24,11 @@ use crate::http::limits::LAST_WORDS;
 use crate::http::listen::Listeners;
 use crate::input::{Input, TaskOwner};
 use crate::ledger::{self, LastRun};
+use crate::output::Records;
 use crate::public as public_listener;
 use crate::quotas::Measurements;
 use crate::report::Reporter;
+use crate::settings::NodeInfo;
 use crate::systemd;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
@@ -113,7 +114,7 @@ impl ServingDaemon {
             secrets: TriggerSecrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
-            quotas: Measurements::default(),
+            quotas: Measurements::new(named(places).state),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
             output,

@@ -3,7 +3,11 @@
 //! The spawner decides which of them fnd gets. This part opens no file and sends nothing: the driver sends its requests
 //! and brings the answers. Values are overwritten before their memory is freed; no message and no document has them.
 
+use fnd_manifest::function::Manifest;
+use fnd_manifest::function::route::Credential;
+use fnd_manifest::settings::HttpEvents;
 use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked, TLS_FILE_MAX};
+use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
@@ -13,6 +17,52 @@ use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 use std::time::Duration;
 use zeroize::Zeroizing;
+
+/// The reason of a refusal where the running spawner cannot open secrets.
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
+     which ends running functions)";
+
+/// Returns the requests for the secrets that versions of a function name.
+pub(crate) fn of_function<'a>(
+    function: &FunctionName,
+    versions: impl Iterator<Item = &'a Manifest>,
+) -> Vec<SecretAsked> {
+    let names: BTreeSet<String> = versions.flat_map(Manifest::secrets).collect();
+    let request = |name| SecretAsked {
+        function: Some(function.clone()),
+        name,
+    };
+    names.into_iter().map(request).collect()
+}
+
+/// Returns the requests for the files of `[http] tls`.
+pub(crate) fn of_tls() -> [SecretAsked; 2] {
+    [CERTIFICATE, KEY].map(|name| SecretAsked {
+        function: None,
+        name: name.to_owned(),
+    })
+}
+
+/// Returns the requests for the secrets of `[http] events`.
+pub(crate) fn of_events(events: Option<&HttpEvents>) -> Vec<SecretAsked> {
+    let credentials = events.into_iter().flat_map(|events| &events.auth.0);
+    let request = |credential: &Credential| SecretAsked {
+        function: None,
+        name: format!("{NAMED}{}", credential.secret),
+    };
+    credentials.map(request).collect()
+}
+
+/// Returns the credentials that the routes of all versions and `[http] events` name.
+pub(crate) fn credentials<'a>(
+    versions: impl Iterator<Item = &'a Manifest>,
+    events: Option<&HttpEvents>,
+) -> BTreeSet<Credential> {
+    let routes = versions.flat_map(|version| &version.http);
+    let of_routes = routes.flat_map(|route| &route.auth.0);
+    let of_events = events.into_iter().flat_map(|events| &events.auth.0);
+    of_routes.chain(of_events).cloned().collect()
+}
 
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Secret {
@@ -190,8 +240,8 @@ impl TriggerSecrets {
     }
 
     /// Records that the spawner cannot open secrets.
-    pub(crate) fn cannot(&mut self, asked: &SecretAsked, why: &str) {
-        self.items.entry(SecretItem::from(asked)).or_default().problem = Some(why.to_owned());
+    pub(crate) fn cannot(&mut self, asked: &SecretAsked) {
+        self.items.entry(SecretItem::from(asked)).or_default().problem = Some(OLD_SPAWNER.to_owned());
     }
 
     /// Handles the answer to a request. Returns whether it was one for a secret, and the request to send next.
@@ -255,7 +305,7 @@ fn read(memory: OwnedFd) -> io::Result<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_wire::ids::FunctionName;
+    use fnd_manifest::function::route::Credentials;
     use rustix::fs::{MemfdFlags, memfd_create};
 
     fn asked(name: &str) -> SecretAsked {
@@ -300,6 +350,20 @@ mod tests {
         let item = secrets.named("hook").unwrap();
         let lines = item.secret.iter().flat_map(|secret| &secret.lines);
         lines.map(|line| String::from_utf8(line.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_sender_of_events_needs_the_secrets_that_it_proves_itself_with() {
+        let parse = |text| Credential::parse(text).unwrap();
+        let events = HttpEvents {
+            path: "/events".to_owned(),
+            auth: Credentials(vec![parse("token:b"), parse("token:a")]),
+        };
+        let names: Vec<_> = of_events(Some(&events)).into_iter().map(|asked| asked.name).collect();
+        assert_eq!(names, [format!("{NAMED}b"), format!("{NAMED}a")]);
+        let all = credentials(std::iter::empty(), Some(&events));
+        assert_eq!(all.iter().map(|one| &*one.secret).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(of_events(None).is_empty() && credentials(std::iter::empty(), None).is_empty());
     }
 
     #[test]

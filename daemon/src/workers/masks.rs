@@ -1,6 +1,10 @@
 //! The fingerprints of the secrets that each worker can print. The spawner reports them before the worker's start.
 
+use crate::output::message;
 use fnd_core::mask::Mask;
+use fnd_core::records::RunResult;
+use fnd_core::records::outcome::Reason;
+use fnd_core::supervisor::{Answered, Event};
 use fnd_wire::frame::Masked;
 use fnd_wire::ids::WorkerId;
 use std::collections::HashMap;
@@ -23,10 +27,44 @@ impl WorkerMasks {
         self.0.get(&worker)
     }
 
-    /// Masks the values of secrets in a message that came from a worker.
-    pub(crate) fn message(&self, worker: WorkerId, message: &mut String) {
+    fn message(&self, worker: WorkerId, message: &mut String) {
         if let Some(mask) = self.of(worker) {
             mask.message(message);
+        }
+    }
+
+    /// Returns a message of a worker as records have it. Values of secrets are masked first: they may contain what is
+    /// escaped. `state` is fnd's state directory.
+    pub(crate) fn shown(&self, state: &str, worker: WorkerId, mut message: String) -> String {
+        self.message(worker, &mut message);
+        message::shown(state, &message)
+    }
+
+    /// Returns the answer to a call for the supervisor. Every record takes the masked copy. The result itself stays raw, for
+    /// the caller and the next poll.
+    pub(crate) fn answered(
+        &self,
+        state: &str,
+        (worker, call): (WorkerId, u64),
+        (reason, message): (Reason, String),
+        mut result: Option<RunResult>,
+    ) -> Box<Answered> {
+        if let (Some(result), Some(mask)) = (&mut result, self.of(worker)) {
+            mask.result(result);
+        }
+        Box::new(Answered {
+            worker,
+            call,
+            reason,
+            message: self.shown(state, worker, message),
+            result,
+        })
+    }
+
+    /// Masks the values of secrets in the other messages about workers.
+    pub(crate) fn event(&self, event: &mut Event) {
+        if let Event::Broken { worker, message } | Event::NotReady { worker, why: message } = event {
+            self.message(*worker, message);
         }
     }
 
@@ -72,9 +110,31 @@ mod tests {
         let mut masks = WorkerMasks::default();
         masks.keep(masked(1, b"hunter22"));
         for (worker, expected) in [(1, "no ***"), (2, "no hunter22")] {
-            let mut message = "no hunter22".to_owned();
-            masks.message(WorkerId(worker), &mut message);
-            assert_eq!(message, expected);
+            let worker = WorkerId(worker);
+            let shown = masks.shown("/state", worker, "no hunter22".to_owned());
+            assert_eq!(shown, expected);
+            let mut event = Event::Broken {
+                worker,
+                message: "no hunter22".to_owned(),
+            };
+            masks.event(&mut event);
+            assert!(matches!(event, Event::Broken { message, .. } if message == expected));
         }
+    }
+
+    #[test]
+    fn an_answer_names_no_secret_and_no_installed_version_and_its_result_stays_raw() {
+        let mut masks = WorkerMasks::default();
+        masks.keep(masked(1, b"hunter22"));
+        let result = RunResult {
+            json: true,
+            data: b"hunter22".to_vec().into(),
+            response: None,
+            kept: None,
+        };
+        let message = "/state/versions/f/09af/code/a.py: hunter22".to_owned();
+        let answered = masks.answered("/state", (WorkerId(1), 7), (Reason::Failed, message), Some(result));
+        assert_eq!((answered.call, &*answered.message), (7, "a.py: ***"));
+        assert_eq!(&answered.result.unwrap().data[..], b"hunter22");
     }
 }

@@ -24,7 +24,7 @@ pub mod usage;
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
 use crate::input::Inbox;
-use crate::output::{AttemptOutput, Captured};
+use crate::output::{AttemptKey, AttemptOutput, Captured};
 use crate::workers::handler::WarmWorker;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
@@ -34,16 +34,13 @@ use crate::workers::silence::Silence;
 use fnd_core::builds::Lane;
 use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
-use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-
-/// An attempt of an invocation.
-pub(crate) type AttemptKey = (InvocationId, Attempt);
 
 /// Takes the output of a call that has ended, once the output thread has read all of it; called on that thread.
 pub(crate) type OutputRead = dyn Fn(AttemptKey, Box<Captured>) + Send + Sync;

@@ -12,6 +12,6 @@ pub mod resolve;
 
 pub use keys::{
     AccessSettings, AuditSettings, EventSettings, HistorySettings, HttpEvents, HttpSettings, LogSettings,
-    MetricsSettings, Missing, NodeSettings, OnDamage, Role, RuntimeSettings, SandboxSettings, SecretSettings, Settings,
-    Status, TlsSettings, UserSettings,
+    MetricsSettings, Missing, NodeAlert, NodeSettings, OnDamage, Role, RuntimeSettings, SandboxSettings,
+    SecretSettings, Settings, Status, TlsSettings, UserSettings,
 };

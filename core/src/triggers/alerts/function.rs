@@ -2,7 +2,9 @@
 
 use super::{Alert, AlertCondition};
 use crate::records::InvocationRecord;
-use fnd_manifest::function::AlertOn;
+use crate::supervisor::FunctionState;
+use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
+use fnd_manifest::settings::NodeAlert;
 use fnd_wire::ids::FunctionName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +28,36 @@ pub struct AlertRules {
 }
 
 impl AlertRules {
+    /// Returns the rules of a function: its own rules, else those of the node. Nothing where nobody is to be called. The
+    /// function that alerts call has no rules, so it is never called about itself. `may_call` says whether the function may
+    /// have another one called.
+    pub fn of(
+        function: &FunctionName,
+        own: Option<OwnAlert>,
+        node: &NodeAlert,
+        may_call: impl Fn(&FunctionName) -> bool,
+    ) -> Option<Self> {
+        let own_call = own.as_ref().and_then(|own| own.call.clone());
+        let call = own_call.filter(may_call).or_else(|| node.call.clone())?;
+        if call == *function {
+            return None;
+        }
+        Some(match own {
+            Some(own) => Self {
+                call,
+                on: own.on,
+                after: own.after,
+                every: own.expect_success_every,
+            },
+            None => Self {
+                call,
+                on: node.on.clone(),
+                after: 1,
+                every: None,
+            },
+        })
+    }
+
     fn names(&self, word: AlertCondition) -> bool {
         let on = match word {
             AlertCondition::Failed => AlertOn::Failed,
@@ -100,6 +132,24 @@ pub struct AlertFacts<'a> {
     pub crash_looping: bool,
     /// Why its newest content does not serve; absent if it serves.
     pub invalid: Option<&'a str>,
+}
+
+impl<'a> AlertFacts<'a> {
+    /// Returns the facts of a state; nothing where the state is not known yet. `error` says why the newest content does
+    /// not serve.
+    #[must_use]
+    pub fn of(state: FunctionState, error: Option<&'a str>) -> Option<Self> {
+        let invalid = match state {
+            FunctionState::Building => return None,
+            FunctionState::Disabled | FunctionState::CrashLooping => None,
+            FunctionState::Ready | FunctionState::Running | FunctionState::Invalid => error,
+        };
+        Some(Self {
+            enabled: state != FunctionState::Disabled,
+            crash_looping: state == FunctionState::CrashLooping,
+            invalid,
+        })
+    }
 }
 
 impl Health {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::records::outcome::Reason;
-use fnd_manifest::function::AlertOn;
+use crate::supervisor::FunctionState;
+use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
+use fnd_manifest::settings::NodeAlert;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -75,6 +77,53 @@ fn restart(alerts: &Alerts, rules: &AlertRules, now_ms: u64) -> Alerts {
         assert_eq!(change, None, "a restart changes nothing");
     }
     next
+}
+
+#[test]
+fn a_function_has_its_own_rules_or_those_of_the_node() {
+    let node = |call: Option<&str>| NodeAlert {
+        call: call.map(name),
+        on: vec![AlertOn::Failed, AlertOn::Node],
+    };
+    let own = |call: Option<&str>| OwnAlert {
+        call: call.map(name),
+        on: ALL.to_vec(),
+        after: 3,
+        expect_success_every: None,
+    };
+    let call = |own, node, may| AlertRules::of(&name("f"), own, &node, |_| may).map(|rules| rules.call.to_string());
+    for (own, node, may, expected) in [
+        (None, node(None), true, None),
+        (None, node(Some("page")), true, Some("page")),
+        (Some(own(None)), node(None), true, None),
+        (Some(own(None)), node(Some("page")), true, Some("page")),
+        (Some(own(Some("mine"))), node(Some("page")), true, Some("mine")),
+        (Some(own(Some("mine"))), node(Some("page")), false, Some("page")),
+        (Some(own(Some("mine"))), node(None), false, None),
+        (Some(own(Some("f"))), node(Some("page")), true, None),
+        (None, node(Some("f")), true, None),
+    ] {
+        assert_eq!(call(own, node, may).as_deref(), expected);
+    }
+    let of = |own| AlertRules::of(&name("f"), own, &node(Some("page")), |_| true).unwrap();
+    assert_eq!((of(Some(own(None))).after, of(Some(own(None))).on), (3, ALL.to_vec()));
+    assert_eq!((of(None).after, of(None).on), (1, node(None).on));
+}
+
+#[test]
+fn a_state_is_turned_into_facts_when_it_is_known() {
+    for (state, expected) in [
+        (FunctionState::Building, None),
+        (FunctionState::Disabled, Some((false, false, None))),
+        (FunctionState::CrashLooping, Some((true, true, None))),
+        (FunctionState::Ready, Some((true, false, Some("why")))),
+        (FunctionState::Running, Some((true, false, Some("why")))),
+        (FunctionState::Invalid, Some((true, false, Some("why")))),
+    ] {
+        let facts = AlertFacts::of(state, Some("why"));
+        let found = facts.map(|facts| (facts.enabled, facts.crash_looping, facts.invalid));
+        assert_eq!(found, expected, "{state:?}");
+    }
 }
 
 #[test]

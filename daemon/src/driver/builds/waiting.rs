@@ -1,8 +1,8 @@
 //! The functions that wait for their dependencies, and the ends of the builds that they wait for. It starts nothing.
 
-use crate::driver::view::tree_bytes;
 use crate::functions::catalog::SourceFiles;
 use crate::functions::install::read_document;
+use crate::views::trees::tree_bytes;
 use fnd_core::builds::{Builds, Waiter};
 use fnd_core::instant;
 use fnd_core::records::InvocationRecord;

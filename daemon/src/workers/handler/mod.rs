@@ -4,10 +4,10 @@
 pub mod conversation;
 
 use crate::input::{Inbox, Input, TaskOwner};
-use crate::output::{AttemptOutput, CallOutput, CallOutputEnd, Output, Piped};
+use crate::output::{AttemptKey, AttemptOutput, CallOutput, CallOutputEnd, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, ConversationEnd};
 use crate::workers::http::Server;
-use crate::workers::{AttemptKey, OutputRead, Workers, environment};
+use crate::workers::{OutputRead, Workers, environment};
 use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::records::cause::Cause;

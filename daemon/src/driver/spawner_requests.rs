@@ -1,24 +1,23 @@
-//! Has the homes and caches of functions measured, and tells the supervisor which functions are over their quotas.
+//! Asks the spawner for measurements of homes and caches and for secrets, and brings its answers to the rooms that decide.
 
 use super::Driver;
-use crate::input::Input;
-use crate::input::TaskOwner;
-use crate::quotas::{self, LASTS, MeasurementEnd, QuotaChange};
+use crate::functions::registry::Function;
+use crate::input::{Input, TaskOwner};
+use crate::quotas::{self, LASTS, MeasurementEffect};
+use crate::triggers::secrets::{self, SecretsAnswer};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
-use fnd_core::api::{FunctionStatus, StorageUse};
-use fnd_core::instant;
+use fnd_core::api::FunctionStatus;
 use fnd_core::quota::books::MeasurementFailure;
-use fnd_core::quota::{Measured, Paths, Quotas};
-use fnd_core::supervisor::Event;
+use fnd_core::quota::{Measured, Quotas};
+use fnd_manifest::function::Manifest;
+use fnd_manifest::function::route::Credential;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, Request, Spawn, Spawned};
+use fnd_wire::frame::{Exited, Request, SecretAsked, Spawn, Spawned};
 use fnd_wire::ids::{FunctionName, WorkerId};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-
-/// The text of `status` about quotas that nobody measures.
-const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
-     fnd`, which ends running functions)";
+use std::time::Duration;
 
 impl Driver {
     /// Uses the quotas of the version that serves. Called when another version serves or none does.
@@ -30,8 +29,7 @@ impl Driver {
         });
         // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
         let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
-        self.quotas.books.needs(function, wanted);
-        self.quota_changed(function);
+        self.turn.follow_up.extend(self.quotas.serves(function, wanted));
     }
 
     /// Notices by a function's status that an attempt has ended. Status files are written at most every 50 ms, so a
@@ -108,19 +106,14 @@ impl Driver {
 
     /// Handles a process that was not started.
     pub(super) fn measurement_failed(&mut self, worker: WorkerId, why: &str) {
-        if let Some(done) = self.quotas.not_started(worker, format!("it cannot be started: {why}")) {
-            self.measured(done);
-        }
+        let effect = self.quotas.not_started(worker, why, self.clock.now().mono);
+        self.measured(worker, effect);
     }
 
     /// Handles what a process has printed.
     pub(super) fn measurement_said(&mut self, worker: WorkerId, said: Option<Measured>) {
-        let is_result = said.is_some();
-        if let Some(done) = self.quotas.said(worker, said) {
-            self.measured(done);
-        } else if !is_result && self.quotas.is_running(worker) {
-            self.workers.kill(worker);
-        }
+        let effect = self.quotas.said(worker, said, self.clock.now().mono);
+        self.measured(worker, effect);
     }
 
     /// Handles the end of a process; returns whether it measured.
@@ -128,9 +121,8 @@ impl Driver {
         let is_one = self.quotas.is_running(exited.worker);
         if is_one {
             self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
-            if let Some(done) = self.quotas.ended(exited) {
-                self.measured(done);
-            }
+            let effect = self.quotas.ended(exited, self.clock.now().mono);
+            self.measured(exited.worker, effect);
         }
         is_one
     }
@@ -142,67 +134,106 @@ impl Driver {
         }
     }
 
-    fn measured(&mut self, done: MeasurementEnd) {
-        let MeasurementEnd { function, tmp, result } = done;
-        self.workers.release_tmp(Some(tmp));
-        if let Err(MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why)) = &result {
-            tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
+    fn measured(&mut self, worker: WorkerId, effect: Option<MeasurementEffect>) {
+        match effect {
+            Some(MeasurementEffect::Kill) => self.workers.kill(worker),
+            Some(MeasurementEffect::Over { tmp, event }) => {
+                self.workers.release_tmp(Some(tmp));
+                self.turn.follow_up.extend(event.map(|event| *event));
+            }
+            None => {}
         }
-        self.quotas.books.measured(&function, result, self.clock.now().mono);
-        self.quota_changed(&function);
+    }
+}
+
+impl Driver {
+    /// Asks for the secrets of a function whose files were just judged; those of the version that serves if the newest
+    /// files are refused.
+    pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
+        if let Some(known) = self.functions.registry.get(function) {
+            let versions = known.versions().map(|version| &*version.manifest);
+            let all = secrets::of_function(function, versions);
+            all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+        }
     }
 
-    /// Tells the supervisor and people if a function has no room any more, or has room again.
-    fn quota_changed(&mut self, function: &FunctionName) {
-        let paths = self.quota_paths(function);
-        let paths = Paths {
-            home: &paths.0,
-            cache: &paths.1,
-        };
-        let Some(QuotaChange { began, why }) = self.quotas.change(function, paths) else {
+    /// Asks for the files of `[http] tls`, if there is any, now and then again after a while.
+    pub(crate) fn ask_for_tls(&mut self) {
+        let has_tls = self.node.settings.settings.http.tls.is_some();
+        let now = self.clock.now().mono;
+        self.secrets.ask_for_tls_after(has_tls.then_some(now));
+        if has_tls {
+            secrets::of_tls()
+                .into_iter()
+                .for_each(|asked| self.ask_for_secret(asked));
+        }
+    }
+
+    /// Asks for the files of `[http] tls` if it is time.
+    pub(super) fn ask_for_tls_if_due(&mut self) {
+        let now = self.clock.now().mono;
+        if self.secrets.next_due().is_some_and(|due| due <= now) {
+            self.ask_for_tls();
+        }
+    }
+
+    /// Asks for the secrets of `[http] events`.
+    pub(crate) fn ask_for_events(&mut self) {
+        let all = secrets::of_events(self.node.settings.settings.http.events.as_ref());
+        all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+        self.forget_secrets();
+    }
+
+    fn ask_for_secret(&mut self, asked: SecretAsked) {
+        if self.workers.welcome.is_of_0_1() {
+            self.secrets.cannot(&asked);
+            return self.problems_changed();
+        }
+        let Some(asked) = self.secrets.needs(asked) else {
             return;
         };
-        match &why {
-            Some(why) if began => {
-                tracing::warn!(FND_FUNCTION = %function, "`{function}` is over its quota, new runs of it are refused: {why}");
-            }
-            Some(_) => {}
-            None => tracing::info!(FND_FUNCTION = %function, "`{function}` is within its quota again"),
+        let request = Request::Secret(asked.clone());
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.secrets.sent(number, &asked);
         }
-        let function = function.clone();
-        let why = why.map(Into::into);
-        self.turn.follow_up.push_back(Event::Full { function, why });
     }
 
-    fn quota_paths(&self, function: &FunctionName) -> (String, String) {
-        let (state, name) = (&self.node.places.state, function.file_form());
-        (format!("{state}/home/{name}"), format!("{state}/cache/{name}"))
+    /// Handles the answer to a request for a secret; returns whether the request was one.
+    pub(super) fn secret_answered(&mut self, request: u32, answer: SecretsAnswer) -> bool {
+        let Some(again) = self.secrets.answered(request, answer) else {
+            return false;
+        };
+        if let Some(asked) = again {
+            self.ask_for_secret(asked);
+        }
+        // The listener gets all answers together: a new certificate fits only the new key, which is another answer.
+        if !self.secrets.is_asking() && self.secrets.take_news() {
+            self.renew_keys();
+        }
+        self.problems_changed();
+        true
     }
 
-    /// Returns what a function keeps on the disk, as far as it was measured.
-    pub(super) fn storage(&self, function: &FunctionName) -> Option<StorageUse> {
-        let (found, at) = self.quotas.books.found(function)?;
-        let now = self.clock.now();
-        let ago = at.map(|at| u64::try_from(now.mono.saturating_sub(at).as_millis()).unwrap_or(u64::MAX));
-        let measured = found.measured.as_ref();
-        let failure = found.failure.as_ref().map(|failure| match failure {
-            MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why) => {
-                format!("the last measurement failed: {why}")
-            }
-        });
-        let unfinished = measured.and_then(Measured::unfinished);
-        Some(StorageUse {
-            home_bytes: measured.map(|measured| measured.home.bytes),
-            cache_bytes: measured.map(|measured| measured.cache.bytes),
-            measured_at: ago.map(|ago| instant::text(now.unix_ms.saturating_sub(ago))),
-            problem: failure.or_else(|| unfinished.map(|why| format!("at least this much: {why}"))),
-        })
+    /// Forgets secrets that no function names any more.
+    pub(super) fn forget_secrets(&mut self) {
+        let credentials = self.credentials().into_iter();
+        let names = credentials.map(|credential| credential.secret).collect();
+        let has_tls = self.node.settings.settings.http.tls.is_some();
+        self.secrets.retain(&names, has_tls);
+        self.renew_keys();
+        self.problems_changed();
     }
 
-    /// Returns the limits that an old spawner keeps fnd from enforcing, each with the reason.
-    pub(super) fn unmeasured(&self) -> impl Iterator<Item = (String, String)> {
-        let is_old = self.workers.welcome.is_of_0_1();
-        let keys: &[&str] = if is_old { &["home", "cache"] } else { &[] };
-        keys.iter().map(|key| ((*key).to_owned(), OLD_SPAWNER.to_owned()))
+    /// Hands the secrets to the listener.
+    fn renew_keys(&mut self) {
+        let now = Duration::from_millis(self.clock.now().unix_ms);
+        self.listener.renew(&self.secrets, self.credentials(), now);
+    }
+
+    fn credentials(&self) -> BTreeSet<Credential> {
+        let functions = self.functions.registry.iter().map(|(_, function)| function);
+        let versions = functions.flat_map(Function::versions);
+        let manifests = versions.map(|version| -> &Manifest { &version.manifest });
+        secrets::credentials(manifests, self.node.settings.settings.http.events.as_ref())
     }
 }

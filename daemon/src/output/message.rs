@@ -4,7 +4,7 @@ use crate::telemetry;
 
 /// Returns a message in which the paths of an installed version are those of the function's own files. Escape sequences
 /// are removed, so that printing the message later cannot control a terminal. `state` is fnd's state directory.
-pub(super) fn shown(state: &str, message: &str) -> String {
+pub(crate) fn shown(state: &str, message: &str) -> String {
     // Most calls succeed, and have no message.
     if message.is_empty() {
         return String::new();

@@ -1,50 +1,42 @@
-//! Builds the documents of the API and the status files from the supervisor's state and the registry.
+//! The documents about one function: its status, with which status files are written, and its details.
 
-use super::Driver;
-use super::follow_ups::NOT_OPERATED;
-use crate::free_space::FreeSpace;
-use crate::functions::registry::{Function, ServingVersion};
+use super::trees::{packages, tree_bytes, trees};
+use super::{View, count};
+use crate::functions::registry::Function;
 use crate::functions::releases::held_words;
 use crate::report::problems::ReportedProblem;
+use crate::settings::NOT_OPERATED;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    AlertState, DiskUse, FunctionDetail, FunctionMore, FunctionStatus, LastEnd, NewerVersion, NodePlaces, NodeState,
-    NodeStatus, milliseconds,
+    AlertState, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Class;
+use fnd_core::supervisor::FunctionView;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::warning::Warning;
-use fnd_wire::frame::Containment;
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::naming::UPLOADS;
-use fnd_wire::plan::{COMPLETE, TREE_SIZE};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Most bytes that are read of the list of packages.
-const PACKAGES_MAX: u64 = 256 << 10;
+/// The internal runs for a function's file, which its warnings and details name.
+pub(crate) struct FileWork {
+    /// Says that the file waits for a build.
+    pub(crate) build: Option<String>,
+    /// Says that the file waits for its check, or was not checked.
+    pub(crate) check: Option<String>,
+    /// The newest build since fnd started.
+    pub(crate) last_build: Option<InvocationId>,
+}
 
-impl Driver {
-    /// Returns the version of a function that serves.
-    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
-        let function = self.functions.registry.get(name)?;
-        // Only while a newer version is on trial can another one serve.
-        let before = function
-            .before
-            .as_ref()
-            .and_then(|_| self.supervisor.version_and_error(name)?.0);
-        function.serving(before)
-    }
-
+impl View<'_> {
     /// Returns a function's status; nothing where there is no function of that name.
-    pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
+    pub(crate) fn function_status(&self, name: &FunctionName, work: FileWork) -> Option<FunctionStatus> {
         let view = self.supervisor.function(name)?;
         let known = self.functions.registry.get(name);
         let serving = known.and_then(|function| function.serving(view.version));
@@ -58,7 +50,7 @@ impl Driver {
         Some(FunctionStatus {
             status,
             message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
-            timestamp: instant::text(self.clock.now().unix_ms),
+            timestamp: instant::text(self.now.unix_ms),
             function: name.clone(),
             version: view.version,
             state: view.state,
@@ -85,16 +77,12 @@ impl Driver {
             error: known
                 .and_then(|function| function.findings.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
-            alert: self
-                .follow_ups
-                .alerts
-                .unhealthy(name)
-                .map(|(alert, since_ms)| AlertState {
-                    alert,
-                    since: instant::text(since_ms),
-                    not_delivered: self.follow_ups.alerts.not_delivered(name).map(str::to_owned),
-                }),
-            warning: self.warnings(name, known, view.version),
+            alert: self.alerts.unhealthy(name).map(|(alert, since_ms)| AlertState {
+                alert,
+                since: instant::text(since_ms),
+                not_delivered: self.alerts.not_delivered(name).map(str::to_owned),
+            }),
+            warning: self.warnings(name, known, work),
             runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
@@ -103,19 +91,19 @@ impl Driver {
             p99_ms: view.duration_us(0.99).map(milliseconds),
             running: count(view.running),
             queued: count(view.queued),
-            dead_letters: self.records.ledger.dead_letters_of(name),
+            dead_letters: self.ledger.dead_letters_of(name),
         })
     }
 
     /// Returns everything that does not work in a function as its author expects, one line each.
-    fn warnings(&self, name: &FunctionName, known: Option<&Function>, version: Option<Version>) -> Option<String> {
+    fn warnings(&self, name: &FunctionName, known: Option<&Function>, work: FileWork) -> Option<String> {
         let quota = self.quotas.full(name);
         let release = self.functions.releases.get(name);
         let lines = [
             quota.map(|why| format!("over its quota, new runs are refused: {why}")),
             self.quotas.books.nearly(name),
-            self.builds.words(name),
-            self.check_words(name, version),
+            work.build,
+            work.check,
             release.and_then(|releases| held_words(name, releases)),
             self.watchers.problem_of(name).map(str::to_owned),
         ];
@@ -125,12 +113,13 @@ impl Driver {
     }
 
     /// Returns a function's status with the current memory use and the ports of its processes.
-    pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
-        self.with_usage(name, &Listening::default())
-    }
-
-    pub(super) fn with_usage(&self, name: &FunctionName, listening: &Listening) -> Option<FunctionStatus> {
-        let mut status = self.function_status(name)?;
+    pub(crate) fn function_now(
+        &self,
+        name: &FunctionName,
+        work: FileWork,
+        listening: &Listening,
+    ) -> Option<FunctionStatus> {
+        let mut status = self.function_status(name, work)?;
         if status.running > 0 {
             status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
         }
@@ -152,9 +141,9 @@ impl Driver {
     fn refused_calls(&self, name: &FunctionName, manifest: &Manifest) -> Vec<Diagnostic> {
         let alert = manifest.alert.as_ref().and_then(|alert| alert.call.as_ref());
         let called: BTreeSet<_> = manifest.hooks.all().map(|item| &item.call).chain(alert).collect();
-        let refused = called
-            .into_iter()
-            .filter(|called| self.functions.registry.get(called).is_some() && !self.may_call(name, called));
+        let refused = called.into_iter().filter(|called| {
+            self.functions.registry.get(called).is_some() && !self.node.settings.may_call(self.functions, name, called)
+        });
         refused
             .map(|called| {
                 let message = format!("it does not call `{called}`: {NOT_OPERATED}");
@@ -183,8 +172,9 @@ impl Driver {
     }
 
     /// Returns all details of a function.
-    pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
-        let status = self.function_now(name)?;
+    pub(crate) fn function_detail(&self, name: &FunctionName, work: FileWork) -> Option<FunctionDetail> {
+        let last_build = work.last_build;
+        let status = self.function_now(name, work, &Listening::default())?;
         let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
         let mut calls = serving
@@ -219,7 +209,7 @@ impl Driver {
                 .unwrap_or_default(),
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
-            storage: self.storage(name),
+            storage: self.quotas.storage(name, self.now),
             tree: serving.and_then(|serving| serving.tree.as_deref().copied()),
             packages: serving
                 .and_then(|serving| serving.tree.as_deref().copied())
@@ -228,7 +218,7 @@ impl Driver {
             tree_bytes: serving
                 .and_then(|serving| serving.tree.as_deref().copied())
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
-            build: self.builds.last(name).or_else(|| {
+            build: last_build.or_else(|| {
                 let releases = self.functions.releases.get(name)?;
                 releases.get(releases.serving()?)?.build.as_deref().copied()
             }),
@@ -267,89 +257,27 @@ impl Driver {
         })
     }
 
-    /// Returns the status of the node, without its functions. It reads kept numbers: monitoring asks for it often, beside
-    /// ten thousand functions, too.
-    pub(crate) fn node(&self) -> NodeStatus {
-        let figures = self.records.ledger.figures();
-        let free = FreeSpace::at(Path::new(&self.node.places.state)).unwrap_or_default();
-        let by_state = self.supervisor.by_state();
-        let by_state = by_state.map(|(state, number)| (state.as_str().to_owned(), count(number)));
-        let state = match (&self.workers.connection, self.supervisor.is_draining()) {
-            (None, _) => NodeState::NoSpawner,
-            (Some(_), true) => NodeState::Draining,
-            (Some(_), false) => NodeState::Running,
-        };
-        let containment = match self.workers.welcome.containment {
-            Containment::Cgroup => "cgroup",
-            Containment::PidNamespace => "pid namespace",
-            Containment::Subreaper => "subreaper (best effort)",
-        };
-        NodeStatus {
-            version: env!("CARGO_PKG_VERSION").into(),
-            spawner_version: self.workers.welcome.version.clone(),
-            state,
-            started_at: instant::text(self.node.started_ms),
-            node: self.node.settings.host.clone(),
-            cgroups: self.workers.welcome.layout.clone(),
-            containment: containment.into(),
-            not_enforced: self
-                .workers
-                .welcome
-                .missing
-                .iter()
-                .cloned()
-                .chain(self.unmeasured())
-                .collect(),
-            left_behind: self.left_behind(),
-            unclaimed: self.functions.unclaimed.paths.clone(),
-            unclaimed_count: self.functions.unclaimed.count(),
-            memory_bytes: usage::resident(self.workers.spawner_pid),
-            running: count(self.supervisor.running()),
-            queued: count(self.supervisor.queued()),
-            functions_by_state: by_state.collect(),
-            problems: self.problems().into_iter().map(|problem| problem.text).collect(),
-            functions: Vec::new(),
-            dead_letters: figures.dead_letters.values().sum(),
-            disk: Some(DiskUse {
-                history_bytes: figures.history_bytes,
-                history_keep_bytes: self.node.settings.settings.history.keep_bytes,
-                packages_bytes: self.builds.bytes(&trees(&self.node.places.state)),
-                logs_bytes: self.output.kept_bytes(),
-                logs_keep_bytes: self.node.settings.settings.logs.keep_bytes,
-                free_bytes: free.bytes,
-                free_inodes: free.inodes,
-            }),
-            places: Some(NodePlaces {
-                functions: self.workers.welcome.functions_dirs.clone(),
-                ..self.node.places.clone()
-            }),
-        }
+    /// Returns what is known of a function's usage, without the values of cgroups.
+    pub(crate) fn usage_of(&self, view: &FunctionView<'_>) -> Option<FunctionUsage> {
+        let serving = self.functions.registry.get(view.name)?.serving(view.version);
+        let limits = serving.map(|serving| &serving.manifest.limits);
+        Some(FunctionUsage {
+            function: view.name.clone(),
+            state: view.state,
+            running: count(view.running),
+            queued: count(view.queued),
+            runs: view.runs,
+            failures: view.failures,
+            cpu_ms: None,
+            cpu_limit: limits.and_then(|limits| Some(f64::from(limits.cpu?) / 1000.0)),
+            cpu_periods: None,
+            throttled_periods: None,
+            throttled_ms: None,
+            memory_bytes: None,
+            memory_limit_bytes: limits.map(|limits| limits.memory),
+            pids: None,
+        })
     }
-}
-
-/// Returns the directory of all trees.
-fn trees(state: &str) -> PathBuf {
-    Path::new(state).join("deps")
-}
-
-/// Returns the size of a tree, as it was noted when it was made.
-pub(super) fn tree_bytes(tree: &Path) -> Option<u64> {
-    std::fs::read_to_string(tree.join(TREE_SIZE)).ok()?.parse().ok()
-}
-
-/// Returns the packages of a tree: the lines of a file that its installation wrote.
-fn packages(state: &Path, tree: Version) -> Vec<String> {
-    let path = state.join("deps").join(tree.hex()).join(COMPLETE);
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
-    // Without the file they are only not shown.
-    let shown = read.map(|_| text.lines().map(str::to_owned).collect());
-    shown.unwrap_or_default()
-}
-
-/// Returns a count in the API's type; counts are bounded far below its maximum.
-pub(super) fn count(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Returns a result for a status file: JSON unchanged, text as a string, nothing for other bytes.
@@ -359,5 +287,28 @@ fn shown(result: &RunResult) -> Option<Box<RawValue>> {
         RawValue::from_string(text.trim().to_owned()).ok()
     } else {
         serde_json::value::to_raw_value(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_shown_as_json_or_as_text() {
+        for (json, data, expected) in [
+            (true, &b" {\"a\": 1}\n"[..], Some("{\"a\": 1}")),
+            (true, b"{", None),
+            (false, b"a \"b\"\n", Some("\"a \\\"b\\\"\\n\"")),
+            (false, b"\xff", None),
+        ] {
+            let result = RunResult {
+                json,
+                data: data.to_vec().into(),
+                response: None,
+                kept: None,
+            };
+            assert_eq!(shown(&result).as_deref().map(RawValue::get), expected);
+        }
     }
 }

@@ -1,8 +1,15 @@
 //! The callers that wait: for an answer, for the end of an invocation, for the end of a drain.
+//!
+//! Files:
+//! - `ends`: the callers that wait for the end of an invocation
+//! - `spin`: keeps the main thread awake for a moment while one caller waits
 
-use super::ends::EndWaiters;
+mod ends;
+pub(crate) mod spin;
+
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
+use ends::{EndWaiter, EndWaiters};
 use fnd_core::supervisor::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use std::collections::HashMap;
@@ -88,7 +95,7 @@ impl Callers {
     }
 
     /// Returns a future that resolves when an invocation has ended, or when fnd stops.
-    pub(crate) fn wait_for_end(&self, id: InvocationId) -> super::ends::EndWaiter {
+    pub(crate) fn wait_for_end(&self, id: InvocationId) -> EndWaiter {
         self.ends.wait(id)
     }
 

@@ -1,18 +1,15 @@
-//! The ledger, and the records of calls whose output is not counted yet.
+//! The way of records to the ledger, and the records of calls whose output is not counted yet.
 //!
 //! A call that has printed something is recorded when the output thread has counted its output. Later records of the
 //! invocation wait for that; the caller does not.
 
 use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
-use crate::output::Captured;
+use crate::output::{AttemptKey, Captured};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder};
-use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 use tokio::sync::oneshot;
-
-/// An attempt of an invocation.
-pub(crate) type AttemptKey = (InvocationId, Attempt);
 
 /// The record of an ended attempt, and of its invocation.
 pub(crate) type EndedRecords = (Box<AttemptRecord>, Box<InvocationRecord>);
@@ -165,6 +162,7 @@ mod tests {
     use crate::metrics::tests::attempt;
     use crate::report::examples;
     use fnd_core::records::outcome::Reason;
+    use fnd_wire::ids::Attempt;
 
     fn ended(id: u128, number: u32) -> EndedRecords {
         let mut attempt = attempt("hello", Reason::Ok);

@@ -1,0 +1,78 @@
+//! The long lists of the API: they are made in pieces, between which the thread serves others.
+
+use crate::driver::{Daemon, Driver};
+use crate::views::lists::{FunctionFilter, PIECE, piece};
+use crate::workers::listening::Listening;
+use fnd_core::api::{FunctionStatus, ScheduleView, UsageList};
+use fnd_core::instant;
+use fnd_core::supervisor::FunctionView;
+use fnd_wire::ids::FunctionName;
+
+/// Most slots in one list of schedules.
+const SLOTS_MAX: usize = 10_000;
+
+/// Returns what `of` makes of each shown function, by name.
+pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&Driver, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
+    let mut list = Vec::new();
+    let mut after = None;
+    loop {
+        let next = {
+            let state = daemon.state.borrow();
+            piece(&state.supervisor, after.as_ref(), |view| list.extend(of(&state, view)))
+        };
+        if next.is_none() {
+            return list;
+        }
+        after = next;
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Daemon {
+    /// Returns the status of each function that a filter takes, by name.
+    pub(super) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
+        let listening = Listening::default();
+        // The name is compared first: a status is made only of functions that the caller may see and asks for.
+        let status = |state: &Driver, view: &FunctionView<'_>| {
+            let named = filter.takes(view.name, None).then_some(view.name)?;
+            let status = state.look().function_now(named, state.file_work(named), &listening)?;
+            filter.takes(named, Some(&status)).then_some(status)
+        };
+        in_pieces(self, status).await
+    }
+
+    /// Returns what is known of the usage of every function, by name, without the values of cgroups.
+    pub(super) async fn usage(&self) -> UsageList {
+        let at = instant::text(self.state.borrow().clock.now().unix_ms);
+        let functions = in_pieces(self, |state, view| state.look().usage_of(view)).await;
+        UsageList { at, functions }
+    }
+
+    /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number). The
+    /// last runs are left out.
+    pub(super) async fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> Vec<ScheduleView> {
+        let count = self.state.borrow().schedules.table.count().max(1);
+        let next = next.min((SLOTS_MAX / count).max(1));
+        // A slot takes as long as a status.
+        let most = (PIECE / next).max(1);
+        if let Some(function) = function {
+            return self.state.borrow().schedules_of(function, next);
+        }
+        let mut list = Vec::new();
+        let mut after: Option<FunctionName> = None;
+        loop {
+            {
+                let state = self.state.borrow();
+                let piece = state.schedules.table.functions_after(after.as_ref()).take(most);
+                let mut last = None;
+                for function in piece {
+                    list.extend(state.schedules_of(function, next));
+                    last = Some(function);
+                }
+                let Some(last) = last.cloned() else { return list };
+                after = Some(last);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Gathers the problems of the node from every part.
+
+use super::View;
+use crate::ledger::WriterHealth;
+use crate::report::problems::{ReportedProblem, of_forgetting};
+use crate::settings::NodeInfo;
+use crate::workers::silence::start_problems;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::warning::Warning;
+use fnd_wire::ids::FunctionName;
+
+impl View<'_> {
+    /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
+    pub(crate) fn problems(&self) -> Vec<ReportedProblem> {
+        let health = self.ledger.health();
+        let mut problems = of_settings(self.node);
+        let in_directories = self.functions.name_problems.iter().chain(&self.functions.projects);
+        problems.extend(in_directories.map(|diagnostic| of_diagnostic("functions-directory", diagnostic)));
+        problems.extend(self.functions.unread.problems());
+        // Before the first scan is over, the functions to call may not be known.
+        if self.supervisor.has_scanned() {
+            let node = self.node.settings.settings.alert.call.as_ref();
+            problems.extend(self.functions.call_problems(node));
+            problems.extend(self.refused_call_problems());
+        }
+        problems.extend(health.failing.as_deref().map(of_failing));
+        problems.extend(self.reporter.exposed.problems());
+        let buffers = self.callers.buffers.problem();
+        problems.extend(buffers.map(|text| ReportedProblem::new("buffers-full", text)));
+        let connections = self.callers.connections.problem();
+        problems.extend(connections.map(|text| ReportedProblem::new("connections", text)));
+        let of_listener = self.listener.problems().into_iter();
+        problems.extend(of_listener.map(|text| ReportedProblem::about("http-listener", text.clone(), text)));
+        problems.extend(self.secrets.problems().map(of_secret));
+        let installed = self.functions.registry.iter();
+        problems.extend(installed.flat_map(|(name, function)| of_homes(name, &function.findings.diagnostics)));
+        problems.extend(self.watchers.problems().map(|(function, problem)| {
+            let text = format!("`{function}`: {problem}");
+            ReportedProblem::about("files", text.clone(), text)
+        }));
+        problems.extend(start_problems(self.supervisor));
+        problems.extend(of_history(health));
+        let audit = self.audit.problem();
+        problems.extend(audit.map(|text| ReportedProblem::new("audit-failing", text)));
+        let state = self.state.problems();
+        problems.extend(state.map(|(code, text)| ReportedProblem::new(code, text)));
+        problems
+    }
+}
+
+fn of_diagnostic(code: &'static str, diagnostic: &Diagnostic) -> ReportedProblem {
+    let text = if diagnostic.is_error() {
+        diagnostic.text()
+    } else {
+        diagnostic.line()
+    };
+    ReportedProblem::about(code, text.clone(), text)
+}
+
+/// Returns the problems of the configuration and of the runtimes.
+fn of_settings(node: &NodeInfo) -> Vec<ReportedProblem> {
+    let diagnostics = node.settings.diagnostics.iter();
+    let mut problems: Vec<_> = diagnostics
+        .map(|diagnostic| of_diagnostic("configuration", diagnostic))
+        .collect();
+    if node.settings.refused {
+        let text =
+            "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
+        problems.push(ReportedProblem::new("configuration-refused", text));
+    }
+    if node.settings.runtimes.is_empty() {
+        let searched = node.places.runtimes.join("`, `");
+        let text = format!(
+            "no runtimes were found in `{searched}`, so no function can run: reinstall fnd, or name their directory with --runtimes"
+        );
+        problems.push(ReportedProblem::new("no-runtimes", text));
+    }
+    problems
+}
+
+fn of_failing(error: &str) -> ReportedProblem {
+    let follows =
+        "new durable work is refused, queued work does not begin, and records of ended work are kept in memory";
+    let text = format!("the history cannot be written: {error}; {follows}");
+    ReportedProblem::new("history-failing", text)
+}
+
+/// Returns the problem of a secret, or of a file of `[http] tls`: its code, its name, and why it is not read.
+fn of_secret((code, name, why): (&'static str, &str, &str)) -> ReportedProblem {
+    let follows = match code {
+        "tls" => "TLS serves with the last good pair, if there was one",
+        _ => "routes admit nobody with it",
+    };
+    let text = format!("the {code} `{name}` is not read: {why}; {follows}; then `fndctl reload`");
+    ReportedProblem::about(code, name, text)
+}
+
+/// Returns the problems of a function whose old home was set aside.
+fn of_homes(name: &FunctionName, diagnostics: &[Diagnostic]) -> impl Iterator<Item = ReportedProblem> {
+    let aside = diagnostics
+        .iter()
+        .filter(|warning| warning.kind() == Some(Warning::HomeSetAside));
+    aside.map(move |warning| {
+        let text = format!("`{name}`: {}", warning.line());
+        ReportedProblem::about("home-set-aside", text.clone(), text)
+    })
+}
+
+/// Returns the problems of the history, except that it cannot be written now.
+fn of_history(health: WriterHealth) -> impl Iterator<Item = ReportedProblem> {
+    let lost = (health.lost > 0).then(|| {
+        let text = format!(
+            "{} records of the history were lost: the disk was full or too slow",
+            health.lost
+        );
+        ReportedProblem::new("history-lost", text)
+    });
+    let hold = health.hold.map(|why| {
+        let text = format!("durable work is refused: {why}");
+        ReportedProblem::new("history-incomplete", text)
+    });
+    let aside = health
+        .set_aside
+        .map(|note| ReportedProblem::new("history-set-aside", &*note));
+    lost.into_iter()
+        .chain(hold)
+        .chain(aside)
+        .chain(of_forgetting(health.forgetting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_has_a_problem_for_each_thing_that_is_wrong() {
+        let codes = |health| of_history(health).map(|problem| problem.code).collect::<Vec<_>>();
+        assert_eq!(codes(WriterHealth::default()), [""; 0]);
+        let health = WriterHealth {
+            lost: 2,
+            hold: Some("it is being repaired".into()),
+            set_aside: Some("the old history is `history.1`".into()),
+            ..WriterHealth::default()
+        };
+        assert_eq!(
+            codes(health),
+            ["history-lost", "history-incomplete", "history-set-aside"]
+        );
+    }
+
+    #[test]
+    fn a_file_of_tls_and_a_secret_fail_in_different_ways() {
+        for (code, follows) in [("tls", "the last good pair"), ("secret", "admit nobody")] {
+            let problem = of_secret((code, "one", "it is empty"));
+            assert_eq!((problem.code, &*problem.about), (code, "one"));
+            assert!(problem.text.contains(follows), "{}", problem.text);
+        }
+    }
+}

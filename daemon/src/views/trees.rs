@@ -1,0 +1,48 @@
+//! The trees of dependencies on the disk: their sizes and their packages.
+
+use fnd_wire::ids::Version;
+use fnd_wire::plan::{COMPLETE, TREE_SIZE};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Most bytes that are read of the list of packages.
+const PACKAGES_MAX: u64 = 256 << 10;
+
+/// Returns the directory of all trees.
+pub(crate) fn trees(state: &str) -> PathBuf {
+    Path::new(state).join("deps")
+}
+
+/// Returns the size of a tree, as it was noted when it was made.
+pub(crate) fn tree_bytes(tree: &Path) -> Option<u64> {
+    std::fs::read_to_string(tree.join(TREE_SIZE)).ok()?.parse().ok()
+}
+
+/// Returns the packages of a tree: the lines of a file that its installation wrote.
+pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
+    let path = state.join("deps").join(tree.hex()).join(COMPLETE);
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
+    // Without the file they are only not shown.
+    let shown = read.map(|_| text.lines().map(str::to_owned).collect());
+    shown.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_the_size_and_the_packages_that_its_installation_noted() {
+        let state = tempfile::tempdir().unwrap();
+        let version = Version([7; 32]);
+        let tree = trees(&state.path().display().to_string()).join(version.hex());
+        assert_eq!((tree_bytes(&tree), packages(state.path(), version)), (None, vec![]));
+        std::fs::create_dir_all(&tree).unwrap();
+        std::fs::write(tree.join(TREE_SIZE), "4096").unwrap();
+        std::fs::write(tree.join(COMPLETE), "a 1.0\nb 2.0\n").unwrap();
+        assert_eq!(tree_bytes(&tree), Some(4096));
+        assert_eq!(packages(state.path(), version), ["a 1.0", "b 2.0"]);
+    }
+}
