@@ -32,6 +32,7 @@
 //! - `worker_messages`: turns messages of workers into events of the supervisor
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `secrets`: asks for the secrets that routes name
+//! - `submit`: submits the runs that triggers inside fnd start
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
 //! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
@@ -61,6 +62,7 @@ mod requests;
 mod schedules;
 mod secrets;
 pub(crate) mod spin;
+mod submit;
 mod view;
 mod worker_messages;
 
