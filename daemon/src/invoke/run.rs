@@ -75,12 +75,7 @@ pub(crate) async fn run_and_answer<D>(backend: &dyn Backend, run: RunRequest<'_,
 where
     D: FnOnce(&Submit, &Data) -> Result<Decision, Refusal>,
 {
-    let RunRequest {
-        request,
-        mut submit,
-        bounds,
-        ..
-    } = run;
+    let (request, mut submit, bounds) = (run.request, run.submit, run.bounds);
     let function = submit.function.clone();
     let limit = (bounds.body, "limits.body");
     // A body that is passed on is answered while the function runs.
