@@ -55,6 +55,15 @@ impl From<oneshot::Receiver<Answer>> for Answering {
     }
 }
 
+/// An answer that is there already.
+impl From<Answer> for Answering {
+    fn from(answer: Answer) -> Self {
+        let (sender, receiver) = oneshot::channel();
+        let _ = sender.send(answer); // the receiver is still here
+        receiver.into()
+    }
+}
+
 impl Future for Answering {
     type Output = Result<Answer, oneshot::error::RecvError>;
 

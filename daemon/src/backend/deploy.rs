@@ -204,6 +204,12 @@ impl DaemonBackend {
             loop {
                 self.loads_code()?;
                 // The begin of a canary is no change that the others see.
+                let canary = self
+                    .daemon
+                    .state
+                    .borrow_mut()
+                    .functions
+                    .releases
                     .wait(function, AwaitedRelease::Uploaded);
                 let newer = self.daemon.state.borrow().look().newer(function);
                 match newer.map(|newer| newer.error) {

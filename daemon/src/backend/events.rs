@@ -227,7 +227,7 @@ impl DaemonBackend {
                 cause: Some(Arc::new(cause)),
                 ..Payload::default()
             },
-            ..Submit::new(self.next_id(), function.clone(), Trigger::Event)
+            ..self.new_submit(function.clone(), Trigger::Event)
         }
     }
 }

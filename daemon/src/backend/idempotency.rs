@@ -45,19 +45,19 @@ impl Keys {
 
 impl DaemonBackend {
     pub(crate) fn next_id(&self) -> InvocationId {
-        let mut state = self.daemon.state.borrow_mut();
-        let now = state.clock.now();
-        state.ids.next(now.unix_ms)
+        self.daemon.state.borrow_mut().next_id()
     }
 
-    fn submit_now(&self, submit: Submit) -> Answering {
+    /// Returns a request to run with a new id.
+    pub(super) fn new_submit(&self, function: FunctionName, trigger: Trigger) -> Submit {
+        self.daemon.state.borrow_mut().new_submit(function, trigger)
+    }
+
+    fn submit_now(&self, mut submit: Submit) -> Answering {
         let (id, waits) = (submit.id, submit.wait);
-        let (answer, reply) = self.ask_as(|reply| {
-            Event::Submit(Box::new(Submit {
-                reply: Some(reply),
-                ..submit
-            }))
-        });
+        let (answer, reply) = self.daemon.state.borrow_mut().callers.expect_answer();
+        submit.reply = Some(reply);
+        self.daemon.answer_first(Event::Submit(Box::new(submit)));
         if waits {
             // The caller is named without a further allocation, because every call passes here.
             Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn CallerLeft>, id, reply)
@@ -79,38 +79,33 @@ impl DaemonBackend {
         let control = self.clone();
         // The task ends with its answer. If the caller has gone, an invocation with a key goes on without it.
         self.daemon.inbox.spawn(TaskOwner::Caller, async move {
-            let answer = match control.find(submit, key).await {
-                Lookup::Answer(answer) => Some(*answer),
-                Lookup::Asked(answering) => answering.await.ok(),
-            };
-            if let Some(answer) = answer {
+            let answering = control.find(submit, key).await;
+            if let Ok(answer) = answering.await {
                 let _ = sender.send(answer); // an error: the caller has gone
             }
         });
         receiver.into()
     }
 
-    async fn find(&self, submit: Submit, key: IdempotencyKey) -> Lookup {
+    async fn find(&self, submit: Submit, key: IdempotencyKey) -> Answering {
         let named = (submit.function.clone(), Arc::from(key.identity()));
         let turn = self.keys.turn(&named);
         let waiting = turn.lock().await;
         // Looked up again: a request with this key may have been accepted while this one waited for its turn.
         let is_live = self.settled().supervisor.has_key(&submit.function, &key);
         let found = if is_live {
-            Lookup::Asked(self.submit_now(joining(submit)))
+            self.submit_now(joining(submit))
         } else {
             match self.answer_of((&submit.function, &key), submit.wait).await {
-                Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
+                Ok(Some(answer)) => answer.into(),
                 // Records of runs that ended since may be in memory only.
                 Ok(None) if self.settled().records.ledger.health().failing.is_some() => {
-                    let reason = "the disk takes no records, so it is not known whether this key ran before".to_owned();
-                    Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                    unavailable("the disk takes no records, so it is not known whether this key ran before")
                 }
-                Ok(None) => Lookup::Asked(self.submit_now(submit)),
+                Ok(None) => self.submit_now(submit),
                 Err(Failure(error)) => {
                     tracing::error!("failed to look up an idempotency key: {error}");
-                    let reason = "the history cannot be read, and with it whether this key ran before".to_owned();
-                    Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                    unavailable("the history cannot be read, and with it whether this key ran before")
                 }
             }
         };
@@ -180,7 +175,7 @@ impl DaemonBackend {
             idempotency_key: redrive.then(|| IdempotencyKey::new(KeyOwner::Redrive, &id.to_string(), [])),
             origin: Some(id),
             files,
-            ..Submit::new(self.next_id(), record.function, trigger)
+            ..self.new_submit(record.function, trigger)
         });
         Ok(Repeated::Asked(function, answering))
     }
@@ -209,7 +204,7 @@ fn joining(submit: Submit) -> Submit {
     Submit { wait, ..submit }
 }
 
-enum Lookup {
-    Answer(Box<Answer>),
-    Asked(Answering),
+fn unavailable(reason: &str) -> Answering {
+    let reason = reason.to_owned();
+    Answer::Rejected(Rejection::Unavailable { reason }).into()
 }

@@ -187,14 +187,9 @@ impl DaemonBackend {
 
     /// Makes a place for an answer, and hands the supervisor an event that leads to it.
     pub(crate) fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
-        self.ask_as(event).0.into()
-    }
-
-    /// Like [`Self::ask`]; also returns the number of the answer.
-    pub(crate) fn ask_as(&self, event: impl FnOnce(ReplyTo) -> Event) -> (oneshot::Receiver<Answer>, ReplyTo) {
         let (receiver, reply) = self.daemon.state.borrow_mut().callers.expect_answer();
         self.daemon.answer_first(event(reply));
-        (receiver, reply)
+        receiver.into()
     }
 }
 

@@ -3,8 +3,8 @@
 use super::granted::FunctionPermissions;
 use super::limits::BODY_MAX;
 use crate::backend::Backend;
-use crate::http::request::{IncomingRequest, short};
-use crate::http::response::{Refusal, internal, refuse};
+use crate::http::request::{IncomingRequest, RequestBody, bytes_of, short};
+use crate::http::response::{Refusal, refuse};
 use fnd_core::access::Permissions;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
@@ -57,10 +57,7 @@ impl ControlCall {
     /// As [`IncomingRequest::read_body`]; [`Code::BadJson`] if the body is not such a value in JSON.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, form: &str) -> Result<T, Refusal> {
         let body = self.read_body(BODY_MAX, "the limit of this route").await?;
-        let bytes = body
-            .bytes()
-            .map_err(|error| internal("read a body from the disk", &error))?;
-        serde_json::from_slice(&bytes).map_err(|error| {
+        serde_json::from_slice(&bytes_of(&body)?).map_err(|error| {
             let detail = format!("the body is not `{form}` in JSON: {error}");
             refuse(Code::BadJson, detail)
         })
@@ -71,6 +68,7 @@ impl ControlCall {
     /// # Errors
     /// As [`IncomingRequest::read_body`].
     pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Data, Refusal> {
-        self.request.read_body(&self.backend.buffers(), limit, limit_name).await
+        let (buffers, limit) = (self.backend.buffers(), (limit, limit_name));
+        self.request.read_body(&buffers, RequestBody::OfKnown, limit).await
     }
 }

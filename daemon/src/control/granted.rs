@@ -7,11 +7,11 @@ use crate::backend::InvocationBackend;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use crate::invoke::events::Emitter;
+use crate::invoke::payload::trace;
 use crate::invoke::refusal::rejected;
 use fnd_core::api::problem::Code;
 use fnd_core::records::cause::Cause;
 use fnd_core::supervisor::Calling;
-use fnd_core::trace::Trace;
 use fnd_manifest::function::{AccessRule, Manifest};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::Method;
@@ -126,8 +126,10 @@ impl FunctionPermissions {
     ///
     /// # Errors
     /// As [`Self::calling`], or the chain of calls is too long.
-    pub(super) fn emitter(&self, call: &ControlCall, trace: Option<&Trace>) -> Result<Emitter, Refusal> {
-        let depth = call.backend.call_depth(&self.calling(call)?, trace);
+    pub(super) fn emitter(&self, call: &ControlCall) -> Result<Emitter, Refusal> {
+        let depth = call
+            .backend
+            .call_depth(&self.calling(call)?, trace(&call.request).as_ref());
         Ok(Emitter {
             function: self.function.clone(),
             manifest: Arc::clone(&self.manifest),

@@ -7,7 +7,7 @@ use fnd_core::checks::CheckResult;
 use fnd_core::instant;
 use fnd_core::records::outcome::{Reason, Trigger};
 use fnd_core::records::{InvocationRecord, Payload};
-use fnd_core::supervisor::{Event, Submit};
+use fnd_core::supervisor::Submit;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -167,7 +167,8 @@ impl Driver {
             return; // it cannot be: each ready check has one
         };
         self.install_own(checker(), &installed);
-        let id = self.ids.next(self.clock.now().unix_ms);
+        let submit = self.new_submit(checker(), Trigger::Manual);
+        let id = submit.id;
         self.functions.installer.checks.started(id);
         // One run checks many files, because starting a process in a new sandbox takes longer than all else of an edit.
         let files = functions.iter().filter_map(|function| self.checks.files.get(function));
@@ -180,19 +181,13 @@ impl Driver {
                 data: Some(data.into()),
                 ..Payload::default()
             },
-            ..Submit::new(id, checker(), Trigger::Manual)
+            ..submit
         };
-        self.step(Event::Submit(Box::new(submit)));
-        // The submission was refused, so no end of an invocation will come.
-        if self.supervisor.live_of(&checker()).is_none() {
-            let known = self.supervisor.version_and_error(&checker());
-            let why = known
-                .and_then(|(_, error)| error)
-                .unwrap_or("fnd takes no new work now");
+        if let Err(why) = self.submit_own(submit) {
             self.turn.checks.push_back(CheckEnd {
                 id,
                 results: BTreeMap::new(),
-                otherwise: unchecked("not started", why),
+                otherwise: unchecked("not started", &why),
             });
         }
     }

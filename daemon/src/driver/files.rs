@@ -227,7 +227,7 @@ impl Driver {
                     payload,
                     overlap: Some(Overlap::Queue),
                     files: marks,
-                    ..Submit::new(self.ids.next(self.clock.now().unix_ms), function.clone(), Trigger::File)
+                    ..self.new_submit(function.clone(), Trigger::File)
                 };
                 self.offer(&function, (worker, &ready), submit);
             }),
@@ -301,8 +301,7 @@ impl Driver {
         let id = submit.id;
         // The place comes before the step: a ledger without room is answered within the step.
         self.watchers.storing(id, function, (worker, ready.number));
-        self.step(Event::Submit(Box::new(submit)));
-        if self.supervisor.invocation(id).is_none() {
+        if !self.submit(submit) {
             // The reason of the refusal is not looked at: this has an effect only for a function that is over its
             // quota.
             self.quota_refused(function);

@@ -12,7 +12,7 @@ use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
 use fnd_core::records::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
 use fnd_core::records::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Action, Event, Rejection, Submit, skip_words};
+use fnd_core::supervisor::{Event, Rejection, skip_words};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::alerts::{Alerts, NodeHealth};
 use fnd_core::triggers::hooks::{self, payload::payload};
@@ -220,10 +220,9 @@ impl Driver {
     }
 
     pub(super) fn call(&mut self, call: FollowUpCall) -> Called {
+        let mut submit = self.new_submit(call.function, call.trigger);
         let now = self.clock.now();
-        let id = self.ids.next(now.unix_ms);
         let marks = call.cause.marks();
-        let mut submit = Submit::new(id, call.function, call.trigger);
         // An invocation with a waiting caller is not durable, so it begins without the disk.
         submit.wait = call.at_once;
         submit.payload = Payload {
@@ -243,7 +242,7 @@ impl Driver {
                 self.quota_refused(&submit.function);
             }
             let record = InvocationRecord {
-                id,
+                id: submit.id,
                 function: submit.function,
                 trigger: submit.trigger,
                 durable: true,
@@ -270,25 +269,10 @@ impl Driver {
                 refused,
             };
         }
-        let mut actions = self.decide(Event::Submit(Box::new(submit)));
-        let mut parts = Vec::new();
-        for action in actions.drain(..) {
-            match action {
-                // The acceptance is not submitted by itself: it becomes a part of the transaction that the caller
-                // stores.
-                Action::Store(accepted) if accepted.id == id => {
-                    self.report(ReportEvent::Accepted {
-                        function: &accepted.function,
-                        id: accepted.id,
-                        trigger: accepted.trigger,
-                    });
-                    parts.push(LedgerCommand::Store(accepted));
-                }
-                other => self.turn.rest.push_back(other),
-            }
+        Called {
+            parts: self.submit_together(submit),
+            refused: None,
         }
-        self.turn.actions = actions;
-        Called { parts, refused: None }
     }
 }
 

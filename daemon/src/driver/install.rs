@@ -53,7 +53,7 @@ impl Driver {
         }
         match change {
             CatalogChange::Installed(mut installed, percent) => {
-                installed.load_id = self.ids.next(self.clock.now().unix_ms);
+                installed.load_id = self.next_id();
                 let (function, version) = (installed.function.clone(), installed.version);
                 // Before a run begins; a version that serves later follows `Action::Serves`.
                 self.listen_for(&function);

@@ -22,6 +22,7 @@
 //! - `requests`: requests of people and signals about the whole node, and the configuration that was read again
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
+//! - `submit`: submits the runs that triggers inside fnd start
 
 mod alerts;
 pub(crate) mod builds;
@@ -39,6 +40,7 @@ pub(crate) mod releases;
 mod requests;
 mod schedules;
 mod spawner_requests;
+mod submit;
 
 use crate::audit::Audit;
 use crate::buffers::Reservation;

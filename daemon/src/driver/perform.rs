@@ -14,10 +14,10 @@ use crate::workers::{PendingRequest, Starting};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
+use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{AdoptionRecord, Release, Request, Spawn, is_shortage};
-use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 
 impl Driver {
@@ -121,7 +121,7 @@ impl Driver {
                 self.report_worker(&order);
                 self.spawn(&order);
             }
-            Action::Run(function) => self.run_service(function),
+            Action::Run(function) => self.submit_next(function, Trigger::Load),
             Action::Call(order) => {
                 self.observe_attempt(&order.attempt);
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
@@ -251,12 +251,6 @@ impl Driver {
             }
             Action::Drained => self.callers.drained(),
         }
-    }
-
-    /// Submits a run of a service.
-    fn run_service(&mut self, function: FunctionName) {
-        let submit = Submit::new(self.ids.next(self.clock.now().unix_ms), function, Trigger::Load);
-        self.turn.follow_up.push_back(Event::Submit(Box::new(submit)));
     }
 
     /// Wakes the callers that wait for an invocation's end. The ledger's reader sees what was handed to its writer.

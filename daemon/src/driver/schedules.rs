@@ -7,7 +7,6 @@ use crate::triggers::schedule::submissions;
 use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Event;
 use fnd_core::triggers::schedule::{Marks, Timing};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
@@ -101,18 +100,17 @@ impl Driver {
                 missed: occurrence.missed.map_or(0, |missed| missed.count),
             });
             let (function, before) = (occurrence.function.clone(), occurrence.before.clone());
-            let ids = &mut self.ids;
-            for submit in submissions(occurrence, || ids.next(now_ms)) {
+            for submit in submissions(occurrence, |function, trigger| self.new_submit(function, trigger)) {
                 let (id, is_last) = (submit.id, submit.mark.is_some());
                 if is_last {
                     // This comes before the step: a ledger without room is answered within the step, and then the mark
                     // goes back to `before`.
                     self.schedules.storing(id, &function, before.clone());
                 }
-                self.step(Event::Submit(Box::new(submit)));
+                let is_known = self.submit(submit);
                 // The invocation was refused without a record, for example because fnd is draining. If the function
                 // cannot run at all, its status is `invalid`.
-                if is_last && self.supervisor.invocation(id).is_none() {
+                if is_last && !is_known {
                     self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
                 }
             }

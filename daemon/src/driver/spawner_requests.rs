@@ -63,10 +63,7 @@ impl Driver {
             let why = MeasurementFailure::NotPossible("no version of the function serves, or fnd drains".to_owned());
             return self.quotas.books.measured(&function, Err(why), self.clock.now().mono);
         };
-        let (worker, tmp) = (
-            self.supervisor.next_worker(),
-            (id, self.ids.next(self.clock.now().unix_ms)),
-        );
+        let (worker, tmp) = (self.supervisor.next_worker(), (id, self.next_id()));
         self.quotas.starting(worker, function, tmp);
         let request = Request::Measure(Spawn {
             worker,

@@ -2,7 +2,7 @@
 
 use super::limits::{BODY_GAP, DISCARD_MAX, Pace};
 use super::query::Query;
-use super::response::{Refusal, no_room, refuse, refuse_for_now};
+use super::response::{Refusal, internal, no_room, refuse, refuse_for_now};
 use crate::buffers::{AddressShare, Buffers, Gathering};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
@@ -10,6 +10,7 @@ use fnd_wire::units::print_size;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{EXPECT, HeaderMap, HeaderValue};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -39,6 +40,15 @@ impl Unread {
         self.is_announced.set(false);
         self.body.borrow_mut().take()
     }
+}
+
+/// The body of a request, by what its sender has shown.
+pub(crate) enum RequestBody {
+    /// It was read, for a signature that covers it.
+    Read(Data),
+    OfKnown,
+    /// The sender has shown no credential; its address, if it has one.
+    OfStranger(Option<IpAddr>),
 }
 
 pub(crate) struct IncomingRequest {
@@ -81,12 +91,18 @@ impl IncomingRequest {
         }
     }
 
-    /// Refuses a body whose announced length exceeds a limit. The body is not taken out, so that the rest of it can be
-    /// discarded.
+    /// Takes the body out, to pass it on.
     ///
     /// # Errors
-    /// [`Code::TooLarge`].
-    pub(crate) fn check_length(&self, limit: u64, limit_name: &str) -> Result<(), Refusal> {
+    /// [`Code::TooLarge`]; [`Code::BadRequest`] if it was taken out before.
+    pub(crate) fn take_body(&self, (limit, limit_name): (u64, &str)) -> Result<Incoming, Refusal> {
+        self.check_length(limit, limit_name)?;
+        self.body.take().ok_or_else(broken_off)
+    }
+
+    /// Refuses a body whose announced length exceeds a limit. The body is not taken out, so that the rest of it can be
+    /// discarded.
+    fn check_length(&self, limit: u64, limit_name: &str) -> Result<(), Refusal> {
         let body = self.body.body.borrow();
         if body.as_ref().is_some_and(|body| body.size_hint().lower() > limit) {
             return Err(too_large(limit, limit_name));
@@ -94,7 +110,8 @@ impl IncomingRequest {
         Ok(())
     }
 
-    /// Returns the whole body, in memory or on the disk, as the memory budget allows.
+    /// Returns the whole body, in memory or on the disk, as the memory budget allows. A stranger's body counts in the
+    /// stranger's share as long as fnd holds it.
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::SlowRequest`], [`Code::BadRequest`] if the body breaks off, and
@@ -102,10 +119,17 @@ impl IncomingRequest {
     pub(crate) async fn read_body(
         &self,
         buffers: &Arc<Buffers>,
-        limit: u64,
-        limit_name: &str,
+        body: RequestBody,
+        limit: (u64, &str),
     ) -> Result<Data, Refusal> {
-        self.read(buffers, (limit, limit_name), None).await
+        match body {
+            RequestBody::Read(body) => Ok(body),
+            RequestBody::OfKnown => self.read(buffers, limit, None).await,
+            RequestBody::OfStranger(from) => {
+                let (body, share) = self.read_unauthenticated_body(buffers, limit, from).await?;
+                Ok(share.stay_with(body))
+            }
+        }
     }
 
     /// Returns the whole body of a caller who has shown no credential, and its share of what such callers may have.
@@ -160,9 +184,19 @@ impl IncomingRequest {
     }
 }
 
+/// Returns the bytes of a body, which may be on the disk.
+pub(crate) fn bytes_of(body: &Data) -> Result<Cow<'_, [u8]>, Refusal> {
+    body.bytes()
+        .map_err(|error| internal("read a body from the disk", &error))
+}
+
 /// Why a body without a credential is refused.
 const TOO_MUCH: &str =
     "your address, or all callers who have shown no credential, have as many bytes of bodies here as they may";
+
+fn broken_off() -> Refusal {
+    refuse(Code::BadRequest, "the connection ended before the whole body had come")
+}
 
 fn too_large(limit: u64, limit_name: &str) -> Refusal {
     let limit = print_size(limit);
@@ -200,12 +234,7 @@ impl BodyClock {
             let frame = frame.map_err(|_| slow(format!("no part of the body came for {} s", BODY_GAP.as_secs())))?;
             match frame {
                 None => return Ok(None),
-                Some(Err(_)) => {
-                    return Err(refuse(
-                        Code::BadRequest,
-                        "the connection ended before the whole body had come",
-                    ));
-                }
+                Some(Err(_)) => return Err(broken_off()),
                 // Trailers have no meaning here.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {

@@ -11,8 +11,10 @@ use fnd_core::api::{InvocationView, Problem};
 use fnd_core::records::outcome::{Class, Reason, RunState};
 use fnd_core::records::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::Answer;
+use fnd_core::triggers::route::Route;
+use fnd_manifest::function::keys::RouteAnswer;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use hyper::header::{HeaderMap, UPGRADE};
+use hyper::header::{HeaderMap, LOCATION, UPGRADE};
 use hyper::{Method, StatusCode};
 
 /// Waits for an answer.
@@ -23,11 +25,12 @@ pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     answering.await.map_err(|_| response::stopping())
 }
 
-/// Returns the answer for a caller that requested a run.
+/// Returns the answer for a caller that requested a run, at a route of the public listener or (without a route) at the
+/// API.
 ///
 /// # Errors
 /// Every result except a success and an acceptance.
-pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
+pub(crate) fn of_run(answer: Answer, function: &FunctionName, route: Option<&Route>) -> Result<Answered, Refusal> {
     match answer {
         Answer::Finished(record) => of_end(&Ended::from(&*record), record.result.as_ref()),
         Answer::TimedOut { id, message } => {
@@ -37,7 +40,7 @@ pub(crate) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
                 .in_invocation(id, Some(Reason::Timeout))
                 .into())
         }
-        Answer::Queued(id) => queued(id),
+        Answer::Queued(id) => queued(id, route),
         Answer::Rejected(rejection) => Err(rejected(&rejection, function)),
         Answer::NotFound => Err(no_function(function)),
         Answer::StoreFailed => {
@@ -131,7 +134,7 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
         // The head of an answer takes precedence over the end of the invocation.
         biased;
         Ok(headed) = head => headed,
-        answer = wait(answer) => return of_run(answer?, function),
+        answer = wait(answer) => return of_run(answer?, function, None),
     };
     drop(caller);
     let (id, response) = match headed {
@@ -210,14 +213,37 @@ fn code_of(reason: Reason) -> Code {
     }
 }
 
-/// Returns the answer to an accepted, durable invocation: 202 and the location of its state.
-fn queued(id: InvocationId) -> Result<Answered, Refusal> {
-    let mut response = response::json(&fnd_core::api::Queued { id })?;
-    *response.status_mut() = StatusCode::ACCEPTED;
-    let location = header(&format!("/v1/invocations/{id}"));
-    response.headers_mut().insert(hyper::header::LOCATION, location);
+/// Returns the answer to an accepted, durable invocation.
+fn queued(id: InvocationId, route: Option<&Route>) -> Result<Answered, Refusal> {
+    let mut response = match route.and_then(|route| route.entry.answer.as_ref()) {
+        Some(chosen) => chosen_answer(chosen),
+        None => {
+            let mut response = response::json(&fnd_core::api::Queued { id })?;
+            *response.status_mut() = StatusCode::ACCEPTED;
+            response
+        }
+    };
+    // A path of the API is not reachable at the public listener.
+    if route.is_none() {
+        let location = header(&format!("/v1/invocations/{id}"));
+        response.headers_mut().insert(LOCATION, location);
+    }
     response.headers_mut().insert(INVOCATION, header(&id.to_string()));
     Ok(response)
+}
+
+/// Returns the answer to a queued request that its route wants.
+fn chosen_answer(chosen: &RouteAnswer) -> Answered {
+    let mut answer = response::whole("text/plain; charset=utf-8", chosen.body.clone());
+    // The schema allows 200 to 599 only.
+    *answer.status_mut() = StatusCode::from_u16(chosen.status).unwrap_or(StatusCode::ACCEPTED);
+    let response = Response {
+        headers: chosen.headers.clone().into_iter().collect(),
+        ..Response::default()
+    };
+    // A header that is none was refused with the manifest.
+    let _ = headers::put(&response, answer.headers_mut());
+    answer
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Events in HTTP: a request that brings them, and the answer. The control API and the public listener share it.
 
+use super::payload::trace;
 use super::refusal::rejected;
-use crate::backend::{EventBackend, EventOrigin, NewEvent, NotPublished};
-use crate::buffers::Buffers;
-use crate::http::request::{IncomingRequest, short};
+use crate::backend::{Backend, EventOrigin, NewEvent, NotPublished};
+use crate::http::request::{IncomingRequest, bytes_of, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
 use crate::metrics::EventOutcome;
 use fnd_core::api::problem::Code;
@@ -47,17 +47,14 @@ impl Emitter {
 /// # Errors
 /// The request is malformed, no subscriber takes an event, or fnd cannot store it.
 pub(crate) async fn accept(
-    backend: &dyn EventBackend,
-    buffers: &Arc<Buffers>,
+    backend: &dyn Backend,
     origin: EventOrigin,
     (request, body): (&IncomingRequest, Data),
-    (trace, emitter): (Option<Trace>, Option<Emitter>),
+    emitter: Option<Emitter>,
 ) -> Result<Answered, Refusal> {
     let headers = &request.parts.headers;
     let events = {
-        let bytes = body
-            .bytes()
-            .map_err(|error| internal("read a body from the disk", &error))?;
+        let bytes = bytes_of(&body)?;
         let id = backend.fresh_id().to_string();
         let headers: Vec<_> = headers
             .iter()
@@ -85,6 +82,7 @@ pub(crate) async fn accept(
     }
     let depth = emitter.map_or(0, |emitter| emitter.depth);
     let ids: Vec<String> = events.iter().map(|event| event.attributes.id.clone()).collect();
+    let (trace, buffers) = (trace(request), backend.buffers());
     let held = |data: Vec<u8>| buffers.hold(&data.into());
     let new = events.into_iter().map(|event| NewEvent {
         depth,

@@ -1,15 +1,43 @@
-//! The payload of a request: its body, checked where fnd knows what it has to be.
+//! The payload of a request: what its headers say, and its body, checked where fnd knows what it has to be.
 
-use crate::http::response::{Refusal, internal, refuse};
+use crate::http::headers::joined;
+use crate::http::request::{IncomingRequest, bytes_of};
+use crate::http::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::json;
 use fnd_core::json::is_json;
 use fnd_core::records::Payload;
+use fnd_core::records::outcome::Trigger;
+use fnd_core::supervisor::Submit;
+use fnd_core::trace::Trace;
 use fnd_manifest::function::Mode;
+use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// The type that `curl -d` states for every body.
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Returns the trace that a request continues.
+pub(crate) fn trace(request: &IncomingRequest) -> Option<Trace> {
+    Trace::of(|name| joined(&request.parts.headers, name))
+}
+
+/// Returns the run that a request asks for, without its body and its target. The backend gives the id, which tells when the
+/// request was accepted: its body is still to come.
+///
+/// # Errors
+/// As [`IncomingRequest::header`].
+pub(crate) fn of_headers(
+    request: &IncomingRequest,
+    function: FunctionName,
+    trigger: Trigger,
+) -> Result<Submit, Refusal> {
+    let content_type = request.header("content-type")?.filter(|text| !text.is_empty());
+    let mut submit = Submit::new(InvocationId(0), function, trigger);
+    submit.payload.content_type = content_type.map(str::to_owned);
+    submit.payload.trace = trace(request);
+    Ok(submit)
+}
 
 /// Makes a body the payload of a function with a mode.
 ///
@@ -25,9 +53,7 @@ pub(crate) fn put(payload: &mut Payload, data: Data, mode: Mode) -> Result<(), R
     let of_type = |is: fn(&str) -> bool| payload.content_type.as_deref().is_some_and(is);
     // A program that serves HTTP decides itself which bodies it accepts.
     if mode != Mode::Http && (of_type(is_json) || of_type(is_form)) {
-        let bytes = data
-            .bytes()
-            .map_err(|error| internal("read a body from the disk", &error))?;
+        let bytes = bytes_of(&data)?;
         if of_type(is_json) {
             check_json(&bytes)?;
         } else if bytes.first().is_some_and(|first| b"{[".contains(first)) && check_json(&bytes).is_ok() {

@@ -8,7 +8,6 @@ use crate::http::response::{Answered, INVOCATION};
 use crate::http::tunnel::TunnelCount;
 use crate::triggers::http::Listener;
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
-use fnd_core::supervisor::Answer;
 use fnd_core::triggers::route::Route;
 use fnd_wire::ids::InvocationId;
 use hyper::body::Body as _;
@@ -62,25 +61,15 @@ impl RouteAccess {
         self.route = Some(Rc::clone(route));
     }
 
-    /// Notes what became of the run.
-    pub(super) fn ran(&mut self, answer: &Answer) {
-        self.invocation = match answer {
-            Answer::Queued(id) | Answer::TimedOut { id, .. } => Some(*id),
-            Answer::Finished(record) => Some(record.id),
-            Answer::Rejected(_)
-            | Answer::NotFound
-            | Answer::StoreFailed
-            | Answer::Published(_)
-            | Answer::NotPublished { .. }
-            | Answer::Done => None,
-        };
+    /// Notes the run that an answer names.
+    pub(super) fn ran(&mut self, answer: &Answered) {
+        let id = answer.headers().get(INVOCATION).and_then(|id| id.to_str().ok());
+        self.invocation = id.and_then(InvocationId::parse);
     }
 
     pub(super) fn answered(&mut self, answer: &Answered) {
         self.took = Some(self.begun.elapsed());
         self.answer = Some((answer.status().as_u16(), answer.body().size_hint().exact()));
-        let id = answer.headers().get(INVOCATION).and_then(|id| id.to_str().ok());
-        self.invocation = id.and_then(InvocationId::parse).or(self.invocation);
     }
 
     /// Notes that another protocol follows the answer, and its bytes.

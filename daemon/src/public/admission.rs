@@ -6,12 +6,11 @@
 
 use super::Public;
 use crate::http::connections::ConnectionOwner;
-use crate::http::request::IncomingRequest;
-use crate::http::response::{Refusal, internal, refuse, refuse_for_now};
+use crate::http::request::{IncomingRequest, RequestBody, bytes_of};
+use crate::http::response::{Refusal, refuse, refuse_for_now};
 use crate::triggers::http::CredentialHeaders;
 use crate::triggers::passwords::LoginRefusal;
 use fnd_core::api::problem::Code;
-use fnd_core::data::Data;
 use fnd_core::triggers::credentials::{Denied, Proof, ReplayKey};
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Credential;
@@ -65,7 +64,7 @@ impl Public {
         refuse(Code::Unauthorized, "the request has no credential that holds here")
     }
 
-    /// Returns what admits a caller, and the body if it was read for that. `route` is absent if the host has no route for
+    /// Returns what admits a caller, and its body, which may be read for that. `route` is absent if the host has no route for
     /// the request.
     ///
     /// # Errors
@@ -76,9 +75,9 @@ impl Public {
         request: &IncomingRequest,
         caller: Option<IpAddr>,
         (route, admits): (Option<&Route>, &Admits),
-    ) -> Result<(Admitted, Option<Data>), Refusal> {
+    ) -> Result<(Admitted, RequestBody), Refusal> {
         if route.map_or(admits.everybody, Route::is_open) {
-            return Ok((Admitted::Open, None));
+            return Ok((Admitted::Open, RequestBody::OfStranger(caller)));
         }
         let credentials: Vec<Credential> = match route {
             Some(route) => route.entry.auth.0.clone(),
@@ -94,7 +93,7 @@ impl Public {
             holder = holder.or(holds);
         }
         if let Some(holder) = holder {
-            return Ok((Admitted::Known(holder), None));
+            return Ok((Admitted::Known(holder), RequestBody::OfKnown));
         }
         let Some(limit) = admits.signed_body else {
             return Err(self.denied());
@@ -106,37 +105,14 @@ impl Public {
         let limit = (limit, "limits.body");
         // The share ends with this function: once a signature holds, the body counts like that of any known caller.
         let (body, _share) = request.read_unauthenticated_body(&buffers, limit, caller).await?;
-        let bytes = match body.bytes() {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(internal("read a body from the disk", &error)),
-        };
+        let bytes = bytes_of(&body)?;
         match self.proof(request, &signed, &bytes) {
             Some(proof) => {
                 drop(bytes);
-                Ok((proof, Some(body)))
+                Ok((proof, RequestBody::Read(body)))
             }
             None => Err(self.denied()),
         }
-    }
-
-    /// Returns the body of a request that is admitted. Without a credential it counts in the caller's share as long as
-    /// fnd holds it.
-    ///
-    /// # Errors
-    /// As [`IncomingRequest::read_unauthenticated_body`].
-    pub(super) async fn read_body(
-        &self,
-        request: &IncomingRequest,
-        (admitted, caller): (&Admitted, Option<IpAddr>),
-        (limit, limit_name): (u64, &str),
-    ) -> Result<Data, Refusal> {
-        let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-        if admitted.holder().is_some() {
-            return request.read_body(&buffers, limit, limit_name).await;
-        }
-        let limit = (limit, limit_name);
-        let (body, share) = request.read_unauthenticated_body(&buffers, limit, caller).await?;
-        Ok(share.stay_with(body))
     }
 
     /// Returns whether a request has the headers of a signature that some route of the host takes: otherwise its body, which

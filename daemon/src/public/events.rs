@@ -1,15 +1,12 @@
 //! The route for events (`[http] events`): its path and its credentials come from the configuration.
 
-use super::admission::Admitted;
 use super::{Public, not_allowed, unauthorized};
-use crate::backend::{EventOrigin, EventSender};
-use crate::http::headers::joined;
+use crate::backend::{EventOrigin, EventSender, NodeBackend as _};
 use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;
 use crate::triggers::http::RequestFacts;
 use fnd_core::access::Permissions;
-use fnd_core::trace::Trace;
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Method;
 use hyper::StatusCode;
@@ -37,24 +34,17 @@ impl Public {
         if asked.method != Some(Method::Post) {
             return Ok(not_allowed(&[Method::Post].into(), asked));
         }
-        let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
-        let body = match body {
-            Some(body) => body,
-            None => {
-                let limit = (route.body, "the largest limits.body of a subscriber");
-                self.read_body(&request, (&admitted, asked.caller), limit).await?
-            }
-        };
-        self.first_time(&admitted).await?;
+        let limit = (route.body, "the largest limits.body of a subscriber");
+        let body = request.read_body(&self.control.buffers(), body, limit).await?;
+        let signature = self.signature(&admitted);
+        signature.use_up().await?;
         let origin = EventOrigin {
             reach: Permissions::own(),
             sender: EventSender::Listener,
         };
-        let trace = Trace::of(|name| joined(&request.parts.headers, name));
-        let answer = accept(&self.control, &buffers, origin, (&request, body), (trace, None)).await;
-        if let (Admitted::Once(_, replay), Err(_)) = (&admitted, &answer) {
-            // Nothing was accepted, so the sender may try again with the same signature.
-            self.listener.replays.forget(*replay);
+        let answer = accept(&self.control, origin, (&request, body), None).await;
+        if answer.is_err() {
+            signature.forget();
         }
         answer
     }

@@ -147,10 +147,9 @@ impl Public {
         match found {
             RouteMatch::Route(route, params) => {
                 access.found(route);
-                let answer = self
-                    .submit((request, &asked), (route, params), (proof, body), access)
-                    .await;
+                let answer = self.submit((request, &asked), (route, params), (proof, body)).await;
                 let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
+                access.ran(&answer);
                 Ok(readable(answer, origin.as_ref(), route))
             }
             RouteMatch::Methods(methods) => Ok(not_allowed(&methods, &asked)),

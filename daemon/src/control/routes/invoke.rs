@@ -7,25 +7,24 @@
 use crate::backend::PageBounds;
 use crate::control::call::ControlCall;
 use crate::control::limits::KEY_MAX;
-use crate::http::headers::{given, joined, upgrade};
-use crate::http::paced::Paced;
+use crate::http::headers::given;
 use crate::http::query::{INSTANT, instant, wrong};
-use crate::http::response::{Answered, Refusal, internal, refuse};
-use crate::invoke::answer::{of_passed, of_run, wait};
-use crate::invoke::payload::put;
+use crate::http::request::{RequestBody, bytes_of};
+use crate::http::response::{Answered, Refusal, refuse};
+use crate::invoke::payload::of_headers;
 use crate::invoke::refusal::rejected;
+use crate::invoke::run::{OneTimeSignature, RunRequest, run_and_answer};
 use fnd_core::api::FunctionDetail;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::records::protocol::HttpRequest;
-use fnd_core::supervisor::{Answer, FunctionState, Rejection, Submit};
-use fnd_core::trace::Trace;
+use fnd_core::supervisor::{FunctionState, Rejection, Submit};
 use fnd_manifest::function::Mode;
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::FunctionName;
 use fnd_wire::units::{parse_duration, print_duration};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,15 +37,16 @@ pub(super) async fn run(call: ControlCall) -> Result<Answered, Refusal> {
     } else {
         When::Ended
     };
-    submit(call, when, InvokeTarget::default()).await
+    submit(call, when, root()).await
 }
 
 /// Runs the function now, with method, path and query of the caller's choice.
 pub(super) async fn request(call: ControlCall) -> Result<Answered, Refusal> {
-    let target = InvokeTarget {
+    let target = HttpRequest {
         method: call.request.parts.method.to_string(),
         path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
         query: call.request.parts.uri.query().unwrap_or_default().to_owned(),
+        ..HttpRequest::default()
     };
     submit(call, When::Ended, target).await
 }
@@ -54,7 +54,7 @@ pub(super) async fn request(call: ControlCall) -> Result<Answered, Refusal> {
 /// Queues a run; answers when the invocation is on disk.
 pub(super) async fn queue(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    submit(call, When::Stored, InvokeTarget::default()).await
+    submit(call, When::Stored, root()).await
 }
 
 /// When the caller is answered.
@@ -68,26 +68,17 @@ enum When {
     InStatusFile,
 }
 
-/// The request that the function gets. The path of this API belongs to fnd: by default a function is called at its
-/// root.
-#[derive(PartialEq, Eq)]
-struct InvokeTarget {
-    method: String,
-    path: String,
-    query: String,
-}
-
-impl Default for InvokeTarget {
-    fn default() -> Self {
-        Self {
-            method: "POST".to_owned(),
-            path: "/".to_owned(),
-            query: String::new(),
-        }
+/// Returns the request that a function gets by default. The path of this API belongs to fnd, so the function is called at
+/// its root.
+fn root() -> HttpRequest {
+    HttpRequest {
+        method: "POST".to_owned(),
+        path: "/".to_owned(),
+        ..HttpRequest::default()
     }
 }
 
-async fn submit(call: ControlCall, when: When, target: InvokeTarget) -> Result<Answered, Refusal> {
+async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let mut bounds = call.backend.bounds(&function);
     // Others who call a known function get the release that serves: an edit must not hold up its callers.
@@ -101,62 +92,28 @@ async fn submit(call: ControlCall, when: When, target: InvokeTarget) -> Result<A
     let Some(bounds) = bounds else {
         return Err(cannot_run(&call, &function));
     };
-    if bounds.mode == Mode::Script && target != InvokeTarget::default() {
+    if bounds.mode == Mode::Script && target != root() {
         let detail = format!("`{function}` is a script, which gets only the body of a request: POST to .../invoke");
         return Err(refuse(Code::BadRequest, detail));
     }
-    let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
+    let submit = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
     let key = read_key(&call)?;
-    // A body that is passed on is answered while the function runs.
-    // With an idempotency key fnd reads the whole body first, because the key covers the body.
-    if bounds.passes && when == When::Ended && key.is_none() {
-        return pass(&call, request, bounds.body).await;
-    }
-    let data = call.read_body(bounds.body, "limits.body").await?;
-    request.idempotency_key = key.map(|key| of_caller(&call, key, (&request, &data))).transpose()?;
-    put(&mut request.payload, data, bounds.mode)?;
-    let function = request.function.clone();
-    let answer = wait(call.backend.submit(request)).await?;
-    if when == When::InStatusFile {
-        in_status_file(&call, &answer, &function).await;
-    }
-    of_run(answer, &function)
-}
-
-/// Waits until the function's status file contains the end of an invocation.
-async fn in_status_file(call: &ControlCall, answer: &Answer, function: &FunctionName) {
-    match answer {
-        Answer::Finished(_) => {}
-        // The caller is answered before the invocation has ended.
-        Answer::TimedOut { id, .. } => {
-            if let Some(ended) = call.backend.ended(*id) {
-                let _ = ended.await; // it has ended, or fnd stops
-            }
-        }
-        Answer::Queued(_)
-        | Answer::Rejected(_)
-        | Answer::NotFound
-        | Answer::StoreFailed
-        | Answer::Published(_)
-        | Answer::NotPublished { .. }
-        | Answer::Done => return,
-    }
-    call.backend.status_written(function).await;
-}
-
-/// Passes the body on to the program as a stream, and its answer to the caller.
-async fn pass(call: &ControlCall, request: Submit, limit: u64) -> Result<Answered, Refusal> {
-    call.request.check_length(limit, "limits.body")?;
-    let Some(body) = call.request.body.take() else {
-        return Err(refuse(
-            Code::BadRequest,
-            "the connection ended before the whole body had come",
-        ));
+    let run_request = RunRequest {
+        request: &call.request,
+        route: None,
+        submit,
+        bounds,
+        body: RequestBody::OfKnown,
+        // With an idempotency key fnd reads the whole body first, because the key covers the body.
+        needs_body: key.is_some() || when == When::InStatusFile,
+        decide: |submit: &Submit, body: &Data| {
+            let key = key.map(|key| of_caller(&call, key, (submit, body)));
+            Ok(ControlFlow::Continue(key.transpose()?))
+        },
+        signature: OneTimeSignature(None),
+        in_status_file: when == When::InStatusFile,
     };
-    let function = request.function.clone();
-    let upgrade = upgrade(&call.request.parts.headers);
-    let passed = call.backend.pass(request, Paced::new(body, None), upgrade);
-    of_passed(passed, &function, &call.request.parts.method).await
+    run_and_answer(&*call.backend, run_request).await
 }
 
 /// Returns the refusal for a function that has no version that can run.
@@ -181,48 +138,43 @@ fn read_headers(
     call: &ControlCall,
     function: FunctionName,
     bounds: &PageBounds,
-    (wait, target): (bool, InvokeTarget),
+    (wait, target): (bool, HttpRequest),
 ) -> Result<Submit, Refusal> {
-    let priority = read_priority(call)?;
-    let (not_before_ms, expires_ms) = (read_instant(call, "fnd-at")?, read_instant(call, "fnd-expires")?);
+    let in_range = |text: &str| text.parse().ok().filter(|priority| (-100..=100).contains(priority));
+    let form = ("Fnd-Priority", "a number from -100 to 100");
+    let priority = read(call, "fnd-priority", form, in_range)?;
+    let not_before_ms = read(call, "fnd-at", ("fnd-at", INSTANT), instant)?;
+    let expires_ms = read(call, "fnd-expires", ("fnd-expires", INSTANT), instant)?;
     if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
         let detail = "`Fnd-At`, `Fnd-Expires` and `Fnd-Priority` are for queued invocations: POST to .../invocations";
         return Err(refuse(Code::BadRequest, detail));
     }
-    let payload = Payload {
-        content_type: call
-            .request
-            .header("content-type")?
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned),
-        context: read_context(call)?,
-        trace: Trace::of(|name| joined(&call.request.parts.headers, name)),
-        request: Some(Arc::new(HttpRequest {
-            method: target.method,
-            path: target.path,
-            query: target.query,
-            headers: given(&call.request.parts.headers, &["authorization"])?,
-            ..HttpRequest::default()
-        })),
-        ..Payload::default()
-    };
-    // The backend gives the id: it tells when the request was accepted, and its body is still to come.
-    let no_id = InvocationId(0);
+    let mut submit = of_headers(&call.request, function, Trigger::Manual)?;
+    submit.payload.context = read_context(call)?;
+    submit.payload.request = Some(Arc::new(HttpRequest {
+        headers: given(&call.request.parts.headers, &["authorization"])?,
+        ..target
+    }));
     Ok(Submit {
-        payload,
         wait,
         timeout: read_timeout(call, bounds)?,
         not_before_ms,
         expires_ms,
         priority: priority.unwrap_or(0),
         calling: call.granted.as_ref().map(|granted| granted.calling(call)).transpose()?,
-        ..Submit::new(no_id, function, Trigger::Manual)
+        ..submit
     })
 }
 
-fn read_instant(call: &ControlCall, name: &'static str) -> Result<Option<u64>, Refusal> {
+/// Returns the value of a header; nothing if the header is absent. `shown` and `form` are for its refusal.
+fn read<T>(
+    call: &ControlCall,
+    name: &'static str,
+    (shown, form): (&str, &str),
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Refusal> {
     let text = call.request.header(name)?;
-    text.map(|text| instant(text).ok_or_else(|| wrong(name, INSTANT, text)))
+    text.map(|text| parse(text).ok_or_else(|| wrong(shown, form, text)))
         .transpose()
 }
 
@@ -243,11 +195,11 @@ fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
 /// Returns a caller's timeout: above zero, and not longer than the function's, because a longer one would have no
 /// effect.
 fn read_timeout(call: &ControlCall, bounds: &PageBounds) -> Result<Option<Duration>, Refusal> {
-    let Some(text) = call.request.header("fnd-timeout")? else {
+    let above_zero = |text: &str| parse_duration(text).ok().filter(|timeout| !timeout.is_zero());
+    let form = ("Fnd-Timeout", "a duration such as `30s`");
+    let Some(timeout) = read(call, "fnd-timeout", form, above_zero)? else {
         return Ok(None);
     };
-    let timeout = parse_duration(text).ok().filter(|timeout| !timeout.is_zero());
-    let timeout = timeout.ok_or_else(|| wrong("Fnd-Timeout", "a duration such as `30s`", text))?;
     match bounds.timeout {
         Some(limit) if timeout > limit => Err(refuse(
             Code::BadRequest,
@@ -259,17 +211,6 @@ fn read_timeout(call: &ControlCall, bounds: &PageBounds) -> Result<Option<Durati
         )),
         _ => Ok(Some(timeout)),
     }
-}
-
-/// Returns a priority from -100 to 100; nothing if the header is absent.
-fn read_priority(call: &ControlCall) -> Result<Option<i8>, Refusal> {
-    let Some(text) = call.request.header("fnd-priority")? else {
-        return Ok(None);
-    };
-    let priority = text.parse().ok().filter(|priority| (-100..=100).contains(priority));
-    priority
-        .map(Some)
-        .ok_or_else(|| wrong("Fnd-Priority", "a number from -100 to 100", text))
 }
 
 fn read_key(call: &ControlCall) -> Result<Option<&str>, Refusal> {
@@ -288,9 +229,7 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
         Some(granted) => KeyOwner::Function(granted.function.as_str()),
         None => KeyOwner::User(call.uid),
     };
-    let body = body
-        .bytes()
-        .map_err(|error| internal("read a body from the disk", &error))?;
+    let body = bytes_of(body)?;
     let target = request.payload.request.as_deref();
     let target = target.map_or(["", "", ""], |target| [&*target.method, &target.path, &target.query]);
     let content = target.map(str::as_bytes).into_iter().chain([&*body]);

@@ -23,7 +23,9 @@ pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
 /// Every result except an acceptance.
 pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<Answered, Refusal> {
     let (code, function, detail) = match repeated {
-        Repeated::Asked(function, answering) => return of_run(wait(answering).await?, &function),
+        Repeated::Asked(function, answering) => {
+            return of_run(wait(answering).await?, &function, None);
+        }
         Repeated::Unknown => return Err(no_invocation(id)),
         Repeated::NotEnded(function, state) => {
             let detail = format!(

@@ -5,8 +5,8 @@ use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::PAGE;
 use crate::http::query::decode;
-use crate::http::request::short;
-use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
+use crate::http::request::{bytes_of, short};
+use crate::http::response::{Answered, Refusal, header, json, refuse, refuse_for_now};
 use fnd_core::api::problem::Code;
 use fnd_core::json::is_too_deep;
 use fnd_core::kv::{BYTES_MAX, KEYS_MAX, KvCondition, KvRefusal, KvRequest, KvResponse, PREFIX_MAX, VALUE_MAX};
@@ -47,10 +47,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let key = call.state_key()?;
     let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
     let body = call.read_body(VALUE_MAX, "the largest value of the state").await?;
-    let bytes = body
-        .bytes()
-        .map_err(|error| internal("read a body from the disk", &error))?;
-    let value = value(&bytes)?;
+    let value = value(&bytes_of(&body)?)?;
     let ask = KvRequest::Put {
         key: key.clone(),
         value,

@@ -9,7 +9,7 @@ use crate::functions::rules::rules;
 use crate::workers::PendingRequest;
 use fnd_core::builds::Lane;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::{self, Event, Submit};
+use fnd_core::supervisor::{self, Event};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -125,18 +125,13 @@ impl Driver {
             self.builds.books.started(lane, id, false);
             return;
         }
-        let id = self.ids.next(self.clock.now().unix_ms);
+        let submit = self.new_submit(builder, Trigger::Manual);
+        let id = submit.id;
         self.builds.books.started(lane, id, true);
         self.builds.note();
-        let submit = Submit::new(id, builder.clone(), Trigger::Manual);
-        self.step(Event::Submit(Box::new(submit)));
         // The supervisor has refused the build. Its end is handled later, because other orders of the books may still
         // have to be carried out.
-        if self.supervisor.live_of(&builder).is_none() {
-            let known = self.supervisor.version_and_error(&builder);
-            let why = known
-                .and_then(|(_, error)| error)
-                .unwrap_or("fnd takes no new work now");
+        if let Err(why) = self.submit_own(submit) {
             let outcome = Err(format!("(not started): {why}"));
             let last = String::new();
             self.turn.builds.push_back(BuildEnd { id, outcome, last });

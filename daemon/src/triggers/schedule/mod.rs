@@ -125,7 +125,10 @@ fn zone(name: Option<&str>) -> TimeZone {
 }
 
 /// Returns the submissions of an occurrence: the record of missed slots, and the run. The last one has the mark.
-pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> InvocationId) -> Vec<Submit> {
+pub(crate) fn submissions(
+    occurrence: Occurrence,
+    mut new_submit: impl FnMut(FunctionName, Trigger) -> Submit,
+) -> Vec<Submit> {
     let Occurrence {
         function,
         run,
@@ -148,7 +151,7 @@ pub(crate) fn submissions(occurrence: Occurrence, mut id: impl FnMut() -> Invoca
             payload,
             overlap: Some(overlap(rule)),
             asks_dead_letter: dead_letters,
-            ..Submit::new(id(), function.clone(), Trigger::Schedule)
+            ..new_submit(function.clone(), Trigger::Schedule)
         }
     };
     let missed = missed.map(|span| Submit {

@@ -7,7 +7,7 @@ use crate::http::limits::Pace;
 use crate::http::listen::socket::Peer;
 use crate::http::listen::tls::{Tls, tests as pairs};
 use crate::http::listen::{Address, Listeners, tls::Security};
-use crate::http::request::{self, Unread, discard};
+use crate::http::request::{self, RequestBody, Unread, discard};
 use crate::http::response::{count, refuse_for_now, whole};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -90,7 +90,9 @@ impl HttpService for Public {
             body: Rc::clone(&unread),
             pace: Pace::REMOTE,
         };
-        let read = request.read_body(&self.buffers, 1 << 20, "a limit").await;
+        let read = request
+            .read_body(&self.buffers, RequestBody::OfKnown, (1 << 20, "a limit"))
+            .await;
         left.1 = true;
         let body = match read {
             Ok(body) => body,

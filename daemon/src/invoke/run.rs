@@ -1,0 +1,118 @@
+//! Runs the function of a request. What differs between the ways in is a field of [`RunRequest`].
+
+use super::answer::{of_passed, of_run, wait};
+use super::payload::put;
+use crate::backend::{Backend, PageBounds};
+use crate::clock::unix_ms;
+use crate::http::headers::upgrade;
+use crate::http::paced::Paced;
+use crate::http::request::{IncomingRequest, RequestBody};
+use crate::http::response::{Answered, Refusal, refuse, refuse_for_now};
+use crate::triggers::replays::Replays;
+use fnd_core::api::problem::Code;
+use fnd_core::data::Data;
+use fnd_core::idempotency::IdempotencyKey;
+use fnd_core::supervisor::{Answer, Submit};
+use fnd_core::triggers::credentials::ReplayKey;
+use fnd_core::triggers::replays::Replayed;
+use fnd_core::triggers::route::Route;
+use std::ops::ControlFlow;
+
+/// A request to run a function. Its headers are checked, its body is not read.
+pub(crate) struct RunRequest<'a, D> {
+    pub(crate) request: &'a IncomingRequest,
+    /// The route of the public listener; absent at the API.
+    pub(crate) route: Option<&'a Route>,
+    /// The run, without id, data and idempotency key.
+    pub(crate) submit: Submit,
+    pub(crate) bounds: PageBounds,
+    pub(crate) body: RequestBody,
+    /// Whether the whole body is needed before the run, although the function could get it as a stream.
+    pub(crate) needs_body: bool,
+    /// Decides by the body, which is empty if it is passed on.
+    pub(crate) decide: D,
+    pub(crate) signature: OneTimeSignature<'a>,
+    /// Whether the answer waits until the function's status file contains the end.
+    pub(crate) in_status_file: bool,
+}
+
+/// The idempotency key of a request, or the answer to a request that runs nothing.
+pub(crate) type Decision = ControlFlow<Answered, Option<IdempotencyKey>>;
+
+/// The signature that admitted a request, if it holds only once, also after a restart.
+pub(crate) struct OneTimeSignature<'a>(pub(crate) Option<(&'a Replays, ReplayKey)>);
+
+impl OneTimeSignature<'_> {
+    /// Remembers the signature.
+    pub(crate) async fn use_up(&self) -> Result<(), Refusal> {
+        let Some((replays, key)) = self.0 else {
+            return Ok(());
+        };
+        let admitted = replays.admit(key, unix_ms() / 1000).await;
+        admitted.map_err(|refused| match refused {
+            Replayed::Before => refuse(
+                Code::Replayed,
+                "a request with this signature and this time was admitted before",
+            ),
+            Replayed::Full => refuse_for_now(Code::Unavailable, "too many signed requests are remembered"),
+        })
+    }
+
+    /// Forgets the signature: nothing ran, so the sender may try again with it.
+    pub(crate) fn forget(&self) {
+        if let Some((replays, key)) = self.0 {
+            replays.forget(key);
+        }
+    }
+}
+
+/// Runs the function of a request, and returns its answer. If the caller leaves, a run that has begun goes on; one that
+/// has not begun may be cancelled.
+///
+/// # Errors
+/// Every answer of fnd itself, except an acceptance.
+pub(crate) async fn run_and_answer<D>(backend: &dyn Backend, run: RunRequest<'_, D>) -> Result<Answered, Refusal>
+where
+    D: FnOnce(&Submit, &Data) -> Result<Decision, Refusal>,
+{
+    let (request, mut submit, bounds) = (run.request, run.submit, run.bounds);
+    let function = submit.function.clone();
+    let limit = (bounds.body, "limits.body");
+    // A body that is passed on is answered while the function runs.
+    if bounds.passes && submit.wait && !run.needs_body && !matches!(run.body, RequestBody::Read(_)) {
+        if let ControlFlow::Break(skipped) = (run.decide)(&submit, &Data::from(Vec::new()))? {
+            return Ok(skipped);
+        }
+        let body = request.take_body(limit)?;
+        // At the API it may take any time.
+        let body = Paced::new(body, run.route.map(|_| request.pace));
+        let passed = backend.pass(submit, body, upgrade(&request.parts.headers));
+        return of_passed(passed, &function, &request.parts.method).await;
+    }
+    let data = request.read_body(&backend.buffers(), run.body, limit).await?;
+    // If it was read for a signature, its limit was the largest one of the host's routes.
+    if data.size() > bounds.body {
+        return Err(refuse(Code::TooLarge, "the body is larger than limits.body"));
+    }
+    match (run.decide)(&submit, &data)? {
+        ControlFlow::Break(skipped) => return Ok(skipped),
+        ControlFlow::Continue(key) => submit.idempotency_key = key,
+    }
+    put(&mut submit.payload, data, bounds.mode)?;
+    // Last before the submission: a request that was turned away until here may come again with its signature.
+    run.signature.use_up().await?;
+    let answer = wait(backend.submit(submit)).await?;
+    if matches!(answer, Answer::Rejected(_) | Answer::StoreFailed) {
+        run.signature.forget();
+    }
+    if run.in_status_file && matches!(answer, Answer::Finished(_) | Answer::TimedOut { .. }) {
+        // A caller whose time is up has its answer before the invocation has ended.
+        if let Answer::TimedOut { id, .. } = answer
+            && let Some(ended) = backend.ended(id)
+        {
+            ended.await; // or fnd stops
+        }
+        backend.status_written(&function).await;
+    }
+    of_run(answer, &function, run.route)
+}
