@@ -225,10 +225,14 @@ impl Releases {
     }
 
     /// Handles the end of what [`copy_installed`](Self::copy_installed) or [`copy_refused`](Self::copy_refused) led to.
-    /// Returns whether the file is to be installed again: it was not used, so that the copy could serve first.
+    /// Returns whether the file is to be installed again, behind the copy.
     pub fn copy_done(&mut self, asked: Version) -> bool {
-        let was_first = self.first.take_if(|first| **first == asked).is_some();
-        was_first && (self.hold.is_some() || self.wants_file())
+        if self.first.take_if(|first| **first == asked).is_some() {
+            return self.hold.is_some() || self.wants_file();
+        }
+        // The installation of the release that serves ends the trial of the file. Answers may come in another order than the
+        // requests, so the file may be wanted again by now. Beside a canary the file is not on trial by itself.
+        self.canary.is_none() && self.is_live(asked) && self.wants_file()
     }
 
     /// Returns whether content of the file may not serve before its syntax is checked: another release serves now, and this

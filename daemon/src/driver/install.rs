@@ -134,6 +134,11 @@ impl Driver {
                         self.check_refused(request, &why.unwrap_or_default());
                         None
                     }
+                    // The file is another one since it was to be checked. This request does not ask for its dependencies.
+                    Judged::Installed(..) if was_check => {
+                        self.check_refused(request, "there is nothing to check");
+                        None
+                    }
                     Judged::NeedsBuild(needs) => {
                         if was_check {
                             self.functions.installer.checks.forget(&about); // its code is fetched first
@@ -144,10 +149,6 @@ impl Driver {
                     Judged::Installed(installed, tree) => {
                         if !copy {
                             self.builds.failed.remove(&about);
-                        }
-                        if was_check {
-                            let nothing = "(not started): there is nothing to check";
-                            self.functions.installer.checks.cannot(&about, nothing);
                         }
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;

@@ -193,16 +193,13 @@ impl World {
     }
 
     /// Lets everything happen that needs nobody: fnd handles what has come, the spawner answers what it answers at once.
-    /// Returns whether fnd asked for something.
-    pub(super) fn turn(&mut self) -> bool {
-        let (mut quiet, mut has_asked) = (0, false);
+    pub(super) fn turn(&mut self) {
+        let mut quiet = 0;
         while quiet < 2 {
             let heard = self.spawner.take_requests() | self.spawner.stop_asked() | self.answer_catalog();
-            has_asked |= heard;
             quiet = if heard { 0 } else { quiet + 1 };
             self.run(TURNS);
         }
-        has_asked
     }
 
     fn run(&mut self, turns: usize) {
@@ -259,11 +256,16 @@ impl World {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
         let functions = &state.functions;
+        let is_answered = state
+            .workers
+            .connection
+            .as_ref()
+            .is_some_and(SpawnerConnection::is_answered);
         let is_built = |name: &FunctionName| state.builds.is_waiting(name);
         // A trial whose start waits has not failed yet.
         let is_tried = |trial: Trial| trial.failures == 0;
         let all = [
-            ("an installation", !self.spawner.asked.is_empty()),
+            ("a request", !is_answered),
             ("a worker that loads or runs", !self.spawner.unfinished().is_empty()),
             // The end of a worker counts once its output is read, by another thread.
             (
@@ -331,7 +333,7 @@ impl World {
     pub(super) fn settle(&mut self) {
         let since = Instant::now();
         loop {
-            let has_asked = self.turn();
+            self.turn();
             if !self.spawner.asked.is_empty() {
                 self.spawner.install(0);
                 continue;
@@ -341,7 +343,7 @@ impl World {
                 continue;
             }
             let under_way = self.under_way();
-            if under_way.is_empty() && !has_asked {
+            if under_way.is_empty() {
                 return;
             }
             assert!(since.elapsed() < PATIENCE, "it does not end: {under_way:?}");
