@@ -23,6 +23,9 @@ use std::io::{IoSlice, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Why a file or a stored version is refused that is gone.
+pub(super) const NOT_THERE: &str = "it is not there";
+
 /// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -298,7 +301,7 @@ impl Spawner {
                 function: function.clone(),
                 problems: vec![Problem {
                     file: format!("/functions/{}", install.source),
-                    message: "it is not there".to_owned(),
+                    message: NOT_THERE.to_owned(),
                     help: String::new(),
                 }],
                 document: None,
