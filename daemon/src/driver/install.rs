@@ -102,7 +102,7 @@ impl Driver {
                 self.follow_canary(&function);
             }
             CatalogChange::Removed(function) => self.removed(&function),
-            // What may be deleted was kept while this answer was on its way.
+            // While fnd waited for this answer, it deleted no version of the function.
             CatalogChange::Dropped(function) => self.prune(&function),
             CatalogChange::Rescanned => self.report(ReportEvent::Rescanned),
             CatalogChange::Clash { function, error } => self.step(Event::Refused { function, error }),
@@ -163,10 +163,11 @@ impl Driver {
                         };
                         let version = installed.version;
                         let change = self.functions.installed(request, *installed, serves, node);
-                        // Also one whose check goes on or has failed: people see it among the releases, and may want it back.
+                        // This includes a version whose check goes on or has failed: people see it among the releases, and may
+                        // roll back to it.
                         if !copy && self.functions.registry.get(&about).is_some() {
                             self.is_installed(&about, version);
-                            // Other content ends a canary, also if that is checked first, or is wrong.
+                            // New content of the file ends a canary, even if the content is checked first or is wrong.
                             self.follow_canary(&about);
                         }
                         if let Some(CatalogChange::Installed(installed, _)) = &change {
