@@ -134,7 +134,8 @@ impl Driver {
                         self.check_refused(request, &why.unwrap_or_default());
                         None
                     }
-                    // The file is another one since it was to be checked. This request does not ask for its dependencies.
+                    // The file has changed since fnd asked for the check, and a request to check does not ask for the
+                    // dependencies of the new content. So the file is installed again without a check.
                     Judged::Installed(..) if was_check => {
                         self.check_refused(request, "there is nothing to check");
                         None

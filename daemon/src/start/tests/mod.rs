@@ -281,7 +281,7 @@ fn what_serves_at_rest_is_what_people_asked_for() {
     run(1, |world, steps| {
         let mut case = Case::new(world);
         for step in steps {
-            // What the catalog has not seen yet is the other test's.
+            // Only the other test has files that are saved and not yet reported.
             case.step(&match *step {
                 Step::Save(number, content) => Step::Write(number, content),
                 ref other => other.clone(),
