@@ -36,7 +36,7 @@
 //! - `telemetry`: the destination of fnd's own messages
 //! - `triggers`: what starts functions: the public listener, schedules, files
 //! - `uploads`: functions that are uploaded through the API
-//! - `views`: what fnd shows of itself: documents, lists, problems
+//! - `views`: reads the documents, lists and problems that fnd shows of itself
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;

@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 /// After this time a measurement is killed: it gives up by itself before.
 pub(crate) const LASTS: Duration = Duration::from_secs(15);
 
-/// The text of `status` about quotas that nobody measures.
+/// The text of `status` about quotas that an old spawner cannot measure.
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than quotas: start it again (`systemctl stop fnd && systemctl start \
      fnd`, which ends running functions)";
 
@@ -42,12 +42,12 @@ struct Measurement {
     ended: Option<MeasurementFailure>,
 }
 
-/// What the driver has to do about a measurement.
+/// The next step of the driver about a measurement.
 #[derive(Debug)]
 pub(crate) enum MeasurementEffect {
     /// The process printed no result, and is killed.
     Kill,
-    /// The measurement is over: its temporary files go, and the supervisor hears whether the function may run.
+    /// The measurement is over. The driver removes its temporary files, and passes the event to the supervisor.
     Over {
         tmp: (FunctionId, InvocationId),
         event: Option<Box<Event>>,
@@ -55,7 +55,7 @@ pub(crate) enum MeasurementEffect {
 }
 
 impl Measurements {
-    /// Returns the part without a function. `state` is fnd's state directory.
+    /// Returns a table without functions. `state` is fnd's state directory.
     pub(crate) fn new(state: String) -> Self {
         Self {
             books: QuotaBooks::default(),
@@ -151,7 +151,7 @@ impl Measurements {
         MeasurementEffect::Over { tmp, event }
     }
 
-    /// Uses the quotas of the version that serves; absent where none does, or where nothing can be measured.
+    /// Uses the quotas of the version that serves; absent if no version serves, or if the spawner cannot measure.
     pub(crate) fn serves(&mut self, function: &FunctionName, quotas: Option<Quotas>) -> Option<Event> {
         self.books.needs(function, quotas);
         self.change(function)
@@ -273,7 +273,7 @@ mod tests {
         FunctionName::new("f").unwrap()
     }
 
-    /// Returns the part with a function of which a process measures the home.
+    /// Returns the measurements of one function, whose home a process measures now.
     fn part() -> Measurements {
         let mut part = Measurements::new("/state".to_owned());
         let quotas = Quotas {
@@ -294,7 +294,8 @@ mod tests {
         Some(measured)
     }
 
-    /// Returns why the function may not run, as the supervisor is told; nothing if it is told nothing.
+    /// Returns what the event for the supervisor says: the reason why the function may not run, or that it may; absent
+    /// without an event.
     fn told(effect: Option<MeasurementEffect>) -> Option<Option<String>> {
         let Some(MeasurementEffect::Over { tmp, event }) = effect else {
             panic!("the measurement is not over: {effect:?}");

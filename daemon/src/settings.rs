@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Why a call is not made.
+/// The reason why a manifest's hook or alert calls no function.
 pub(crate) const NOT_OPERATED: &str = "the author of the file, its owner or uploader, has no role of operator for it";
 
 /// The facts about this node.
@@ -87,8 +87,8 @@ impl CurrentSettings {
         reach.clone()
     }
 
-    /// Returns whether the manifest of a function may have another one called: only a function that its author may operate, or
-    /// has made, too.
+    /// Returns whether a manifest may name another function to call. The author of the manifest must be root, the author of the
+    /// other function, or its operator.
     pub(crate) fn may_call(&self, functions: &Functions, function: &FunctionName, called: &FunctionName) -> bool {
         let author = functions.author(function);
         author == Author::Root || author == functions.author(called) || self.reach_of(author).operates(called)

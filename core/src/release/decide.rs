@@ -14,7 +14,7 @@ pub enum JudgedContent {
     Unknown,
     /// The judge or the spawner refused it, so no version of it is installed.
     Refused,
-    /// Its check has found that its code is wrong; it has this hash of its content.
+    /// Its syntax check has found an error in the code; it has this hash of its content.
     Wrong(#[serde(with = "text::id")] Version),
     /// It is installed as this version, and has this hash of its content.
     Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
@@ -154,9 +154,10 @@ impl Releases {
         self.copy_in_place_of_file()
     }
 
-    /// Handles a file whose check has found that its code is wrong. Returns the copy to install.
+    /// Handles a file in which the syntax check has found an error. Returns the copy to install.
     pub fn file_is_wrong(&mut self, content: Version) -> Option<Version> {
         self.file = JudgedContent::Wrong(content);
+        self.first = None;
         self.copy_in_place_of_file()
     }
 
@@ -320,7 +321,7 @@ impl Releases {
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
         self.give_way(*hold);
-        // The file may have changed under the hold, and a canary may have come back: it is installed behind the copy.
+        // The file may have changed during the hold, or a canary may have come back. Then the file is installed after the copy.
         self.first = self.serving.filter(|_| self.wants_file()).map(Box::new);
         self.serving
     }

@@ -94,7 +94,7 @@ pub struct Hold {
     /// The release that serves while the hold is in force.
     #[serde(with = "text::id")]
     pub version: Version,
-    /// The content of the file at that time; absent: it was not known, because the file was refused.
+    /// The content of the file at that time; absent if it was not known, for example because the file was refused.
     #[serde(with = "text::id_or_null")]
     pub file: Option<Version>,
     /// Since when, Unix milliseconds.

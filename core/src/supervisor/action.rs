@@ -52,7 +52,7 @@ pub enum Action {
     Term(WorkerId),
     /// Send SIGKILL to a worker's processes. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
-    /// The spawner may forget this worker of a function: nothing more of its end has to be recorded. The function is absent if the
+    /// The spawner may forget this worker of a function: everything about its end is recorded. The function is absent if the
     /// supervisor does not know the worker.
     Forget(WorkerId, Option<FunctionName>),
     /// Store an ended attempt together with the current state of its invocation, which may be final.

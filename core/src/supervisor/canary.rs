@@ -153,6 +153,8 @@ impl Supervisor {
         {
             // Only the share has changed, so the canary keeps its workers and its counts.
             canary.percent = percent;
+            // A file that is refused is reported again after this.
+            function.error = None;
             return;
         }
         if let Some(candidate) = function
@@ -161,6 +163,7 @@ impl Supervisor {
             .filter(|candidate| candidate.serving.version == serving.version)
         {
             candidate.canary = Some(percent);
+            function.error.clone_from(&candidate.error);
             self.try_again(key, true);
             self.refuse_trial(now, key);
             return self.line_up(now, key);

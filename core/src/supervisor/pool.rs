@@ -155,7 +155,7 @@ impl SupervisedFunction {
             && self.serving().is_some_and(|serving| pooled(serving))
     }
 
-    /// Forgets the error of a trial that is over. A newer file may have been refused meanwhile: that error stays.
+    /// Forgets the error of a trial that is over. The error of a newer file that was refused meanwhile stays.
     pub(super) fn forget_error_of(&mut self, trial: Option<&str>) {
         self.error.take_if(|error| Some(&**error) == trial);
     }

@@ -1,4 +1,4 @@
-//! The long lists of the API: they are made in pieces, between which the thread serves others.
+//! Makes the long lists of the API in pieces. Between two pieces the thread serves others.
 
 use crate::driver::{Daemon, Driver};
 use crate::views::lists::{FunctionFilter, PIECE, piece};
@@ -11,7 +11,7 @@ use fnd_wire::ids::FunctionName;
 /// Most slots in one list of schedules.
 const SLOTS_MAX: usize = 10_000;
 
-/// Returns what `of` makes of each shown function, by name.
+/// Returns the results of `of` for all functions, in the order of their names. A function without a result is left out.
 pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&Driver, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
     let mut list = Vec::new();
     let mut after = None;
@@ -29,10 +29,10 @@ pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&Driver, &Function
 }
 
 impl Daemon {
-    /// Returns the status of each function that a filter takes, by name.
+    /// Returns the status of each function that a filter takes, in the order of their names.
     pub(super) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
         let listening = Listening::default();
-        // The name is compared first: a status is made only of functions that the caller may see and asks for.
+        // The name is compared first, so that fnd makes a status only of functions that the caller may view and asks for.
         let status = |state: &Driver, view: &FunctionView<'_>| {
             let named = filter.takes(view.name, None).then_some(view.name)?;
             let status = state.look().function_now(named, state.file_work(named), &listening)?;
@@ -41,7 +41,7 @@ impl Daemon {
         in_pieces(self, status).await
     }
 
-    /// Returns what is known of the usage of every function, by name, without the values of cgroups.
+    /// Returns the usage of every function, in the order of their names. The values of cgroups are left out.
     pub(super) async fn usage(&self) -> UsageList {
         let at = instant::text(self.state.borrow().clock.now().unix_ms);
         let functions = in_pieces(self, |state, view| state.look().usage_of(view)).await;

@@ -15,7 +15,7 @@
 //! - `idempotency`: idempotency keys
 //! - `interface`: the interface for the control server
 //! - `invocations`: invocations
-//! - `lists`: the long lists of the API, made in pieces
+//! - `lists`: makes the long lists of the API in pieces
 //! - `new_event`: events that come in a request
 //! - `node`: the node
 //! - `releases`: releases

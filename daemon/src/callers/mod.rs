@@ -1,4 +1,4 @@
-//! The callers that wait: for an answer, for the end of an invocation, for the end of a drain.
+//! The callers that wait for an answer, for the end of an invocation or for the end of a drain.
 //!
 //! Files:
 //! - `ends`: the callers that wait for the end of an invocation
@@ -38,7 +38,7 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Returns the part without a caller.
+    /// Returns a table without callers.
     pub(crate) fn new(buffers: Arc<Buffers>, connections: Rc<Connections>) -> Self {
         Self {
             buffers,
@@ -62,7 +62,7 @@ impl Callers {
         (receiver, reply)
     }
 
-    /// Answers a caller, if it is still there: its invocation goes on without it.
+    /// Answers a caller. If the caller has gone, the answer is dropped: the invocation goes on without its caller.
     pub(crate) fn answer(&mut self, to: ReplyTo, answer: Answer) {
         if let Some(reply) = self.replies.remove(&to) {
             let _ = reply.send(answer); // an error: the caller has gone

@@ -125,14 +125,14 @@ impl Driver {
     pub(super) fn next_promotion(&self) -> Option<Duration> {
         let now = self.clock.now();
         // A promotion is due by the wall clock: its time is stored, and counts for the next fnd, too.
-        let is_known = |function: &FunctionName| self.supervisor.function(function).is_some();
+        let is_known = |function: &FunctionName| self.supervisor.version_and_error(function).is_some();
         let at_ms = self.functions.releases.next_promotion_ms(is_known)?;
         Some(now.mono + Duration::from_millis(at_ms.saturating_sub(now.unix_ms)))
     }
 
     /// Promotes the canaries whose time is over.
     pub(super) fn promote_due(&mut self) {
-        let is_known = |function: &FunctionName| self.supervisor.function(function).is_some();
+        let is_known = |function: &FunctionName| self.supervisor.version_and_error(function).is_some();
         for function in self
             .functions
             .releases

@@ -329,21 +329,21 @@ impl Driver {
         }
     }
 
-    /// Counts a large result until its bytes are gone.
+    /// Counts a large result against the budget for bodies and answers until its bytes are freed.
     pub(super) fn carry(&self, result: &mut Option<RunResult>, reserved: Reservation) {
         if let Some(result) = result.as_mut().filter(|result| result.data.len() as u64 > SMALL) {
             result.data = self.callers.buffers.carry(std::mem::take(&mut result.data), reserved);
         }
     }
 
-    /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
-    /// no more calls.
+    /// Handles the messages that a worker sent before it ended: the end of the worker may be reported before its messages
+    /// are read. The worker gets no more calls.
     pub(super) fn drain_messages(&mut self, worker: WorkerId) {
         let attached = self.workers.attached.get(&worker);
         if attached.is_none_or(|attached| attached.member.is_none()) {
             return;
         }
-        // The conversation is kept over `Closed`, after which the supervisor sends this worker no call.
+        // The conversation is still needed after `Closed`. From then on the supervisor sends this worker no call.
         let conversation = self.workers.conversation(worker);
         self.step(Event::Closed(worker));
         let Some(conversation) = conversation else { return };
@@ -366,8 +366,8 @@ impl Driver {
         self.answer_first(Event::Answered(answered));
     }
 
-    /// Handles a failure whose message is the last line that the call printed. If it printed something, the answer waits
-    /// until the output thread has read that.
+    /// Handles a failure whose message is the last line that the call printed. If the call printed something, the answer
+    /// waits until the output thread has read the output.
     fn answered_as_printed(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
         let answered = self.answer(worker, call, how, result);
         let Some(key) = self.workers.end_call(worker, call) else {
@@ -382,7 +382,8 @@ impl Driver {
         masks.answered(&self.node.places.state, (worker, call), how, result)
     }
 
-    /// Reports the failures that waited for the last line that they printed; without a line they keep their message.
+    /// Reports the failures that waited for the last line that their calls printed. Without a line, a failure keeps its
+    /// message.
     pub(crate) fn explain(&mut self, line: Option<&str>, is: impl Fn(AttemptKey, &Answered) -> bool) {
         let ready = |(key, answered): &mut (AttemptKey, Box<Answered>)| is(*key, answered);
         // The failures are taken out before the first step, because a step can end other calls.

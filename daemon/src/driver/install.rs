@@ -102,7 +102,7 @@ impl Driver {
                 self.follow_canary(&function);
             }
             CatalogChange::Removed(function) => self.removed(&function),
-            // What may be deleted was kept while this answer was on its way.
+            // While fnd waited for this answer, it deleted no version of the function.
             CatalogChange::Dropped(function) => self.prune(&function),
             CatalogChange::Rescanned => self.report(ReportEvent::Rescanned),
             CatalogChange::Clash { function, error } => self.step(Event::Refused { function, error }),
@@ -134,7 +134,8 @@ impl Driver {
                         self.check_refused(request, &why.unwrap_or_default());
                         None
                     }
-                    // The file is another one since it was to be checked. This request does not ask for its dependencies.
+                    // The file has changed since fnd asked for the check, and a request to check does not ask for the
+                    // dependencies of the new content. So the file is installed again without a check.
                     Judged::Installed(..) if was_check => {
                         self.check_refused(request, "there is nothing to check");
                         None
@@ -163,14 +164,20 @@ impl Driver {
                         };
                         let version = installed.version;
                         let change = self.functions.installed(request, *installed, serves, node);
-                        // Also one whose check goes on or has failed: people see it among the releases, and may want it back.
-                        if !copy && self.functions.registry.get(&about).is_some() {
+                        let releases = self.functions.releases.get(&about);
+                        // This includes a version whose check goes on or has failed: people see it among the releases, and may
+                        // roll back to it. A file whose route another function has is no release.
+                        if !copy && releases.is_some_and(|releases| releases.get(version).is_some()) {
                             self.is_installed(&about, version);
-                            // Other content ends a canary, also if that is checked first, or is wrong.
-                            self.follow_canary(&about);
                         }
-                        if let Some(CatalogChange::Installed(installed, _)) = &change {
-                            self.functions.registry.has_tree(&about, installed.version, tree);
+                        match &change {
+                            Some(CatalogChange::Installed(installed, _)) => {
+                                self.functions.registry.has_tree(&about, installed.version, tree);
+                            }
+                            // New content of the file ends a canary, even if the content is checked first or is wrong.
+                            _ if !copy => self.follow_canary(&about),
+                            // Versions may have been kept for this copy, which nobody wants any more.
+                            _ => self.prune(&about),
                         }
                         change
                     }

@@ -11,13 +11,13 @@ use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
-    /// Stores that a version is the newest one, and has the surplus ones deleted.
+    /// Stores that a version is the newest installed one, and has the surplus versions deleted.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
         self.is_installed(function, version);
         self.prune(function);
     }
 
-    /// Stores that a version is the newest one of those that are installed.
+    /// Stores that a version is the newest installed one.
     pub(crate) fn is_installed(&mut self, function: &FunctionName, version: Version) {
         if let Some(installed) = self.functions.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
@@ -35,10 +35,13 @@ impl Driver {
         let mut in_use = self.supervisor.versions_in_use(function);
         let releases = self.functions.releases.get(function);
         in_use.extend(releases.map(Releases::needed).unwrap_or_default());
+        // Content that never serves, such as code with syntax errors, must not displace the release to go back to.
+        let before = releases.and_then(|releases| releases.one_before().ok());
+        in_use.extend(before.map(|release| release.version));
         let keep = self.keep_versions(function);
         let stay = self.functions.versions.to_keep(function, keep, &in_use);
-        // Of a deleted function the spawner may have versions that fnd does not know: fnd drops an answer about files that have
-        // changed since.
+        // The spawner may have versions of a deleted function that fnd does not know, because fnd drops an answer about files
+        // that have changed since.
         let Some(stay) = stay.or((keep == 0).then_some(in_use)) else {
             return;
         };
@@ -64,7 +67,7 @@ impl Driver {
 
     /// Handles the spawner's answer.
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
-        // A worker of an old version may have ended since the request.
+        // During the request, the last worker of another version may have ended: that version can be deleted now.
         let again = self.functions.versions.is_over(&function);
         if let Some(installed) = self.functions.versions.answered(&function, worked.then_some(&stay)) {
             let installed = installed.to_vec();

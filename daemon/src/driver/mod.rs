@@ -19,7 +19,7 @@
 //! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
-//! - `requests`: requests of people and signals about the whole node, and the configuration that was read again
+//! - `requests`: handles requests and signals about the whole node, and a configuration that was read again
 //! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
 //! - `submit`: submits the runs that triggers inside fnd start
@@ -192,7 +192,7 @@ impl Driver {
     /// Returns the version of a function that serves.
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
         let function = self.functions.registry.get(name)?;
-        // Only while a newer version is on trial can another one serve.
+        // Another version than the newest serves only while the newest one is on trial.
         let before = function
             .before
             .as_ref()

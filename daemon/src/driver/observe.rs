@@ -139,7 +139,7 @@ impl Driver {
 }
 
 impl Driver {
-    /// Returns what documents and problems are read from.
+    /// Returns a view of the supervisor and the parts, from which documents and problems are read.
     pub(crate) fn look(&self) -> View<'_> {
         View {
             now: self.clock.now(),
@@ -213,8 +213,8 @@ impl Driver {
         status.iter().for_each(|status| self.quota_after(status));
         let written = match status {
             Some(status) => self.reporter.status_files.write(&status),
-            // The function may only not be installed yet. The end of the first scan removes the files of functions that
-            // are gone.
+            // Perhaps the function is not installed yet. The end of the first scan removes the files of functions that are
+            // gone.
             None if !self.supervisor.is_scanned() => return,
             None => self.reporter.status_files.remove(function),
         };
@@ -250,8 +250,7 @@ impl Driver {
             return;
         }
         let now = self.look().problems();
-        // Alerts compare for themselves: they also know what an earlier fnd has told, which was never reported by this
-        // one.
+        // Alerts make a comparison of their own: they also know the problems about which an earlier fnd has made a call.
         self.check_problems(&now);
         let (began, over) = self.reporter.problems.update(now);
         for ReportedProblem { code, text, .. } in &over {

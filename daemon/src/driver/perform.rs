@@ -141,7 +141,7 @@ impl Driver {
             Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker, function) => {
                 self.forget(worker);
-                // It may have been the last worker of an old version.
+                // This may have been the last worker of an old version, which can be deleted now.
                 if let Some(function) = function {
                     self.prune(&function);
                 }

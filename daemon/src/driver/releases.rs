@@ -121,7 +121,7 @@ impl Driver {
             self.functions.enqueue_file(function);
             self.settle();
         } else if let Some(serving) = serving.filter(|_| is_tried) {
-            // Nobody wants the release that is on trial. The installation of the one that serves ends the trial.
+            // Nothing holds the release on trial any more. Installing the release that serves ends the trial.
             self.functions.enqueue_release(function, serving);
             self.settle();
         }
@@ -230,7 +230,7 @@ impl Driver {
             .is_some_and(|hold| hold.version == version && !hold.established);
         let is_canary = known.canary().is_some_and(|canary| canary.version == version);
         let copy = releases.change(function, |releases| releases.failed(version, why));
-        // Also if it is the same failure again: whoever asked again waits for it.
+        // A person may have asked again for a release that fails as before: this caller waits for an answer, too.
         if is_asked || is_canary {
             releases.answer(function, &Err(why.to_owned()));
         }
@@ -242,7 +242,7 @@ impl Driver {
         self.store_releases();
     }
 
-    /// Stores the releases that have changed, and answers callers who wait in vain.
+    /// Stores the releases that have changed, and answers the callers whose release can no longer come.
     pub(super) fn store_releases(&mut self) {
         self.functions.releases.answer_unwanted();
         for (function, releases) in self.functions.releases.take_changed() {

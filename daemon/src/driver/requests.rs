@@ -1,5 +1,5 @@
-//! Requests of people and signals about the whole node: read everything again, end. It also puts the configuration in force that
-//! was read again.
+//! Handles requests and signals about the whole node: scan, reload, drain, stop. Also puts a configuration in force that was
+//! read again.
 
 use super::{Daemon, Driver};
 use crate::functions::catalog::Rescan;

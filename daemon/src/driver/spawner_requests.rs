@@ -1,4 +1,5 @@
-//! Asks the spawner for measurements of homes and caches and for secrets, and brings its answers to the rooms that decide.
+//! Asks the spawner for measurements of homes and caches and for secrets, and passes its
+//! answers to the parts that decide.
 
 use super::Driver;
 use crate::functions::registry::Function;
@@ -83,7 +84,7 @@ impl Driver {
         }
     }
 
-    /// Reads from a process that the spawner has started.
+    /// Reads the result of a measurement that the spawner has started.
     pub(super) fn measurement_runs(
         &mut self,
         worker: WorkerId,
@@ -101,19 +102,19 @@ impl Driver {
         });
     }
 
-    /// Handles a process that was not started.
+    /// Handles a measurement that could not be started.
     pub(super) fn measurement_failed(&mut self, worker: WorkerId, why: &str) {
         let effect = self.quotas.not_started(worker, why, self.clock.now().mono);
         self.measured(worker, effect);
     }
 
-    /// Handles what a process has printed.
+    /// Handles the result that a measurement has printed; absent if the output is no result.
     pub(super) fn measurement_said(&mut self, worker: WorkerId, said: Option<Measured>) {
         let effect = self.quotas.said(worker, said, self.clock.now().mono);
         self.measured(worker, effect);
     }
 
-    /// Handles the end of a process; returns whether it measured.
+    /// Handles the end of a process; returns whether the process was a measurement.
     pub(super) fn measurement_exited(&mut self, exited: &Exited) -> bool {
         let is_one = self.quotas.is_running(exited.worker);
         if is_one {
@@ -124,7 +125,7 @@ impl Driver {
         is_one
     }
 
-    /// Ends what measures, since fnd stops: otherwise the directories of these processes would stay.
+    /// Kills all measurements, because fnd stops: otherwise their temporary directories would stay.
     pub(super) fn end_measurements(&mut self) {
         for worker in self.quotas.stop() {
             self.workers.kill(worker);

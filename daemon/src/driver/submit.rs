@@ -1,6 +1,6 @@
-//! The one place of the driver that submits runs. A trigger makes its request with [`Driver::new_submit`], adds what it
-//! knows, and hands the request in where it belongs: now, after the present event, or as a part of a transaction. Callers
-//! with an answer to wait for come through `backend`, which takes its ids here.
+//! The one place of the driver that submits runs. A trigger makes its request with [`Driver::new_submit`], fills in the rest,
+//! and submits the request at once, after the present event, or as a part of a transaction. Requests of callers that wait for
+//! an answer come through `backend`, which gets its ids here.
 
 use super::Driver;
 use crate::ledger::LedgerCommand;
@@ -20,8 +20,8 @@ impl Driver {
         Submit::new(self.next_id(), function, trigger)
     }
 
-    /// Submits a request. Returns whether the supervisor has it, to run it or to record its refusal. Otherwise the ledger
-    /// gives no answer about it.
+    /// Submits a request. Returns whether the supervisor has the request, to run it or to record its refusal. Otherwise no
+    /// answer of the ledger follows.
     pub(super) fn submit(&mut self, submit: Submit) -> bool {
         let id = submit.id;
         self.step(Event::Submit(Box::new(submit)));
@@ -31,7 +31,7 @@ impl Driver {
     /// Submits a run of a function of fnd's own.
     ///
     /// # Errors
-    /// It was refused, so no end follows: why. A refusal that is recorded counts as one.
+    /// The reason why the run was refused, so that no end follows. A refusal that is recorded is an error, too.
     pub(super) fn submit_own(&mut self, submit: Submit) -> Result<(), String> {
         let function = submit.function.clone();
         self.submit(submit);
@@ -43,7 +43,7 @@ impl Driver {
         Err(why.unwrap_or("fnd takes no new work now").to_owned())
     }
 
-    /// Submits a run after the actions of the present event.
+    /// Submits a run once the actions of the present event are carried out.
     pub(super) fn submit_next(&mut self, function: FunctionName, trigger: Trigger) {
         let submit = self.new_submit(function, trigger);
         self.turn.follow_up.push_back(Event::Submit(Box::new(submit)));

@@ -1,7 +1,8 @@
 //! Samples the current values for a scrape.
 //!
 //! The functions and their workers are sampled in pieces, between which the thread serves others (`views/lists.rs` says
-//! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody sees a part.
+//! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody
+//! sees a sample that is not complete.
 
 use crate::driver::{Daemon, Driver};
 use crate::http::connections::ConnectionOwner;

@@ -65,7 +65,7 @@ pub(crate) enum CatalogChange {
     Clash { function: FunctionName, error: String },
     /// Problems of names and directories were found, or are over; with what could not be read.
     Found(Vec<Diagnostic>),
-    /// The spawner's answer about the files of a function counts no more: they have changed since.
+    /// The spawner's answer about the files of a function was dropped, because the files have changed since.
     Dropped(FunctionName),
     /// The catalog has checked files again whose answer was kept.
     Confirmed(u32, Judged),
@@ -96,7 +96,7 @@ impl Functions {
         // The retries end as well: they would bring the files as they were.
         let function = self.installer.answered(request)?.function;
         self.installer.is_final(&function);
-        // It may have been the answer about a check. Of the files as they are now, another one is made.
+        // The answer may have been about a syntax check. The changed files get a check of their own.
         self.installer.checks.forget(&function);
         Some(CatalogChange::Dropped(function))
     }

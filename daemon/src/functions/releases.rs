@@ -25,12 +25,12 @@ pub(crate) enum AwaitedRelease {
     Canary,
     /// The canary serves.
     Promoted,
-    /// Whatever becomes of a file that was just uploaded.
+    /// The outcome of a file that was just uploaded, whatever it is.
     Uploaded,
 }
 
 impl AwaitedRelease {
-    /// Returns whether it can still come.
+    /// Returns whether this release can still come.
     fn is_wanted(self, releases: &Releases) -> bool {
         match self {
             Self::Held => releases.hold().is_some(),
@@ -117,8 +117,8 @@ impl FunctionReleases {
         std::mem::take(&mut self.changed).into_iter().map(of).collect()
     }
 
-    /// Returns when the next canary of the known functions is promoted, Unix milliseconds. Others wait: after a start a
-    /// function is known once its file is installed.
+    /// Returns when the next canary of the known functions is promoted, Unix milliseconds. Canaries of other functions wait:
+    /// after a start, fnd knows a function once its file is installed.
     pub(crate) fn next_promotion_ms(&self, is_known: impl Fn(&FunctionName) -> bool) -> Option<u64> {
         let known = self.promotions.iter().filter(|(function, _)| is_known(function));
         known.map(|(_, at_ms)| *at_ms).min()
@@ -147,7 +147,7 @@ impl FunctionReleases {
         }
     }
 
-    /// Answers the callers that wait for a release that nobody wants any more: somebody else has ended the hold, or the file has.
+    /// Answers the callers whose release can no longer come, because somebody has chosen another release or the file has changed.
     pub(crate) fn answer_unwanted(&mut self) {
         for (function, waiting) in &mut self.waiting {
             let releases = self.of.get(function);
@@ -255,7 +255,7 @@ impl Functions {
         }
     }
 
-    /// The same for a file whose code is wrong.
+    /// Queues the copy that serves in place of a file in which the syntax check has found an error.
     pub(super) fn decide_wrong(&mut self, function: &FunctionName, content: Version) {
         if let Some(copy) = self
             .releases

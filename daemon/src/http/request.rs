@@ -42,9 +42,9 @@ impl Unread {
     }
 }
 
-/// The body of a request, by what its sender has shown.
+/// The body of a request, and whether its sender is known.
 pub(crate) enum RequestBody {
-    /// It was read, for a signature that covers it.
+    /// The body was read already, because a signature covers it.
     Read(Data),
     OfKnown,
     /// The sender has shown no credential; its address, if it has one.

@@ -25,8 +25,7 @@ pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     answering.await.map_err(|_| response::stopping())
 }
 
-/// Returns the answer for a caller that requested a run, at a route of the public listener or (without a route) at the
-/// API.
+/// Returns the answer for a caller that requested a run. `route` is the route of the public listener; absent at the API.
 ///
 /// # Errors
 /// Every result except a success and an acceptance.
@@ -232,7 +231,7 @@ fn queued(id: InvocationId, route: Option<&Route>) -> Result<Answered, Refusal> 
     Ok(response)
 }
 
-/// Returns the answer to a queued request that its route wants.
+/// Returns the answer that a route defines for queued requests.
 fn chosen_answer(chosen: &RouteAnswer) -> Answered {
     let mut answer = response::whole("text/plain; charset=utf-8", chosen.body.clone());
     // The schema allows 200 to 599 only.
@@ -241,7 +240,7 @@ fn chosen_answer(chosen: &RouteAnswer) -> Answered {
         headers: chosen.headers.clone().into_iter().collect(),
         ..Response::default()
     };
-    // A header that is none was refused with the manifest.
+    // A manifest with an invalid header is refused, so no error comes here.
     let _ = headers::put(&response, answer.headers_mut());
     answer
 }

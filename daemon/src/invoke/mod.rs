@@ -1,5 +1,5 @@
-//! A request to run in HTTP, from its headers to its answer. The API (which functions reach at their sockets, too) and the
-//! public listener decide who may call and read their own headers; then both come here.
+//! HTTP requests that run a function, from the headers to the answer. The API (which functions also reach at their sockets)
+//! and the public listener decide who may call, and read the headers that only they have. Then both call this folder.
 //!
 //! ```text
 //! control/routes/invoke.rs ─┐           ┌─▶ read the body ─▶ decide ─▶ payload ─▶ signature ─▶ submit ─▶ wait ─┐
@@ -10,9 +10,9 @@
 //! Files:
 //! - `answer`: translates the end of a run into HTTP
 //! - `events`: a request that brings events, and its answer
-//! - `payload`: headers and body of a request as payload
+//! - `payload`: makes a payload of the headers and the body of a request
 //! - `refusal`: requests that were not accepted, functions that are unknown
-//! - `run`: the one way from a request to its answer
+//! - `run`: runs the function of a request, and returns the answer
 
 pub(crate) mod answer;
 pub(crate) mod events;

@@ -1,4 +1,4 @@
-//! The payload of a request: what its headers say, and its body, checked where fnd knows what it has to be.
+//! Makes a payload of the headers and the body of a request. A body that is called JSON is checked.
 
 use crate::http::headers::joined;
 use crate::http::request::{IncomingRequest, bytes_of};
@@ -22,8 +22,8 @@ pub(crate) fn trace(request: &IncomingRequest) -> Option<Trace> {
     Trace::of(|name| joined(&request.parts.headers, name))
 }
 
-/// Returns the run that a request asks for, without its body and its target. The backend gives the id, which tells when the
-/// request was accepted: its body is still to come.
+/// Returns the run that a request asks for, without its body, target and id. The backend sets the id when it accepts the request,
+/// because an id contains that time.
 ///
 /// # Errors
 /// As [`IncomingRequest::header`].

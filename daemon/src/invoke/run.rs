@@ -1,4 +1,4 @@
-//! Runs the function of a request. What differs between the ways in is a field of [`RunRequest`].
+//! Runs the function of a request. The fields of [`RunRequest`] have all differences between the API and the public listener.
 
 use super::answer::{of_passed, of_run, wait};
 use super::payload::put;
@@ -29,7 +29,8 @@ pub(crate) struct RunRequest<'a, D> {
     pub(crate) body: RequestBody,
     /// Whether the whole body is needed before the run, although the function could get it as a stream.
     pub(crate) needs_body: bool,
-    /// Decides by the body, which is empty if it is passed on.
+    /// Makes the idempotency key from the body, or the answer if nothing is to run. The body is empty if it is passed on as a
+    /// stream.
     pub(crate) decide: D,
     pub(crate) signature: OneTimeSignature<'a>,
     /// Whether the answer waits until the function's status file contains the end.
@@ -39,11 +40,11 @@ pub(crate) struct RunRequest<'a, D> {
 /// The idempotency key of a request, or the answer to a request that runs nothing.
 pub(crate) type Decision = ControlFlow<Answered, Option<IdempotencyKey>>;
 
-/// The signature that admitted a request, if it holds only once, also after a restart.
+/// The signature that admitted a request, if a signature admits only one request, also over restarts.
 pub(crate) struct OneTimeSignature<'a>(pub(crate) Option<(&'a Replays, ReplayKey)>);
 
 impl OneTimeSignature<'_> {
-    /// Remembers the signature.
+    /// Remembers the signature; refuses one that was used before.
     pub(crate) async fn use_up(&self) -> Result<(), Refusal> {
         let Some((replays, key)) = self.0 else {
             return Ok(());
@@ -78,19 +79,19 @@ where
     let (request, mut submit, bounds) = (run.request, run.submit, run.bounds);
     let function = submit.function.clone();
     let limit = (bounds.body, "limits.body");
-    // A body that is passed on is answered while the function runs.
+    // The function gets this body as a stream while it runs.
     if bounds.passes && submit.wait && !run.needs_body && !matches!(run.body, RequestBody::Read(_)) {
         if let ControlFlow::Break(skipped) = (run.decide)(&submit, &Data::from(Vec::new()))? {
             return Ok(skipped);
         }
         let body = request.take_body(limit)?;
-        // At the API it may take any time.
+        // At the API a body may take any time.
         let body = Paced::new(body, run.route.map(|_| request.pace));
         let passed = backend.pass(submit, body, upgrade(&request.parts.headers));
         return of_passed(passed, &function, &request.parts.method).await;
     }
     let data = request.read_body(&backend.buffers(), run.body, limit).await?;
-    // If it was read for a signature, its limit was the largest one of the host's routes.
+    // A body that was read for a signature may be as large as the largest limit of the host's routes.
     if data.size() > bounds.body {
         return Err(refuse(Code::TooLarge, "the body is larger than limits.body"));
     }
@@ -99,14 +100,14 @@ where
         ControlFlow::Continue(key) => submit.idempotency_key = key,
     }
     put(&mut submit.payload, data, bounds.mode)?;
-    // Last before the submission: a request that was turned away until here may come again with its signature.
+    // This is the last step before the submission. So a request that was refused earlier may come again with its signature.
     run.signature.use_up().await?;
     let answer = wait(backend.submit(submit)).await?;
     if matches!(answer, Answer::Rejected(_) | Answer::StoreFailed) {
         run.signature.forget();
     }
     if run.in_status_file && matches!(answer, Answer::Finished(_) | Answer::TimedOut { .. }) {
-        // A caller whose time is up has its answer before the invocation has ended.
+        // After a timeout the supervisor answers before the invocation has ended.
         if let Answer::TimedOut { id, .. } = answer
             && let Some(ended) = backend.ended(id)
         {

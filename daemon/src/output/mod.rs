@@ -26,7 +26,7 @@
 //! - `poll`: the output thread
 //! - `pool`: the output thread's side of warm workers
 //! - `recover`: the spools that an earlier fnd has left
-//! - `records`: the way of records to the ledger, and the records that wait for their output
+//! - `records`: sends records to the ledger, and keeps those that wait for their output
 //! - `result`: makes a function's result from its bytes
 //! - `sinks`: passes lines on as they arrive, to the journal and to callers that follow the output
 //! - `spool`: the bytes read from the pipes of running attempts, on disk

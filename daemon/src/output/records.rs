@@ -1,4 +1,4 @@
-//! The way of records to the ledger, and the records of calls whose output is not counted yet.
+//! Sends records to the ledger, and keeps the records of calls whose output is not counted yet.
 //!
 //! A call that has printed something is recorded when the output thread has counted its output. Later records of the
 //! invocation wait for that; the caller does not.

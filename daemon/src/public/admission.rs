@@ -64,8 +64,8 @@ impl Public {
         refuse(Code::Unauthorized, "the request has no credential that holds here")
     }
 
-    /// Returns what admits a caller, and its body, which may be read for that. `route` is absent if the host has no route for
-    /// the request.
+    /// Returns what admits a caller, and the body of the request, which is read if a signature has to be checked. `route` is
+    /// absent if the host has no route for the request.
     ///
     /// # Errors
     /// [`Code::Unauthorized`]; [`Code::TooLarge`] and others if a body was to be read; [`Code::Unavailable`] if too many

@@ -1,5 +1,5 @@
-//! Runs the function of a request (`invoke/run.rs`): reads its headers, checks conditions and rate, and makes its idempotency
-//! key.
+//! Prepares the run of a route's function for `invoke/run.rs`: reads the headers of the request, checks conditions and rate, and
+//! makes the idempotency key.
 
 use super::Public;
 use super::admission::Admitted;
@@ -74,8 +74,8 @@ impl Public {
         })
     }
 
-    /// Returns the idempotency key of a request, which belongs to the route and to the credential that admitted the request;
-    /// or the answer if it runs nothing because of `when`.
+    /// Returns the idempotency key of a request, or the answer if the request runs nothing because of `when`. The key belongs to
+    /// the route and to the credential that admitted the request.
     ///
     /// # Errors
     /// [`Code::Rate`].

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// The reason of a refusal where the running spawner cannot open secrets.
+/// The reason of a refusal if the running spawner cannot open secrets.
 const OLD_SPAWNER: &str = "the running fnd-spawner is older than secrets: start it again (`systemctl stop fnd && systemctl start fnd`, \
      which ends running functions)";
 

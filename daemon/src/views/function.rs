@@ -1,4 +1,4 @@
-//! The documents about one function: its status, with which status files are written, and its details.
+//! The documents about one function: its status, which its status file contains, and its details.
 
 use super::trees::{packages, tree_bytes, trees};
 use super::{View, count};
@@ -24,11 +24,11 @@ use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The internal runs for a function's file, which its warnings and details name.
+/// The internal runs for a function's file, which the function's warnings and details name.
 pub(crate) struct FileWork {
-    /// Says that the file waits for a build.
+    /// The text that says that the file waits for a build.
     pub(crate) build: Option<String>,
-    /// Says that the file waits for its check, or was not checked.
+    /// The text that says that the file waits for its check, or was not checked.
     pub(crate) check: Option<String>,
     /// The newest build since fnd started.
     pub(crate) last_build: Option<InvocationId>,
@@ -257,7 +257,7 @@ impl View<'_> {
         })
     }
 
-    /// Returns what is known of a function's usage, without the values of cgroups.
+    /// Returns a function's usage; absent if no version is known. The values of cgroups are left out.
     pub(crate) fn usage_of(&self, view: &FunctionView<'_>) -> Option<FunctionUsage> {
         let serving = self.functions.registry.get(view.name)?.serving(view.version);
         let limits = serving.map(|serving| &serving.manifest.limits);

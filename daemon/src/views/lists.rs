@@ -1,10 +1,11 @@
-//! What the long lists of the API have, and their pieces, between which the thread serves others.
+//! Which functions a long list of the API has, and the pieces in which it is made. Between two pieces the thread serves others.
 //!
-//! The status of ten thousand functions takes longer than a call may wait, a piece of it takes a fraction of a
-//! millisecond. Between two pieces everything may change, so a list is no picture of one moment:
+//! The status of ten thousand functions takes longer than a call may wait; a piece takes a fraction of a millisecond.
+//! Between two pieces everything may change, so a list does not show a single moment:
 //!
 //! - Names are in order, each at most once: a piece goes on after the last name of the piece before.
-//! - A function that exists all the time is in the list. One that appears or disappears meanwhile may be.
+//! - A function that exists all the time is in the list. A function that appears or disappears meanwhile may be
+//!   missing.
 //! - Each function is as it is when its piece is made. Sums over a list may differ from the numbers of the node.
 
 use fnd_core::access::Permissions;
@@ -36,11 +37,11 @@ impl FunctionFilter {
     }
 }
 
-/// Most functions in a piece. A function's status takes some 6 us, and up to 20 us with its counters of the kernel.
+/// Most functions in a piece. The status of a function takes about 6 us, or up to 20 us with the kernel's counters of it.
 pub(crate) const PIECE: usize = 64;
 
-/// Shows `each` the functions of a piece, which begins after a name. Returns the name after which the next piece
-/// begins; nothing if the list is over.
+/// Calls `each` with the functions of the piece that begins after a name. Returns the name after which the next piece
+/// begins; absent if the list is over.
 pub(crate) fn piece(
     supervisor: &Supervisor,
     after: Option<&FunctionName>,
@@ -52,7 +53,8 @@ pub(crate) fn piece(
         each(&view);
         last = Some(view.name);
     }
-    // Whether more follow is asked now: most nodes have fewer functions than a piece, and need no second one.
+    // This looks for a next function already now. So on most nodes, which have fewer functions than one piece, no second piece
+    // is made.
     views.next().and(last).cloned()
 }
 

@@ -1,5 +1,5 @@
-//! What fnd shows of itself: the documents of the API and of the status files, and the problems of the node. They are read from
-//! the supervisor and the parts, of which [`View`] has a reference each; nothing is changed.
+//! What fnd shows of itself: the documents of the API and of the status files, and the problems of the node. [`View`] has a
+//! reference to the supervisor and to each part. Nothing here changes them.
 //!
 //! Files:
 //! - `function`: the documents about one function

@@ -21,8 +21,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns the status of the node, without its functions. It reads kept numbers: monitoring asks for it often, beside
-    /// ten thousand functions, too. `packages_bytes` is the size of all trees of dependencies.
+    /// Returns the status of the node, without its functions. It reads numbers that are kept, because monitoring asks for it
+    /// often, also where there are ten thousand functions. `packages_bytes` is the size of all trees of dependencies.
     pub(crate) fn node(&self, left_behind: Vec<String>, packages_bytes: u64) -> NodeStatus {
         let figures = self.ledger.figures();
         let free = FreeSpace::at(Path::new(&self.node.places.state)).unwrap_or_default();

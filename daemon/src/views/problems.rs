@@ -85,7 +85,8 @@ fn of_failing(error: &str) -> ReportedProblem {
     ReportedProblem::new("history-failing", text)
 }
 
-/// Returns the problem of a secret, or of a file of `[http] tls`: its code, its name, and why it is not read.
+/// Returns the problem of a secret or of a file of `[http] tls`, made of its code, its name and the reason why the file is not
+/// read.
 fn of_secret((code, name, why): (&'static str, &str, &str)) -> ReportedProblem {
     let follows = match code {
         "tls" => "TLS serves with the last good pair, if there was one",
@@ -106,7 +107,7 @@ fn of_homes(name: &FunctionName, diagnostics: &[Diagnostic]) -> impl Iterator<It
     })
 }
 
-/// Returns the problems of the history, except that it cannot be written now.
+/// Returns the problems of the history, except for the problem of [`of_failing`].
 fn of_history(health: WriterHealth) -> impl Iterator<Item = ReportedProblem> {
     let lost = (health.lost > 0).then(|| {
         let text = format!(

@@ -14,7 +14,7 @@ pub(crate) fn trees(state: &str) -> PathBuf {
     Path::new(state).join("deps")
 }
 
-/// Returns the size of a tree, as it was noted when it was made.
+/// Returns the size of a tree in bytes, which was stored when the tree was made.
 pub(crate) fn tree_bytes(tree: &Path) -> Option<u64> {
     std::fs::read_to_string(tree.join(TREE_SIZE)).ok()?.parse().ok()
 }
@@ -24,7 +24,7 @@ pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
     let path = state.join("deps").join(tree.hex()).join(COMPLETE);
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
-    // Without the file they are only not shown.
+    // The packages are only shown to people, so a file that cannot be read counts as empty.
     let shown = read.map(|_| text.lines().map(str::to_owned).collect());
     shown.unwrap_or_default()
 }

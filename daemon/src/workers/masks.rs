@@ -33,8 +33,8 @@ impl WorkerMasks {
         }
     }
 
-    /// Returns a message of a worker as records have it. Values of secrets are masked first: they may contain what is
-    /// escaped. `state` is fnd's state directory.
+    /// Returns a message of a worker as records have it. Values of secrets are masked first, because a value may contain
+    /// characters that are escaped afterwards. `state` is fnd's state directory.
     pub(crate) fn shown(&self, state: &str, worker: WorkerId, mut message: String) -> String {
         self.message(worker, &mut message);
         message::shown(state, &message)

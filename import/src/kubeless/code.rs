@@ -10,15 +10,16 @@ pub const MANIFEST: &str = "function.toml";
 
 #[derive(Debug, Clone, Default)]
 pub struct KubelessCode {
-    /// Its files, without the manifest.
+    /// The files of the function, without the manifest.
     pub files: Vec<WholeFile>,
     pub manifest: Table,
-    /// The id of the runtime that runs it.
+    /// The id of the runtime.
     pub runtime: String,
 }
 
 impl KubelessCode {
-    /// Takes the manifest out of the files; one that lies beside them wins, and becomes the one in them.
+    /// Makes a function of its files, and takes the manifest out of them. A manifest `beside` the files is used in place of the
+    /// one among them.
     ///
     /// # Errors
     /// The manifest is no TOML.
@@ -59,7 +60,7 @@ impl KubelessCode {
         Ok(all)
     }
 
-    /// Puts a list of dependencies beside the code, in place of one of that name.
+    /// Adds a list of dependencies. It replaces a file of the same name.
     pub fn set_dependencies(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.retain(|file| file.path != name);
         self.files.push(WholeFile {
@@ -69,7 +70,7 @@ impl KubelessCode {
         });
     }
 
-    /// Takes new files in place of the old ones, of which a list of dependencies stays if the new ones have none.
+    /// Replaces the files. An old list of dependencies stays unless a new file has its name.
     pub fn replace(&mut self, new: Vec<WholeFile>) {
         let old = std::mem::replace(&mut self.files, new);
         let is_missing =
@@ -78,8 +79,8 @@ impl KubelessCode {
         self.files.extend(kept);
     }
 
-    /// Renames the file with the code after another module or another runtime, as Kubeless stores it. `handler` is the one
-    /// before.
+    /// Gives the file with the code the name that Kubeless uses for a module and a runtime. `handler` is the earlier handler. If
+    /// the new module has a file already, nothing is renamed.
     pub fn rename(&mut self, handler: &str, module: &str, runtime: &Chosen) {
         let old = handler.split('.').next().unwrap_or_default();
         let is_of = |path: &str, module: &str| path.rsplit_once('.').is_some_and(|(stem, _)| stem == module);

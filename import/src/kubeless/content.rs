@@ -5,7 +5,7 @@ use crate::failure::{FailureKind, ImportFailure};
 use fnd_unpack::{UnpackStop, WholeFile, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 
-/// More ends of names of archives that Kubeless knows.
+/// Further suffixes of archives that Kubeless knows.
 const MORE_SUFFIXES: [(&str, Format); 6] = [
     (".taz", Format::Gzip),
     (".tb2", Format::Bzip2),
@@ -24,14 +24,14 @@ pub struct FetchedContent {
 }
 
 impl FetchedContent {
-    /// Returns the format of the archive that it is, by the end of its name.
+    /// Returns the format of the archive, by the suffix of the name; absent if the content is no archive.
     pub fn archive(&self) -> Option<Format> {
         let suffixes = SUFFIXES.iter().chain(&MORE_SUFFIXES);
         let found = suffixes.into_iter().find(|(suffix, _)| self.name.ends_with(suffix));
         found.map(|(_, format)| *format)
     }
 
-    /// Returns the code that it is: the files of an archive, or one file under the name of the handler's module.
+    /// Returns the files of the function: those of an archive, or one file that is named after the handler's module.
     ///
     /// # Errors
     /// The archive is refused.
@@ -62,7 +62,7 @@ impl FetchedContent {
     }
 }
 
-/// Says whether a place is a URL, and no path.
+/// Says whether a place is a URL; otherwise it is a path.
 pub fn is_url(place: &str) -> bool {
     place.starts_with("http://") || place.starts_with("https://")
 }

@@ -78,7 +78,7 @@ pub fn table<'m>(manifest: &'m mut Table, key: &str) -> Result<&'m mut Table, Im
     value.as_table_mut().ok_or_else(|| of_another_kind(key))
 }
 
-/// Sets the smallest and the largest pool, and keeps the target, which fnd does not use.
+/// Sets the smallest and the largest size of the pool. fnd does not use the target: a label keeps it for people.
 ///
 /// # Errors
 /// A key is no table.
@@ -91,7 +91,7 @@ pub fn set_autoscale(manifest: &mut Table, (min, max): (u32, u32), target: &str)
     Ok(())
 }
 
-/// Removes what `set_autoscale` has set. Returns whether there was something.
+/// Removes the label and the sizes that `set_autoscale` has set. Returns whether the label was there.
 ///
 /// # Errors
 /// A key is no table.

@@ -2,12 +2,12 @@
 //! `fndctl`.
 //!
 //! Files:
-//! - `code`: a function that is uploaded
-//! - `content`: what a file, an archive or a URL has
+//! - `code`: the files and the manifest of a function, which are uploaded
+//! - `content`: the content of a file, an archive or a URL that a person names
 //! - `manifest`: changes of a manifest, and triggers by Kubeless's names
 //! - `object`: Kubeless's objects of a function
-//! - `options`: options without effect
-//! - `runtime`: the runtime that a name of Kubeless means
+//! - `options`: options of Kubeless without effect, each with the reason
+//! - `runtime`: finds the runtime for a name of Kubeless
 //! - `values`: values of options
 
 pub mod code;

@@ -41,7 +41,7 @@ pub fn function(name: &str, manifest: &Value) -> Value {
     })
 }
 
-/// Returns the row of an autoscale; `target` is what its label keeps.
+/// Returns the row of an autoscale. `target` is the value of the label: the metric and its value.
 pub fn autoscale(function: &str, manifest: &Value, target: &str) -> Value {
     let (metric, value) = target.split_once(':').unwrap_or((target, ""));
     let pool = &manifest["pool"];

@@ -21,7 +21,7 @@ const WITHOUT_EFFECT: [(&str, &str); 12] = [
     ("--metric", "fnd starts workers as calls need them, up to --max"),
 ];
 
-/// Returns what people should know about such an option; `typed` is the option with its value.
+/// Returns the message about an option without effect. `typed` is the option with its value.
 pub fn without_effect(typed: &str) -> String {
     let option = typed.split(' ').next().unwrap_or_default();
     let reason = WITHOUT_EFFECT.iter().find(|(known, _)| *known == option);

@@ -6,7 +6,7 @@
 //! Files:
 //! - `calls`: calls of `[hooks]` and `[alert]` that reach nobody
 //! - `credentials`: secrets and service bindings that a function gets
-//! - `detect`: whether code is a handler, one table a language
+//! - `detect`: finds out whether code is a handler; one file for each language
 //! - `env_file`: files of `KEY=VALUE` lines
 //! - `env_values`: whether a file has values of `[env]`
 //! - `event_schema`: JSON Schemas of events

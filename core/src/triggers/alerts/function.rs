@@ -28,9 +28,9 @@ pub struct AlertRules {
 }
 
 impl AlertRules {
-    /// Returns the rules of a function: its own rules, else those of the node. Nothing where nobody is to be called. The
-    /// function that alerts call has no rules, so it is never called about itself. `may_call` says whether the function may
-    /// have another one called.
+    /// Returns the rules of a function: its own rules, else those of the node; absent if its alerts call no function. The
+    /// function that alerts call has no rules, so it is never called about itself. `may_call` says whether the function's own
+    /// rules may name a certain function to call.
     pub fn of(
         function: &FunctionName,
         own: Option<OwnAlert>,
@@ -135,8 +135,8 @@ pub struct AlertFacts<'a> {
 }
 
 impl<'a> AlertFacts<'a> {
-    /// Returns the facts of a state; nothing where the state is not known yet. `error` says why the newest content does
-    /// not serve.
+    /// Returns the facts of a state; absent during a build, because its result is not known yet. `error` says why the newest
+    /// content does not serve.
     #[must_use]
     pub fn of(state: FunctionState, error: Option<&'a str>) -> Option<Self> {
         let invalid = match state {

@@ -1,4 +1,4 @@
-//! Reads the code of functions, of uploads and of what a person names, and uploads it anew.
+//! Reads an uploaded function, and files and URLs that a person names. Uploads functions.
 
 use crate::client::encode;
 use crate::common::{builds, releases};
@@ -19,7 +19,7 @@ use std::path::Path;
 /// Most bytes that are fetched from a URL: as many as the files of a function may have.
 const FETCHED_MAX: u64 = 512 << 20;
 
-/// Reads an uploaded function: its archive where this process may read it, else what fnd's API shows of it.
+/// Reads an uploaded function: its archive if this process may read it, else the files that fnd's API shows.
 ///
 /// # Errors
 /// There is no such function, it is no upload, or its files cannot be read.
@@ -56,7 +56,7 @@ pub(super) async fn uploaded(context: &Context, function: &str) -> Result<Kubele
 /// Uploads the function, waits until it serves, and says what was done.
 ///
 /// # Errors
-/// fnd refuses it, or its dependencies cannot be installed.
+/// fnd refuses the function, its dependencies cannot be installed, or it does not serve.
 pub(super) async fn upload(
     context: &Context,
     code: &KubelessCode,
@@ -150,7 +150,7 @@ async fn shown(
 /// Reads a file, or fetches a URL.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read, or the URL cannot be fetched.
 pub(super) fn fetched(place: &str) -> Result<FetchedContent, CommandFailure> {
     if !is_url(place) {
         let bytes = fs::read(place);

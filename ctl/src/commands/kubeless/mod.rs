@@ -7,7 +7,7 @@
 //! - `function`: deploys, changes, calls and shows functions
 //! - `trigger`: lets functions run by time, or at requests
 //! - `autoscale`: the smallest and the largest pool
-//! - `code`: reads the code of functions, and uploads it anew
+//! - `code`: reads the code of functions, and uploads functions
 //! - `options`: options that several verbs have, and those without effect
 
 mod autoscale;

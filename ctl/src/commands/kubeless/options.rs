@@ -75,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the options that are given.
+    /// Returns the given options, each with its value.
     fn given(&self) -> Vec<String> {
         let port = |port: Option<u16>| port.map(|port| port.to_string());
         let selectors = Some(self.node_selectors.join(",")).filter(|list| !list.is_empty());

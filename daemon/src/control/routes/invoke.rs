@@ -166,7 +166,8 @@ fn read_headers(
     })
 }
 
-/// Returns the value of a header; nothing if the header is absent. `shown` and `form` are for its refusal.
+/// Returns the value of a header; absent if the request has no such header. The refusal of a wrong value calls the header
+/// `shown`, and names the right `form`.
 fn read<T>(
     call: &ControlCall,
     name: &'static str,

@@ -21,7 +21,7 @@ const ASKS: u8 = 5;
 #[derive(Debug, Default)]
 pub struct Versions {
     installed: HashMap<FunctionName, Vec<Version>>,
-    /// Functions of which versions are being deleted, each with whether more may be deleted after that.
+    /// Functions whose versions are being deleted. The value says whether somebody wanted to delete more versions meanwhile.
     pruning: HashMap<FunctionName, bool>,
     /// Number of deletion requests for versions that may still be there.
     asked: HashMap<FunctionName, HashMap<Version, u8>>,
@@ -110,12 +110,13 @@ impl Versions {
         self.pruning.contains_key(function)
     }
 
-    /// Notes that more versions may be deleted once this request is over. Returns whether there is one.
+    /// Returns whether versions of the function are being deleted. If so, the end of that request reports that more versions
+    /// may be deleted.
     pub fn put_off(&mut self, function: &FunctionName) -> bool {
         self.pruning.get_mut(function).map(|again| *again = true).is_some()
     }
 
-    /// Notes that a request is over. Returns whether more versions may be deleted now.
+    /// Records that a request to delete versions is over. Returns whether somebody wanted to delete more versions meanwhile.
     pub fn is_over(&mut self, function: &FunctionName) -> bool {
         self.pruning.remove(function).unwrap_or_default()
     }

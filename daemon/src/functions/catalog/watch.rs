@@ -446,20 +446,20 @@ impl CatalogThread {
 
 #[cfg(test)]
 pub(crate) mod detached {
-    //! A catalog whose thread is played by a test.
+    //! A catalog without its thread: a test answers in its place.
 
     use super::*;
 
-    /// What the driver asks of the catalog.
+    /// A request of the driver to the catalog.
     #[derive(Debug)]
     pub(crate) enum CatalogRequest {
-        /// The scan with this number.
+        /// Scan the directories; the answer has this number.
         Rescan(u64),
-        /// Whether the files of this function are still the same, with the number of the question.
+        /// Say whether the files of this function are still the same; the answer has this number.
         Confirm(u32, FunctionName),
     }
 
-    /// The other end of the handle.
+    /// The test's end of the handle.
     pub(crate) struct DetachedCatalog {
         commands: Receiver<CatalogCommand>,
         questions: Questions,
@@ -484,7 +484,7 @@ pub(crate) mod detached {
     }
 
     impl DetachedCatalog {
-        /// Takes what was asked since the last call.
+        /// Returns the requests since the last call.
         pub(crate) fn requests(&self) -> Vec<CatalogRequest> {
             let rescans = self.commands.try_iter().filter_map(|command| match command {
                 CatalogCommand::Rescan { number, .. } => Some(CatalogRequest::Rescan(number)),

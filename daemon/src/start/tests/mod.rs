@@ -1,11 +1,11 @@
-//! The life of versions, from outside: files come, change and go, the spawner answers in any order, builds, checks and loads end
-//! well or not, people roll back, pin and share calls, and fnd starts again at any moment. Nothing here looks at how fnd decides:
-//! only at what serves, and at what people are told.
+//! Tests the life of versions from outside. Files come, change and go. The spawner answers in any order. Builds, checks and loads
+//! succeed or fail. People roll back, pin releases and start canaries. fnd starts again at any moment. The tests do not look at
+//! how fnd decides: they compare what serves and what people are told.
 //!
 //! Files:
 //! - `model`: which content of a function serves after what people did
 //! - `spawner`: a spawner that a test plays
-//! - `world`: the whole daemon in one process
+//! - `world`: the whole daemon in one process, with that spawner and without the catalog's thread
 
 mod model;
 mod spawner;
@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot::error::TryRecvError;
 use world::World;
 
-/// How many contents a file may have: two of each fate.
+/// Number of contents that a file may have: two of each fate.
 const CONTENTS: u8 = 2 * FATES.len() as u8;
-/// How many functions there are.
+/// Number of functions.
 const FUNCTIONS: u8 = 2;
 
 /// Something that happens.
@@ -42,13 +42,13 @@ enum Step {
     TryCanary(u8),
     Promote(u8),
     StopCanary(u8),
-    /// A kill, or a stop.
+    /// fnd is killed or stopped, and starts again.
     Restart {
         is_killed: bool,
     },
     /// The spawner answers one of the installations that wait.
     Install(u8),
-    /// One of the workers that load or run goes on.
+    /// One of the workers that load or run becomes ready or ends.
     GoOn(u8),
 }
 
@@ -76,7 +76,7 @@ fn name(number: u8) -> FunctionName {
     FunctionName::new(&format!("f{number}")).unwrap()
 }
 
-/// The world, and what is expected of it.
+/// The world, and a model of each function, with which the world is compared.
 struct Case {
     world: World,
     models: BTreeMap<u8, Model>,
@@ -94,7 +94,7 @@ impl Case {
         }
     }
 
-    /// Deletes every function, after which nothing of them may be left.
+    /// Deletes every function. Nothing of the functions may be left after that.
     fn end(mut self) -> World {
         for number in 0..FUNCTIONS {
             self.step(&Step::Remove(number));
@@ -104,7 +104,7 @@ impl Case {
             assert_eq!(
                 self.world.remains(&name(number)),
                 [""; 0],
-                "of f{number}, which is deleted"
+                "f{number} is deleted, and this is left of it"
             );
         }
         self.world
@@ -171,7 +171,7 @@ impl Case {
                 }
             }
             Step::Restart { is_killed } => {
-                // The scan at the start sees what the last one has not.
+                // The scan at the start also finds the files that were saved and not yet reported.
                 for (number, model) in &mut self.models {
                     if let Some(content) = self.world.unreported(&name(*number)) {
                         model.write(content);
@@ -188,7 +188,7 @@ impl Case {
         self.models.get_mut(&number).expect("each function has one")
     }
 
-    /// Lets everything end, and compares.
+    /// Lets everything end, and compares the world with the models.
     fn check(&mut self) {
         self.world.settle();
         let is_gone = self.world.callers.iter_mut().any(|caller| {
@@ -204,13 +204,13 @@ impl Case {
             assert_eq!(
                 (serving, canary, hold),
                 (model.serving, model.canary, hold_expected),
-                "f{number}: what serves, the canary, what is held; {model:?}"
+                "f{number}: the content that serves, the canary and the hold; {model:?}"
             );
         }
         self.people_are_told();
     }
 
-    /// People are told of a file that cannot be installed, and a caller gets an answer.
+    /// Checks that people see an error of each file that cannot be installed, and that each caller has an answer.
     fn people_are_told(&mut self) {
         for number in 0..FUNCTIONS {
             let file = self.world.spawner.files.get(&name(number)).copied();
@@ -228,7 +228,8 @@ impl Case {
         }
     }
 
-    /// Lets everything end, and compares what people see with the files alone: in which order things have ended is not known.
+    /// Lets everything end, and compares what people see with the files. The models are not used, because they depend on the
+    /// order in which things end.
     fn check_order_free(&mut self) {
         for number in 0..FUNCTIONS {
             self.world.report(&name(number));
@@ -268,7 +269,8 @@ impl Case {
     }
 }
 
-/// Runs cases of steps, a `part` of the usual number (set by `PROPTEST_CASES`). One world serves them all as long as they go well: a new one takes longer than a case.
+/// Runs cases of random steps, one for each `part` of the usual number (set by `PROPTEST_CASES`). All cases use one world, until a
+/// case fails: a new world takes longer than a case.
 fn run(part: u32, check: impl Fn(World, &[Step]) -> World) {
     let world = Cell::new(None);
     let config = ProptestConfig {
@@ -291,7 +293,7 @@ fn what_serves_at_rest_is_what_people_asked_for() {
     run(8, |world, steps| {
         let mut case = Case::new(world);
         for step in steps {
-            // What the catalog has not seen yet is the other test's.
+            // Only the other test has files that are saved and not yet reported.
             case.step(&match *step {
                 Step::Save(number, content) => Step::Write(number, content),
                 ref other => other.clone(),

@@ -1,25 +1,25 @@
-//! What people can rely on: which content of a function serves after what they did, once everything that follows has ended. It
-//! knows nothing of requests, tables or threads.
+//! A model of a function: which content serves after the actions of people, once everything that follows from them has ended.
+//! The model knows nothing of requests, tables or threads.
 
 use super::spawner::{Content, Fate};
 use fnd_core::release::HoldKind;
 use std::collections::BTreeSet;
 
-/// A person keeps a release serving.
+/// A pin or a rollback of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) kind: HoldKind,
     pub(super) content: Content,
-    /// The content of the file when the hold began; absent: none that can be installed.
+    /// The content of the file when the hold began; absent if no content could be installed.
     file: Option<Content>,
 }
 
-/// A function, as it is at rest.
+/// A function, once everything about it has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Model {
-    /// The content of the file that may serve; absent: there is none.
+    /// The content of the file; absent if there is no content that may serve.
     file: Option<Content>,
-    /// The content of the file whose check has found an error.
+    /// The content of the file if its check has found an error.
     wrong: Option<Content>,
     pub(super) serving: Option<Content>,
     pub(super) canary: Option<Content>,
@@ -49,7 +49,7 @@ impl Model {
         self.follow_file();
     }
 
-    /// The file serves, unless something holds it back.
+    /// Lets the file serve or become a canary, unless another release is held or the check of the file finds an error.
     fn follow_file(&mut self) {
         let Some(content) = self.file.filter(|_| self.hold.is_none()) else {
             return;
@@ -70,7 +70,7 @@ impl Model {
             .is_some_and(|serving| serving.is_pooled() == content.is_pooled())
     }
 
-    /// Returns whether a content serves now: only a handler beside another one is loaded first.
+    /// Lets a content serve, and returns whether it does. Only a handler that replaces another one is loaded first, and may fail.
     fn try_to_serve(&mut self, content: Content) -> bool {
         let beside = self.serving.filter(|serving| *serving != content);
         let is_loaded_first = content.is_pooled() && beside.is_some_and(Content::is_pooled);
@@ -88,7 +88,7 @@ impl Model {
         *self = Self::default();
     }
 
-    /// A person holds a release, which fnd has chosen or the person has named.
+    /// A person pins a release or rolls back to it. fnd has chosen the release, or the person has named it.
     pub(super) fn hold(&mut self, kind: HoldKind, content: Content) {
         let (before, canary) = (self.hold, self.canary.take());
         self.hold = Some(Hold {
@@ -97,7 +97,7 @@ impl Model {
             file: self.file.or(self.wrong),
         });
         if !self.try_to_serve(content) {
-            // What was in force before is in force again.
+            // The earlier hold and the canary are in force again.
             (self.hold, self.canary) = (before, canary);
         }
     }
@@ -108,7 +108,7 @@ impl Model {
         self.follow_file();
     }
 
-    /// A person gives the release that waits a share of the calls.
+    /// A person gives a share of the calls to the release that waits.
     pub(super) fn try_canary(&mut self) {
         if self.canary.is_none()
             && let Some(file) = self.file
@@ -127,7 +127,7 @@ impl Model {
 
     pub(super) fn stop_canary(&mut self) {
         let canary = self.canary.take();
-        // Without a hold the file would be tried again.
+        // The release that serves is held: otherwise the file would become a canary again.
         if self.hold.is_none()
             && self.file == canary
             && let Some(content) = self.serving

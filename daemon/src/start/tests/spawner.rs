@@ -1,5 +1,5 @@
-//! A spawner that a test plays: it speaks the real frames over a real socket, judges with the real judge, and keeps in memory
-//! what the real one has on the disk. Installations and ends of workers wait until the test wants them.
+//! A spawner that a test plays. It sends real frames over a real socket, and judges with the real judge. It keeps in memory
+//! what the real spawner has on the disk. It answers installations, and lets workers go on, only when the test wants that.
 
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
@@ -26,14 +26,14 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Why a file or a stored version is refused that is gone.
 pub(super) const NOT_THERE: &str = "it is not there";
 
-/// What becomes of a file.
+/// The end that a file comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Script,
     Handler,
     /// The judge refuses it.
     Refused,
-    /// Its check finds that the code is wrong.
+    /// The check of its syntax finds an error.
     Wrong,
     /// A handler whose worker ends before it is ready.
     NotLoaded,
@@ -57,7 +57,7 @@ pub(super) const FATES: [Fate; 8] = [
     Fate::Canary,
 ];
 
-/// The content of a function's files. Its number says everything.
+/// The content of a function's files. The number determines its code, its manifest and its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Content(pub(super) u8);
 
@@ -71,7 +71,7 @@ impl Content {
         Self(version.0[0])
     }
 
-    /// Returns whether it can serve whatever serves before it.
+    /// Returns whether the content can serve, whichever content serves before.
     pub(super) fn is_good(self) -> bool {
         matches!(self.fate(), Fate::Script | Fate::Handler | Fate::Built | Fate::Canary)
     }
@@ -82,7 +82,7 @@ impl Content {
         Version(bytes)
     }
 
-    /// Returns the tree of its dependencies.
+    /// Returns the tree of the content's dependencies.
     fn tree(self) -> Version {
         let mut bytes = [8; 32];
         bytes[0] = self.0;
@@ -110,7 +110,7 @@ impl Content {
     }
 }
 
-/// A request that waits for its answer.
+/// A request to install that waits for its answer.
 #[derive(Debug)]
 pub(super) struct AskedInstall {
     number: u32,
@@ -124,7 +124,7 @@ pub(super) struct FakeWorker {
     pub(super) function: FunctionName,
     pub(super) version: Version,
     pub(super) is_ready: bool,
-    /// Its end of the worker protocol.
+    /// The worker's end of the connection for the worker protocol; absent if the worker is no handler.
     channel: Option<OwnedFd>,
     /// The writing ends of its output.
     output: Vec<OwnedFd>,
@@ -148,7 +148,7 @@ pub(super) struct Spawner {
 }
 
 impl FakeWorker {
-    /// Returns whether it speaks the worker protocol.
+    /// Returns whether the worker speaks the worker protocol.
     pub(super) fn is_handler(&self) -> bool {
         self.channel.is_some()
     }
@@ -173,7 +173,7 @@ impl Spawner {
         (spawner, ours)
     }
 
-    /// Connects to another fnd; returns its end. Workers end with the fnd before.
+    /// Connects to the next fnd, and returns fnd's end of the connection. The workers of the fnd before are gone.
     pub(super) fn connect(&mut self) -> OwnedFd {
         let (ours, socket) = pair(SocketType::SEQPACKET);
         (self.socket, self.partial) = (socket, Partial::default());
@@ -195,7 +195,7 @@ impl Spawner {
         }
     }
 
-    /// Reads the configuration, which is empty.
+    /// Judges an empty configuration.
     pub(super) fn settings(&mut self) -> SettingsRead {
         let runtime = |(id, text): (&str, &str)| file(&format!("/runtimes/{id}/runtime.toml"), text);
         let runtimes = [
@@ -216,7 +216,7 @@ impl Spawner {
         }
     }
 
-    /// Takes the requests that have come. Returns whether there were some.
+    /// Handles the requests that have come. Returns whether there were some.
     pub(super) fn take_requests(&mut self) -> bool {
         let mut packet = vec![0; PACKET_MAX];
         let mut has_some = false;
@@ -430,7 +430,7 @@ impl Spawner {
         unfinished.map(|(id, _)| *id).collect()
     }
 
-    /// Does what the content of a worker wants: a handler that can be loaded is ready, everything else ends.
+    /// Lets a worker go on as its content says: a handler that can be loaded becomes ready, every other worker ends.
     pub(super) fn go_on(&mut self, worker: WorkerId) {
         let running = &self.workers[&worker];
         if running.is_handler() && Content::of(running.version).fate() != Fate::NotLoaded {
@@ -440,7 +440,7 @@ impl Spawner {
         }
     }
 
-    /// Lets the worker of a handler be ready.
+    /// Lets the worker of a handler report that it is ready.
     pub(super) fn ready(&mut self, worker: WorkerId) {
         let worker = self.workers.get_mut(&worker).expect("it runs");
         let text = br#"{"protocol":1,"concurrency":1}"#;
@@ -453,7 +453,7 @@ impl Spawner {
         worker.is_ready = true;
     }
 
-    /// Ends a worker, with the result that its content wants.
+    /// Ends a worker, with the exit status that its content says.
     pub(super) fn finish(&mut self, worker: WorkerId) {
         let running = &self.workers[&worker];
         let fate = Content::of(running.version).fate();
@@ -474,7 +474,7 @@ impl Spawner {
     }
 
     fn end(&mut self, worker: WorkerId, status: ExitStatus) {
-        // Its output ends before its exit is reported.
+        // The output of a worker ends before its exit is reported.
         if let Some(FakeWorker { channel, output, .. }) = self.workers.remove(&worker) {
             drop((channel, output));
             let exited = Exited {
@@ -494,7 +494,7 @@ impl Spawner {
         }
     }
 
-    /// Ends the workers that were asked to stop by their channel. Returns whether there were some.
+    /// Ends the handlers that have a message in their channel, which asks them to stop. Returns whether there were some.
     pub(super) fn stop_asked(&mut self) -> bool {
         let mut bytes = [0; 64];
         let asked = |worker: &FakeWorker| {

@@ -1,5 +1,5 @@
-//! The whole daemon in one process, with a [`Spawner`] that the test plays. The functions directory is a table, too: the test
-//! takes the place of the catalog's thread.
+//! The whole daemon in one process, with a [`Spawner`] that the test plays. The functions directory is a table in memory, and the
+//! test takes the place of the catalog's thread.
 
 use super::spawner::{Content, Spawner};
 use crate::cli::{DaemonCli, Places};
@@ -26,9 +26,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// How long anything may take that the test waits for.
+/// Most time that the test waits until everything has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many turns other tasks get before a step is taken for done.
+/// Number of turns that other tasks get before the test takes them for done.
 const TURNS: usize = 12;
 
 /// A daemon that runs.
@@ -43,7 +43,7 @@ pub(super) struct World {
     directory: tempfile::TempDir,
     running: Option<Running>,
     pub(super) spawner: Spawner,
-    /// The files as the catalog has reported them.
+    /// The contents that the catalog has reported last.
     reported: BTreeMap<FunctionName, Content>,
     /// Whether the scan at the start was answered.
     is_scanned: bool,
@@ -128,7 +128,7 @@ impl World {
         self.turn();
     }
 
-    /// Ends fnd and the workers, and starts another one.
+    /// Ends fnd and the workers, and starts another fnd.
     pub(super) fn restart(&mut self, is_killed: bool) {
         let Running { serving, .. } = self.running.take().expect("fnd runs");
         if !is_killed {
@@ -138,7 +138,7 @@ impl World {
             let all = serving.daemon.state.borrow();
             (all.audit.clone(), all.state.clone())
         };
-        // Without this a thread of the fnd before would still write.
+        // Otherwise threads of the earlier fnd would still write.
         serving.writer.stop();
         audit.stop();
         state.stop();
@@ -151,7 +151,7 @@ impl World {
         self.start(ours);
     }
 
-    /// Saves the file of a function, or deletes it, and reports that.
+    /// Saves the file of a function, or deletes it, and reports the change.
     pub(super) fn write(&mut self, name: &FunctionName, content: Option<Content>) {
         match content {
             Some(content) => drop(self.spawner.files.insert(name.clone(), content)),
@@ -160,7 +160,8 @@ impl World {
         self.report(name);
     }
 
-    /// Reports the files of a function as the catalog does, if they have changed since the last report. Returns whether they have.
+    /// Reports the files of a function as the catalog does, if they have changed since the last report. Returns whether they
+    /// have changed.
     pub(super) fn report(&mut self, name: &FunctionName) -> bool {
         let now = self.spawner.files.get(name).copied();
         if self.reported.get(name).copied() == now {
@@ -192,7 +193,7 @@ impl World {
         let _ = self.daemon().state.borrow().messages.send(message);
     }
 
-    /// Lets everything happen that needs nobody: fnd handles what has come, the spawner answers what it answers at once.
+    /// Lets everything happen that does not wait for the test: fnd handles its messages, and the spawner and the catalog answer.
     pub(super) fn turn(&mut self) {
         let mut quiet = 0;
         while quiet < 2 {
@@ -219,7 +220,7 @@ impl World {
         });
     }
 
-    /// Answers what fnd asked of the catalog.
+    /// Answers the requests of fnd to the catalog. Returns whether there were some.
     fn answer_catalog(&mut self) -> bool {
         let asked = self.running.as_ref().expect("fnd runs").catalog.requests();
         let has_asked = !asked.is_empty();
@@ -241,7 +242,7 @@ impl World {
                     self.send(DriverMessage::Catalog(CatalogEvent::Scanned(number)));
                 }
                 CatalogRequest::Confirm(number, function) => {
-                    // Somebody may have written since the catalog reported them.
+                    // Somebody may have saved the file since the catalog reported it.
                     let now = self.spawner.files.get(&function);
                     let same = now.is_some() && self.reported.get(&function) == now;
                     self.send(DriverMessage::Catalog(CatalogEvent::Confirmed(number, same)));
@@ -262,12 +263,12 @@ impl World {
             .as_ref()
             .is_some_and(SpawnerConnection::is_answered);
         let is_built = |name: &FunctionName| state.builds.is_waiting(name);
-        // A trial whose start waits has not failed yet.
+        // A trial that has failed waits for its next start, which may take long. It counts as ended.
         let is_tried = |trial: Trial| trial.failures == 0;
         let all = [
             ("a request", !is_answered),
             ("a worker that loads or runs", !self.spawner.unfinished().is_empty()),
-            // The end of a worker counts once its output is read, by another thread.
+            // fnd handles the end of a worker once another thread has read the output.
             (
                 "the end of a worker",
                 state.supervisor.workers() != self.spawner.workers.len(),
@@ -291,7 +292,7 @@ impl World {
             .collect()
     }
 
-    /// Returns what fnd and the spawner still know of a function.
+    /// Returns the parts of fnd and of the spawner that still know a function.
     pub(super) fn remains(&self, name: &FunctionName) -> Vec<&'static str> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
@@ -320,7 +321,7 @@ impl World {
         }
     }
 
-    /// Lets one of the workers go on that load or run.
+    /// Lets one of the workers that load or run become ready or end.
     pub(super) fn go_on_one(&mut self, which: usize) {
         let workers = self.spawner.unfinished();
         if !workers.is_empty() {
@@ -351,7 +352,7 @@ impl World {
         }
     }
 
-    /// Does what a person asks for, and keeps the caller who waits for it.
+    /// Carries out a request of a person, and keeps the caller if the answer comes later.
     pub(super) fn change(
         &mut self,
         name: &FunctionName,
@@ -386,7 +387,7 @@ impl World {
         state.supervisor.version_and_error(name)?.1.map(str::to_owned)
     }
 
-    /// Returns what people see: the content that serves, the one that gets a share, and the one that is held.
+    /// Returns what people see: the content that serves, the canary, and the hold.
     pub(super) fn shown(&self, name: &FunctionName) -> (Option<Content>, Option<Content>, Option<(HoldKind, Content)>) {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
@@ -405,7 +406,7 @@ impl World {
             .map(|canary| canary.version);
         assert!(
             shares.is_none() || shares == canary,
-            "{shares:?} gets calls, and the canary is {canary:?}"
+            "{shares:?} gets a share of the calls, but the canary is {canary:?}"
         );
         let hold = releases.and_then(|releases| releases.hold());
         let hold = hold.map(|hold| (hold.kind, Content::of(hold.version)));

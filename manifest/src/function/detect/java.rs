@@ -1,6 +1,6 @@
 //! Detects handlers in Java: a method with the parameters `Event` and `Context`, in a file without a `main`.
 //!
-//! Only methods directly in a class that is not inside of another one count.
+//! Only methods of a class at the top level count.
 
 use super::lexer::{COMMENT, DOUBLE, LINE_COMMENT, Literal, SINGLE, Syntax};
 use super::{PARAMETERS_MAX, names, word};

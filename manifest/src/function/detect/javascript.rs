@@ -21,7 +21,8 @@ pub(super) const SYNTAX: Syntax = Syntax {
     own: Some(own),
 };
 
-/// A string ends at the end of its line, even if it is not closed. It stays visible as `"` and a `'` for each byte more.
+/// A string ends at the end of its line, even if it is not closed. In blanked code it is a `"`, and a `'` for each further
+/// byte.
 const fn string(quotes: &'static [u8]) -> Literal<'static> {
     Literal {
         in_line: true,
@@ -170,7 +171,7 @@ fn words(code: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// Returns the words, signs and strings of blanked code with their positions, as they are in the text.
+/// Returns the words, signs and strings of blanked code with their positions, each as `text` has it.
 fn tokens<'a>(code: &str, text: &'a str) -> Vec<(usize, &'a str)> {
     let mut result = Vec::new();
     let mut chars = code.char_indices().peekable();
@@ -191,10 +192,10 @@ fn tokens<'a>(code: &str, text: &'a str) -> Vec<(usize, &'a str)> {
     result
 }
 
-/// Finds regular expressions, and blanks that are none in ASCII.
+/// Finds regular expressions and white space, also white space outside of ASCII.
 fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
     match lexer.rest() {
-        // This is a comment of its own here, although JavaScript has it as the beginning of one.
+        // JavaScript reads `/*/` as the beginning of a comment; here it is a whole comment.
         [b'/', b'*', b'/', ..] => Some(Lexeme::Blank(3)),
         [b'/', b'/' | b'*', ..] => None,
         rest @ [b'/', ..] if lexer.at >= lexer.no_regex && begins_regex(lexer) => {
@@ -202,7 +203,7 @@ fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
             if width.is_none() {
                 lexer.no_regex = lexer.at + find(rest, b"\n").unwrap_or(rest.len());
             }
-            // Without an end it is a mistake, and no sign.
+            // A `/` whose regular expression has no end is a mistake: only the `/` is blanked.
             Some(Lexeme::Blank(width.unwrap_or(1)))
         }
         _ => {

@@ -1,26 +1,27 @@
 //! One lexer for all languages: it puts blanks in place of strings and comments, so that every byte of code keeps its
 //! position. Code inside of a string (`"#{...}"`) stays code.
 //!
-//! A language is a table of its literals. What a table cannot say, such as a `/` that begins a regular expression only after
-//! some words, a function of the language finds.
+//! A language has a table of its literals. It may also have a function, which finds what no table can say: for example, a `/`
+//! begins a regular expression only after some words.
 
-/// A text that is no code.
+/// A string, a comment or another text that is no code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Literal<'a> {
     pub(super) open: &'a [u8],
     pub(super) close: &'a [u8],
-    /// Whether `\` takes the meaning from the byte after it, and from the end of a line.
+    /// Whether `\` takes the meaning from the byte after it.
     pub(super) escapes: bool,
+    /// Whether `\` at the end of a line takes the meaning from that end.
     pub(super) escapes_line: bool,
-    /// Whether the end of the line ends it, too, and stays outside.
+    /// Whether the end of the line ends the literal, too. The end of the line stays in the code.
     pub(super) in_line: bool,
-    /// What begins code inside, up to the next `}`; empty if nothing does.
+    /// The text that begins code inside of the literal, up to the matching `}`; empty if there can be no code.
     pub(super) embeds: &'a [u8],
     /// Whether each `open` inside needs a `close` of its own.
     pub(super) nests: bool,
-    /// Whether it is a value for what follows: a `/` after a value divides.
+    /// Whether the literal is a value: a `/` after a value divides.
     pub(super) is_value: bool,
-    /// What stands in the blanked code for each byte of the beginning, of the inside, and of the end.
+    /// The bytes that replace each byte of the beginning, of the inside and of the end in the blanked code.
     pub(super) shown: [u8; 3],
 }
 
@@ -56,23 +57,23 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// What a language's own function finds.
+/// What the function of a language finds, with its length in bytes.
 pub(super) enum Lexeme<'a> {
-    /// So many bytes of code.
+    /// Code.
     Code(usize),
-    /// So many bytes that are no code.
+    /// A text that is no code and no value.
     Blank(usize),
-    /// So many bytes that are no code, but a value.
+    /// A text that is no code, but a value.
     Value(usize),
-    /// The beginning of a literal, of so many bytes.
+    /// The beginning of a literal.
     Literal(usize, Literal<'a>),
 }
 
-/// What is no code in a language.
+/// The literals of a language.
 pub(super) struct Syntax {
-    /// The first one that fits is meant, so longer beginnings come first.
+    /// The lexer takes the first literal whose beginning fits, so longer beginnings come first.
     pub(super) literals: &'static [Literal<'static>],
-    /// Is asked before the table, at each byte of code.
+    /// The function of the language. The lexer asks it at each byte of code, before it looks into the table.
     pub(super) own: Option<for<'a> fn(&mut Lexer<'a>) -> Option<Lexeme<'a>>>,
 }
 
@@ -115,13 +116,14 @@ pub(super) struct Lexer<'a> {
     pub(super) at: usize,
     /// The text before `at`, blanked.
     pub(super) code: Vec<u8>,
-    /// End of the last code or value, and which of them it was.
+    /// The end of the last code or value before `at`.
     pub(super) last: usize,
+    /// Whether a value ends there; otherwise code does.
     pub(super) last_is_literal: bool,
-    /// Names of here-documents of Ruby that begin after this line.
+    /// Names of Ruby's here-documents whose text begins after this line.
     pub(super) documents: Vec<&'a [u8]>,
-    /// End of a line in which a regular expression of JavaScript had no end. Up to there none is searched again, so that a
-    /// long line takes linear time.
+    /// End of a line in which a regular expression of JavaScript had no end. The lexer searches for no further one in that
+    /// line, so that a long line takes linear time.
     pub(super) no_regex: usize,
     open: Vec<Layer<'a>>,
 }

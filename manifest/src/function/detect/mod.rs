@@ -1,7 +1,7 @@
 //! Finds out whether a file is a handler (docs/handlers.md). It neither runs nor parses the file.
 //!
-//! One lexer blanks strings, comments and here-documents; each language has a table of them, and a function that reads the
-//! code. In doubt a file is a script.
+//! The lexer replaces strings, comments and here-documents with blanks. Each language has a table of these for the lexer, and
+//! a function that looks for a handler in the blanked code. In doubt a file is a script.
 //!
 //! Files:
 //! - `go`: handlers in Go
@@ -38,12 +38,12 @@ pub struct Handler {
     pub http: bool,
 }
 
-/// Returns the position of a handler, and the handler as people write it. Strings and comments of the code are blanked.
+/// Returns the position of the handler in blanked code, and the handler as people write it.
 type Detect = fn(&str) -> Option<(usize, &'static str)>;
 
 /// Runtimes whose handlers are detected.
 const LANGUAGES: [(&str, Syntax, Detect); 8] = [
-    // A shell file in which a string or a comment decides something is a script.
+    // Shell code is not blanked: `shell::handler` takes a file for a script if it does more than define and assign.
     ("bash", Syntax::of(&[]), shell::handler),
     ("deno", javascript::SYNTAX, javascript::handler),
     ("go", go::SYNTAX, go::handler),
@@ -126,7 +126,7 @@ pub fn is_commonjs(code: &[u8]) -> bool {
     javascript::is_commonjs(&String::from_utf8_lossy(code))
 }
 
-/// Longest list of parameters in bytes, so that the time is linear.
+/// Most bytes that are read of a list of parameters, so that the time stays linear.
 const PARAMETERS_MAX: usize = 4096;
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {

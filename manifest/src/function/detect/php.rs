@@ -38,13 +38,13 @@ fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
         let from = if lexer.at == 0 { 0 } else { 2 };
         let opens = |bytes: &[u8]| bytes.starts_with(b"<?php") || bytes.starts_with(b"<?=");
         let end = (from..rest.len()).find(|at| rest.get(*at..).is_some_and(opens));
-        // 3 bytes are all of `<?=`. Of `<?php` the letters `hp` stay in the text, which are no keyword.
+        // `<?=` has 3 bytes. Of `<?php` the letters `hp` stay in the code: they are no keyword.
         return Some(Lexeme::Blank(end.map_or(rest.len(), |end| end + 3)));
     }
     let count = if rest.starts_with(b"<<<") {
         document(rest)
     } else if rest.starts_with(b"//") || (rest.starts_with(b"#") && !rest.starts_with(b"#[")) {
-        // The end of the code also ends the comment.
+        // `?>` ends the comment, too.
         let line = find(rest, b"\n").unwrap_or(rest.len());
         find(rest.get(..line).unwrap_or_default(), b"?>").unwrap_or(line)
     } else {

@@ -20,7 +20,7 @@ const fn string(quotes: &'static [u8]) -> Literal<'static> {
     }
 }
 
-/// A string with single quotes ends at the end of its line, even if it is not closed.
+/// A string with one quote on each side ends at the end of its line, even if it is not closed.
 const fn string_in_line(quotes: &'static [u8]) -> Literal<'static> {
     Literal {
         escapes_line: false,

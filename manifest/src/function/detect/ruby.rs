@@ -111,8 +111,8 @@ fn is_endless(line: &str) -> bool {
     after.trim_start().starts_with("= ")
 }
 
-/// Finds what depends on the code before it: regular expressions, `%w[]`, characters (`?"`), here-documents; and what begins a
-/// line.
+/// Finds literals that depend on the code before them (regular expressions, `%w[]`, characters such as `?"`, here-documents),
+/// and `=begin` and `__END__` at the beginning of a line.
 fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
     let rest = lexer.rest();
     let begins_line = lexer.at == 0 || lexer.text.as_bytes().get(lexer.at - 1) == Some(&b'\n');
@@ -136,8 +136,8 @@ fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
     }
 }
 
-/// Says whether a value ends just before, so that `/` divides and `%` is an operator. After a word and a blank it begins a
-/// literal if no blank follows: `puts /x/`.
+/// Says whether the code before this position ends with a value: then `/` divides and `%` is an operator. After a word and a
+/// blank, a `/` or `%` without a blank behind it begins a literal: `puts /x/`.
 fn follows_value(lexer: &Lexer) -> bool {
     let text = lexer.text.as_bytes();
     let gap = text.get(lexer.last..lexer.at).unwrap_or_default();
@@ -157,7 +157,7 @@ fn follows_value(lexer: &Lexer) -> bool {
     !argument && !BEFORE_VALUES.contains(&word)
 }
 
-/// `%w[a b]`, `%q(text)`, `%(text)`.
+/// Returns the beginning of a literal such as `%w[a b]`, `%q(text)` or `%(text)`.
 fn percent(rest: &[u8]) -> Option<Lexeme<'_>> {
     let (kind, at) = match rest.get(1) {
         Some(kind) if b"wWiIqQrsx".contains(kind) => (*kind, 2),
@@ -175,7 +175,8 @@ fn percent(rest: &[u8]) -> Option<Lexeme<'_>> {
     Some(Lexeme::Literal(at + 1, literal(open, close, !b"wiqs".contains(&kind))))
 }
 
-/// `<<~NAME`, `<<-"NAME"`, `<<NAME`. The text begins in the next line.
+/// Returns the name of a here-document (`<<~NAME`, `<<-"NAME"`, `<<NAME`), whose text begins in the next line, or the operator
+/// `<<`.
 fn heredoc<'a>(lexer: &mut Lexer<'a>) -> Lexeme<'a> {
     let rest = lexer.rest().get(2..).unwrap_or_default();
     let (indented, name) = match rest {
