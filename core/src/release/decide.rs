@@ -251,8 +251,9 @@ impl Releases {
         self.hold.is_none() && self.file.version().is_some_and(is_other)
     }
 
-    /// Holds a release from now on. It is to be installed from its copy, unless it serves already.
-    pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, version: Version) {
+    /// Holds a release from now on. It is to be installed from its copy, unless it serves already. `is_tried` says whether another
+    /// release is on trial, which may serve before the copy is installed.
+    pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, (version, is_tried): (Version, bool)) {
         // A hold whose release has not served may fail its own trial, so it does not come back.
         let before = self.hold.take().filter(|hold| hold.established);
         let mut hold = Hold {
@@ -265,7 +266,7 @@ impl Releases {
             canary: self.canary.take(),
         };
         // A release that serves has no trial that it could fail.
-        if self.is_live(version) {
+        if self.is_live(version) && !is_tried {
             hold.establish();
         }
         self.hold = Some(Box::new(hold));

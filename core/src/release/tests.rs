@@ -220,7 +220,7 @@ impl World {
             return;
         }
         self.now += 1;
-        self.releases.hold_release(self.now, kind, chosen);
+        self.releases.hold_release(self.now, kind, (chosen, false));
         self.store();
         self.compare();
         if !self.releases.is_live(chosen) {
@@ -427,7 +427,7 @@ fn a_rollback_beside_wrong_code_outlasts_a_restart() {
     }
     releases.file_installed(1, (version(3, 0), key(3)), ("f.sh", Tried::default()));
     assert_eq!(releases.file_is_wrong(key(3)), None, "what serves goes on");
-    releases.hold_release(2, HoldKind::Rollback, version(1, 0));
+    releases.hold_release(2, HoldKind::Rollback, (version(1, 0), false));
     releases.serves(version(1, 0));
     let mut after: Releases = serde_json::from_str(&serde_json::to_string(&releases).unwrap()).unwrap();
     let next = after.file_installed(3, (version(3, 0), key(3)), ("f.sh", Tried::default()));

@@ -54,18 +54,15 @@ impl Driver {
         if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
-        let is_tried = self
-            .supervisor
-            .function(function)
-            .is_some_and(|view| view.trial.is_some());
+        let is_tried = self.is_tried(function);
         let now_ms = self.clock.now().unix_ms;
         let functions = &mut self.functions;
         // Somebody who waits for another release is answered: this one is asked for in its place.
         let replaced = Err("another release was asked for meanwhile".to_owned());
         functions.releases.answer(function, &replaced);
-        functions
-            .releases
-            .change(function, |releases| releases.hold_release(now_ms, kind, version));
+        functions.releases.change(function, |releases| {
+            releases.hold_release(now_ms, kind, (version, is_tried))
+        });
         self.store_releases();
         if has_canary {
             self.follow_canary(function);
@@ -78,6 +75,12 @@ impl Driver {
         self.functions.enqueue_release(function, version);
         self.settle();
         Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
+    }
+
+    /// Returns whether a version of a function is on trial.
+    fn is_tried(&self, function: &FunctionName) -> bool {
+        let view = self.supervisor.function(function);
+        view.is_some_and(|view| view.trial.is_some())
     }
 
     /// Returns what a change will make of the releases of a function, as JSON.
@@ -94,7 +97,7 @@ impl Driver {
         let changed = match change {
             ReleaseChange::Hold(kind, name) => {
                 let version = held_version(&releases, *kind, name.as_deref())?;
-                releases.hold_release(now_ms, *kind, version);
+                releases.hold_release(now_ms, *kind, (version, self.is_tried(function)));
                 Ok(version)
             }
             ReleaseChange::EndHold if releases.end_hold() => return Ok(json(&releases)),

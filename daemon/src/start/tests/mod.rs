@@ -18,14 +18,14 @@ use fnd_wire::ids::FunctionName;
 use model::Model;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use spawner::{Content, FATES, Fate, NOT_THERE};
+use spawner::{Content, Fate, NOT_THERE};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot::error::TryRecvError;
 use world::World;
 
 /// Number of contents that a file may have: two of each fate.
-const CONTENTS: u8 = 2 * FATES.len() as u8;
+const CONTENTS: u8 = 16;
 /// Number of functions.
 const FUNCTIONS: u8 = 2;
 

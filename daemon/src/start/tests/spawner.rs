@@ -46,7 +46,7 @@ pub(super) enum Fate {
 }
 
 /// All fates, in the order of the numbers of contents.
-pub(super) const FATES: [Fate; 8] = [
+const FATES: [Fate; 8] = [
     Fate::Script,
     Fate::Handler,
     Fate::Refused,

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -332,7 +332,7 @@ impl World {
 
     /// Ends everything that is under way, in the order in which it began.
     pub(super) fn settle(&mut self) {
-        let since = Instant::now();
+        let since = crate::clock::monotonic();
         loop {
             self.turn();
             if !self.spawner.asked.is_empty() {
