@@ -10,7 +10,6 @@
 //! - `signals`: signals and the stop
 //! - `spawner_process`: finds or starts the spawner
 //! - `starter`: the program that started a private fnd
-//! - `tests`: the life of versions in the whole daemon, with a spawner that the test plays
 //! - `watches`: tasks that watch something for as long as fnd runs
 
 mod connected;

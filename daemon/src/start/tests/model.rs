@@ -59,6 +59,7 @@ impl Model {
             self.canary = Some(content);
         } else if content.fate() == Fate::Wrong && is_new && self.serving.is_some() {
             (self.file, self.wrong) = (None, Some(content));
+            self.canary = None;
         } else {
             self.try_to_serve(content);
         }
