@@ -102,7 +102,7 @@ impl Releases {
         let serving = self.serving.ok_or(NoRelease::None)?;
         let is_replaced = match self.file {
             JudgedContent::Good(file, _) => file != serving,
-            JudgedContent::Refused | JudgedContent::Wrong(_) => true,
+            JudgedContent::Refused | JudgedContent::Wrong(..) => true,
             JudgedContent::Unknown => false,
         };
         if self.hold.is_none() && is_replaced {

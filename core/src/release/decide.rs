@@ -14,8 +14,8 @@ pub enum JudgedContent {
     Unknown,
     /// The judge or the spawner refused it, so no version of it is installed.
     Refused,
-    /// Its syntax check has found an error in the code; it has this hash of its content.
-    Wrong(#[serde(with = "text::id")] Version),
+    /// The check of its syntax has found an error. It is installed as this version, and has this hash of its content.
+    Wrong(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
     /// It is installed as this version, and has this hash of its content.
     Good(#[serde(with = "text::id")] Version, #[serde(with = "text::id")] Version),
 }
@@ -24,13 +24,21 @@ impl JudgedContent {
     pub(super) fn version(self) -> Option<Version> {
         match self {
             Self::Good(version, _) => Some(version),
-            Self::Unknown | Self::Refused | Self::Wrong(_) => None,
+            Self::Unknown | Self::Refused | Self::Wrong(..) => None,
+        }
+    }
+
+    /// Returns its installed version, even if that can never serve.
+    pub(super) fn installed(self) -> Option<Version> {
+        match self {
+            Self::Good(version, _) | Self::Wrong(version, _) => Some(version),
+            Self::Unknown | Self::Refused => None,
         }
     }
 
     fn content(self) -> Option<Version> {
         match self {
-            Self::Good(_, content) | Self::Wrong(content) => Some(content),
+            Self::Good(_, content) | Self::Wrong(_, content) => Some(content),
             Self::Unknown | Self::Refused => None,
         }
     }
@@ -155,8 +163,8 @@ impl Releases {
     }
 
     /// Handles a file in which the syntax check has found an error. Returns the copy to install.
-    pub fn file_is_wrong(&mut self, content: Version) -> Option<Version> {
-        self.file = JudgedContent::Wrong(content);
+    pub fn file_is_wrong(&mut self, (version, content): (Version, Version)) -> Option<Version> {
+        self.file = JudgedContent::Wrong(version, content);
         self.first = None;
         self.copy_in_place_of_file()
     }

@@ -190,7 +190,7 @@ impl Releases {
         let held = held.flatten().map(|hold| hold.version);
         let canary = self.canary.as_ref().map(|canary| canary.version);
         held.chain(self.serving)
-            .chain(self.file.version())
+            .chain(self.file.installed())
             .chain(canary)
             .collect()
     }

@@ -426,7 +426,11 @@ fn a_rollback_beside_wrong_code_outlasts_a_restart() {
         releases.serves(version(content, 0));
     }
     releases.file_installed(1, (version(3, 0), key(3)), ("f.sh", Tried::default()));
-    assert_eq!(releases.file_is_wrong(key(3)), None, "what serves goes on");
+    assert_eq!(
+        releases.file_is_wrong((version(3, 0), key(3))),
+        None,
+        "what serves goes on"
+    );
     releases.hold_release(2, HoldKind::Rollback, (version(1, 0), false));
     releases.serves(version(1, 0));
     let mut after: Releases = serde_json::from_str(&serde_json::to_string(&releases).unwrap()).unwrap();

@@ -162,14 +162,7 @@ impl Driver {
                             dirs: &self.workers.welcome.functions_dirs,
                             can_check: !self.workers.welcome.is_of_0_1(),
                         };
-                        let version = installed.version;
                         let change = self.functions.installed(request, *installed, serves, node);
-                        let releases = self.functions.releases.get(&about);
-                        // This includes a version whose check goes on or has failed: people see it among the releases, and may
-                        // roll back to it. A file whose route another function has is no release.
-                        if !copy && releases.is_some_and(|releases| releases.get(version).is_some()) {
-                            self.is_installed(&about, version);
-                        }
                         match &change {
                             Some(CatalogChange::Installed(installed, _)) => {
                                 self.functions.registry.has_tree(&about, installed.version, tree);

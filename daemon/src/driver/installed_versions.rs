@@ -11,18 +11,13 @@ use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
-    /// Stores that a version is the newest installed one, and has the surplus versions deleted.
+    /// Stores that a version serves from now on, and has the surplus versions deleted.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
-        self.is_installed(function, version);
-        self.prune(function);
-    }
-
-    /// Stores that a version is the newest installed one.
-    pub(crate) fn is_installed(&mut self, function: &FunctionName, version: Version) {
         if let Some(installed) = self.functions.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
             self.records.store(LedgerCommand::StoreVersions { function, installed });
         }
+        self.prune(function);
     }
 
     /// Lets the spawner delete the surplus versions of a function.
@@ -35,16 +30,16 @@ impl Driver {
         let mut in_use = self.supervisor.versions_in_use(function);
         let releases = self.functions.releases.get(function);
         in_use.extend(releases.map(Releases::needed).unwrap_or_default());
-        // Content that never serves, such as code with syntax errors, must not displace the release to go back to.
-        let before = releases.and_then(|releases| releases.one_before().ok());
-        in_use.extend(before.map(|release| release.version));
         let keep = self.keep_versions(function);
         let stay = self.functions.versions.to_keep(function, keep, &in_use);
         // The spawner may have versions of a deleted function that fnd does not know, because fnd drops an answer about files
         // that have changed since.
-        let Some(stay) = stay.or((keep == 0).then_some(in_use)) else {
+        let Some(mut stay) = stay.or((keep == 0).then(Vec::new)) else {
             return;
         };
+        // A version whose code is wrong has never served, so `to_keep` does not know it.
+        in_use.retain(|version| !stay.contains(version));
+        stay.append(&mut in_use);
         let request = Request::Prune(Prune {
             function: function.clone(),
             keep: stay.clone(),

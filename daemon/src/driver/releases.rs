@@ -61,7 +61,7 @@ impl Driver {
         let replaced = Err("another release was asked for meanwhile".to_owned());
         functions.releases.answer(function, &replaced);
         functions.releases.change(function, |releases| {
-            releases.hold_release(now_ms, kind, (version, is_tried))
+            releases.hold_release(now_ms, kind, (version, is_tried));
         });
         self.store_releases();
         if has_canary {

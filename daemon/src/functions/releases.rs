@@ -256,10 +256,10 @@ impl Functions {
     }
 
     /// Queues the copy that serves in place of a file in which the syntax check has found an error.
-    pub(super) fn decide_wrong(&mut self, function: &FunctionName, content: Version) {
+    pub(super) fn decide_wrong(&mut self, function: &FunctionName, version: (Version, Version)) {
         if let Some(copy) = self
             .releases
-            .change(function, |releases| releases.file_is_wrong(content))
+            .change(function, |releases| releases.file_is_wrong(version))
         {
             self.enqueue_release(function, copy);
         }

@@ -112,7 +112,7 @@ impl Functions {
         if is_asked {
             self.releases.answer(&function, &Err(why));
         }
-        self.decide_wrong(&function, installed.load_key);
+        self.decide_wrong(&function, (version, installed.load_key));
         let is_news = before.as_ref() != Some(&error);
         self.change_refused(function, error, is_news)
     }
