@@ -151,7 +151,10 @@ impl Supervisor {
                 (Skip::Deleted, "the function was deleted while it waited"),
                 out,
             );
-            self.announce(key, out);
+            if !self.announce(key, out) {
+                // It is shown until its work has ended. If its file comes back before that, it begins to serve once more.
+                out.push(Action::Status(function.clone()));
+            }
         }
     }
 

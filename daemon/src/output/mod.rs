@@ -398,8 +398,8 @@ impl Output {
         captured
     }
 
-    /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another
-    /// kind.
+    /// Removes the spool of a finished worker, which is not adopted any more. Done within half a second: the thread is not woken
+    /// for that alone.
     pub fn release(&self, worker: WorkerId) {
         self.shared.push(OutputCommand::Release(worker));
     }

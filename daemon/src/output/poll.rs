@@ -34,6 +34,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes read at once: the size of a pipe.
 pub(super) const PIECE: usize = 64 << 10;
 
+/// How often the thread looks for the release of spools: a release alone does not wake it, and a spool may hold values of secrets.
+const RELEASED: Duration = Duration::from_millis(500);
 /// The wake-up's number among epoll events; workers count from 1 and each has two.
 const WAKE: u64 = u64::MAX;
 
@@ -129,7 +131,7 @@ impl OutputThread {
                 self.write_heads();
             }
             // Commands come last: pipes that are ready are read before their worker is finished.
-            if woken {
+            if woken || !self.finished.is_empty() {
                 for command in self.shared.take() {
                     if matches!(command, OutputCommand::Stop) {
                         // Scripts need nothing here: all of their output that was read is in their spools.
@@ -166,7 +168,9 @@ impl OutputThread {
         let running = &self.running;
         let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
         let brief = self.shared.brief().next();
-        let next = self.write_at.into_iter().chain(held).chain(brief).min()?;
+        let released = (!self.finished.is_empty()).then(|| clock::monotonic() + RELEASED);
+        let times = self.write_at.into_iter().chain(held).chain(brief).chain(released);
+        let next = times.min()?;
         Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
     }
 

@@ -84,3 +84,14 @@ fn a_trial_that_failed_and_a_canary_are_said() {
     assert_eq!(said(&b), ["serves 3", "status"]);
     assert_eq!(b.s.function(&name("f")).unwrap().version, Some(Version([3; 32])));
 }
+
+#[test]
+fn a_function_whose_file_comes_back_while_it_runs_serves_again() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.spawned(1);
+    b.event(Event::Removed(name("f")));
+    assert_eq!(said(&b), ["status"]);
+    b.event(installed("f", 1, rules()));
+    assert_eq!(said(&b), ["serves 1", "status"]);
+}
