@@ -132,8 +132,9 @@ impl World {
     /// Returns the content of each file in a directory of spools.
     pub(super) fn files(&self, place: &str) -> Vec<Vec<u8>> {
         let entries = std::fs::read_dir(self.state.path().join(place)).unwrap();
+        // The output thread may remove a file meanwhile.
         entries
-            .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
+            .filter_map(|entry| std::fs::read(entry.unwrap().path()).ok())
             .collect()
     }
 }
