@@ -116,7 +116,9 @@ impl Releases {
             (canary.rules.percent, canary.by_person) = (rules.percent, true);
             return Ok(canary.version);
         }
-        let waiting = self.waiting().filter(|_| self.live).ok_or(NoRelease::NoneWaits)?;
+        // The file may serve although another release is held: that one is still being installed or loaded.
+        let is_other = |waiting: &Version| self.live && !self.is_live(*waiting);
+        let waiting = self.waiting().filter(is_other).ok_or(NoRelease::NoneWaits)?;
         if let Some(release) = self.get_mut(waiting) {
             release.error = None;
         }

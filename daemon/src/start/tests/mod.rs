@@ -245,6 +245,8 @@ impl Case {
                 .get(&name(u8::try_from(number).unwrap()))
                 .copied();
             let expected = match (hold, canary, file) {
+                // A handler that cannot be loaded serves only while no other one does, so another release may serve beside the hold.
+                (Some((_, held)), ..) if held.fate() == Fate::NotLoaded => *serving,
                 (Some((_, held)), ..) => Some(*held),
                 (None, Some(canary), _) => {
                     let is_old = Some(*canary) != file && file.is_some_and(Content::is_good);
@@ -265,7 +267,11 @@ impl Case {
         self.world.restart(true);
         self.world.settle();
         let after: Vec<_> = (0..FUNCTIONS).map(|number| self.world.shown(&name(number))).collect();
-        assert_eq!(before, after, "a restart has changed something");
+        for (before, after) in before.iter().zip(&after) {
+            // What serves beside a held release that cannot be loaded depends on what else has served.
+            let is_loaded = before.2.is_none_or(|(_, held)| held.fate() != Fate::NotLoaded);
+            assert!(!is_loaded || before == after, "a restart makes {after:?} of {before:?}");
+        }
     }
 }
 

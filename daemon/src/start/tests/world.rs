@@ -17,7 +17,7 @@ use clap::Parser as _;
 use fnd_core::release::{HoldKind, NotHeld};
 use fnd_core::supervisor::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -45,6 +45,8 @@ pub(super) struct World {
     pub(super) spawner: Spawner,
     /// The contents that the catalog has reported last.
     reported: BTreeMap<FunctionName, Content>,
+    /// The functions whose files had changed when fnd asked whether they are still the same.
+    dropped: BTreeSet<FunctionName>,
     /// Whether the scan at the start was answered.
     is_scanned: bool,
     next_worker: u64,
@@ -66,6 +68,7 @@ impl World {
             running: None,
             spawner,
             reported: BTreeMap::new(),
+            dropped: BTreeSet::new(),
             is_scanned: false,
             next_worker: 1,
             callers: Vec::new(),
@@ -164,9 +167,10 @@ impl World {
     /// have changed.
     pub(super) fn report(&mut self, name: &FunctionName) -> bool {
         let now = self.spawner.files.get(name).copied();
-        if self.reported.get(name).copied() == now {
+        if self.reported.get(name).copied() == now && !self.dropped.remove(name) {
             return false;
         }
+        self.dropped.remove(name);
         let event = match now {
             Some(content) => {
                 self.reported.insert(name.clone(), content);
@@ -230,6 +234,7 @@ impl World {
                     if !self.is_scanned {
                         self.is_scanned = true;
                         self.reported = self.spawner.files.clone();
+                        self.dropped.clear();
                         let all = self.reported.keys().map(files_of).collect();
                         self.send(DriverMessage::Catalog(CatalogEvent::Changed(all)));
                     }
@@ -245,6 +250,10 @@ impl World {
                     // Somebody may have saved the file since the catalog reported it.
                     let now = self.spawner.files.get(&function);
                     let same = now.is_some() && self.reported.get(&function) == now;
+                    if now.is_some() && !same {
+                        // The catalog reports the files again, even if the same content comes back.
+                        self.dropped.insert(function);
+                    }
                     self.send(DriverMessage::Catalog(CatalogEvent::Confirmed(number, same)));
                 }
             }
