@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// The end of a request for a release: the version that serves, or the reason why it does not.
 pub(crate) type Outcome = Result<Version, String>;
 
-/// What a caller waits for.
+/// The event that a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AwaitedRelease {
     /// The release that is held serves.

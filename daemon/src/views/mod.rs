@@ -1,4 +1,4 @@
-//! What fnd shows of itself: the documents of the API and of the status files, and the problems of the node. [`View`] has a
+//! The documents of the API and of the status files, and the problems of the node. [`View`] has a
 //! reference to the supervisor and to each part. Nothing here changes them.
 //!
 //! Files:

@@ -80,7 +80,7 @@ fn name(number: u8) -> FunctionName {
 struct Case {
     world: World,
     models: BTreeMap<u8, Model>,
-    /// What somebody has asked to hold, until the answer is there.
+    /// The hold that a person has asked for, until fnd answers.
     held: Option<(u8, HoldKind, Content)>,
 }
 
@@ -268,7 +268,7 @@ impl Case {
         self.world.settle();
         let after: Vec<_> = (0..FUNCTIONS).map(|number| self.world.shown(&name(number))).collect();
         for (before, after) in before.iter().zip(&after) {
-            // What serves beside a held release that cannot be loaded depends on what else has served.
+            // Which release serves beside a held one that cannot be loaded depends on the order of earlier answers.
             let is_loaded = before.2.is_none_or(|(_, held)| held.fate() != Fate::NotLoaded);
             assert!(!is_loaded || before == after, "a restart makes {after:?} of {before:?}");
         }

@@ -57,7 +57,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// What the function of a language finds, with its length in bytes.
+/// A find of a language's own function, with its length in bytes.
 pub(super) enum Lexeme<'a> {
     /// Code.
     Code(usize),
@@ -104,7 +104,7 @@ impl Syntax {
     }
 }
 
-/// What is open around a byte.
+/// The constructs that are open around a byte.
 enum Layer<'a> {
     Text(Literal<'a>),
     /// Code inside of a literal, with the number of its open braces.
