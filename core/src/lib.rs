@@ -8,8 +8,6 @@
 //! - `api`: bodies of the API and of status files
 //! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
-//! - `builds`: which dependencies of functions are installed next
-//! - `checks`: which files have their syntax checked before they serve
 //! - `data`: the bytes of a payload, which core never reads
 //! - `durations`: the last durations, and their quantiles
 //! - `verify_report`: the output of `fnd --examine`
@@ -18,11 +16,11 @@
 //! - `idempotency`: what makes two requests the same one
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
+//! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
-//! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `report`: what happened, for people and programs
 //! - `kv`: what a change of a key of the state needs, and what it leads to
 //! - `supervisor`: the state machine that decides everything while fnd runs
@@ -35,8 +33,6 @@ pub mod access;
 pub mod api;
 pub mod audit;
 pub mod backoff;
-pub mod builds;
-pub mod checks;
 pub mod data;
 pub mod durations;
 pub mod explain;
@@ -46,10 +42,10 @@ pub mod instant;
 pub mod interned;
 pub mod json;
 pub mod kv;
+pub mod lifecycle;
 pub mod mask;
 pub mod quota;
 pub mod records;
-pub mod release;
 pub mod report;
 pub mod supervisor;
 pub mod trace;

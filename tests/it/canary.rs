@@ -2,7 +2,7 @@
 
 use crate::releases::{refused, releases as releases_of, under_load};
 use fnd_core::api::{FunctionStatus, ReleaseList};
-use fnd_core::release::{HoldKind, ReleaseState, short};
+use fnd_core::lifecycle::release::{HoldKind, ReleaseState, short};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 use fnd_wire::ids::Version;

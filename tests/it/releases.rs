@@ -1,7 +1,7 @@
 //! Releases: an edit is undone without losing a call, a release is pinned, and the last good one serves after a restart.
 
 use fnd_core::api::ReleaseList;
-use fnd_core::release::{HoldKind, ReleaseState};
+use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
 use fnd_tests::ctl::Run;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
@@ -89,7 +89,10 @@ fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
     assert_eq!(answers(&fnd, "f"), "2");
     let calls = under_load(&fnd, "f", || {
         let undone = fnd.ctl(&["rollback", "f"]).expect_code(0);
-        assert!(undone.out().contains(&fnd_core::release::short(good)), "{undone}");
+        assert!(
+            undone.out().contains(&fnd_core::lifecycle::release::short(good)),
+            "{undone}"
+        );
         assert_eq!(
             fnd.function("f").unwrap().version,
             Some(good),

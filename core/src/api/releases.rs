@@ -1,7 +1,7 @@
 //! Bodies about releases.
 
 use crate::instant;
-use crate::release::{HoldKind, Release, ReleaseState, Releases};
+use crate::lifecycle::release::{HoldKind, Release, ReleaseState, Releases};
 use fnd_manifest::text;
 use fnd_wire::ids::{InvocationId, Version};
 use schemars::JsonSchema;

@@ -4,7 +4,7 @@
 //! takes the call, and the canary gets a later one. So its share is exact in the long run as far as its workers keep up, and a
 //! canary that hangs or cannot start delays nobody. A retry is chosen anew, like a call.
 //!
-//! Whether a canary is promoted or ended is decided outside ([`release`](crate::release)): this module counts.
+//! Whether a canary is promoted or ended is decided outside ([`release`](crate::lifecycle::release)): this module counts.
 
 use super::Supervisor;
 use super::action::Action;

@@ -8,7 +8,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use crate::text::distance;
 use fnd_core::api::{CanaryView, ReleaseChanged};
-use fnd_core::release::{ReleaseState, short};
+use fnd_core::lifecycle::release::{ReleaseState, short};
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;

@@ -6,7 +6,7 @@ use crate::common::releases;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{ReleaseFile, ReleaseFiles, ReleaseList};
-use fnd_core::release::{ReleaseState, short};
+use fnd_core::lifecycle::release::{ReleaseState, short};
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 use std::collections::BTreeMap;

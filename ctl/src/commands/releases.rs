@@ -8,7 +8,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use crate::text::distance;
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
-use fnd_core::release::{HoldKind, ReleaseState, short};
+use fnd_core::lifecycle::release::{HoldKind, ReleaseState, short};
 use jiff::Timestamp;
 
 /// Options of `releases` and `unpin`.

@@ -64,7 +64,7 @@ pub(crate) fn releases() -> ArgValueCandidates {
             function.and_then(|function| ask(&format!("/v1/functions/{}/versions", crate::client::encode(function))));
         let releases = list.map(|list| list.versions).unwrap_or_default();
         let candidate = |release: &ReleaseView| {
-            CompletionCandidate::new(fnd_core::release::short(release.version))
+            CompletionCandidate::new(fnd_core::lifecycle::release::short(release.version))
                 .help(Some(format!("{}, {}", release.state.as_str(), release.since).into()))
         };
         releases.iter().map(candidate).collect()

@@ -12,8 +12,8 @@ use fnd_core::api::{
     FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
     RouteTestReport, ScheduleList, UsageList, milliseconds,
 };
+use fnd_core::lifecycle::release::NotHeld;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::release::NotHeld;
 use fnd_core::supervisor::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
 

@@ -5,7 +5,7 @@ use crate::driver::releases::{HoldResult, ReleaseChange};
 use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
-use fnd_core::release::{NotHeld, ReleaseState};
+use fnd_core::lifecycle::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::Driver;
 use super::releases::HoldResult;
 use crate::functions::releases::AwaitedRelease;
-use fnd_core::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
+use fnd_core::lifecycle::release::{CanaryRules, NotHeld, ReleaseState, Releases, short};
 use fnd_core::supervisor::Event;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;

@@ -1,44 +1,20 @@
-//! Has the syntax of changed files checked, by fnd's own function `fnd-check`. [`fnd_core::checks`] decides which check runs next.
+//! Has the syntax of changed files checked, by fnd's own function `fnd-check`. [`fnd_core::lifecycle::checks`] decides which check runs next.
 
 use super::{Driver, message};
-use crate::functions::catalog::SourceFiles;
 use crate::functions::install::{CatalogChange, read_document};
-use fnd_core::checks::CheckResult;
 use fnd_core::instant;
+use fnd_core::lifecycle::checks::CheckResult;
 use fnd_core::records::outcome::{Reason, Trigger};
 use fnd_core::records::{InvocationRecord, Payload};
 use fnd_core::supervisor::Submit;
 use fnd_manifest::judge::Verdict;
-use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
+use fnd_wire::frame::{NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::CHECK;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The bytes that end an archive.
 const ARCHIVE_END: [u8; 1024] = [0; 1024];
-
-/// The files that wait for their checks.
-#[derive(Debug, Default)]
-pub(crate) struct WaitingChecks {
-    /// The requests of checks that the spawner has not answered.
-    asked: HashSet<u32>,
-    /// The files that are installed or refused after their checks, and their part of the input of a check.
-    files: HashMap<FunctionName, (SourceFiles, Vec<u8>)>,
-    /// The versions of `fnd-check` that check them.
-    versions: HashMap<Version, Installed>,
-}
-
-impl WaitingChecks {
-    /// Stores which request asked the spawner for a check.
-    pub(super) fn asked(&mut self, request: u32) {
-        self.asked.insert(request);
-    }
-
-    /// Returns whether a request that is answered asked for a check.
-    pub(super) fn was_asked(&mut self, request: u32) -> bool {
-        self.asked.remove(&request)
-    }
-}
 
 /// The end of an invocation of `fnd-check`.
 #[derive(Debug)]
@@ -146,12 +122,7 @@ impl Driver {
             checks.cannot(&function, "(not started): the judge is that of another fnd");
             return self.functions.installer.requeue(candidate);
         };
-        self.functions
-            .installer
-            .checks
-            .ready(&function, build.version, files.len());
-        self.checks.versions.insert(build.version, build);
-        self.checks.files.insert(function, (candidate, files));
+        self.functions.installer.checks.ready((candidate, files), build);
         self.run_checks();
     }
 
@@ -160,25 +131,20 @@ impl Driver {
         if self.supervisor.live_of(&checker()).is_some() {
             return;
         }
-        let Some((version, functions)) = self.functions.installer.checks.next_batch() else {
+        let Some(mut batch) = self.functions.installer.checks.next_batch() else {
             return;
         };
-        let Some(installed) = self.checks.versions.get(&version).cloned() else {
-            return; // it cannot be: each ready check has one
-        };
-        self.install_own(checker(), &installed);
+        self.install_own(checker(), &batch.by);
         let submit = self.new_submit(checker(), Trigger::Manual);
         let id = submit.id;
         self.functions.installer.checks.started(id);
         // One run checks many files, because starting a process in a new sandbox takes longer than all else of an edit.
-        let files = functions.iter().filter_map(|function| self.checks.files.get(function));
-        let archive = files.flat_map(|(_, files)| files).chain(&ARCHIVE_END);
-        let data = archive.copied().collect::<Vec<u8>>();
+        batch.input.extend_from_slice(&ARCHIVE_END);
         // It need not be durable: a next fnd checks anew. A failure is no dead letter, either.
         let submit = Submit {
             wait: true,
             payload: Payload {
-                data: Some(data.into()),
+                data: Some(batch.input.into()),
                 ..Payload::default()
             },
             ..submit
@@ -194,20 +160,14 @@ impl Driver {
 
     /// Handles the end of an invocation of `fnd-check`.
     pub(super) fn check_ended(&mut self, end: CheckEnd) {
-        let ended = self
-            .functions
-            .installer
-            .checks
-            .ended(end.id, end.results, &end.otherwise);
-        for (function, result) in ended {
-            let Some((candidate, _)) = self.checks.files.remove(&function) else {
-                continue;
-            };
+        let checks = &mut self.functions.installer.checks;
+        for (file, result) in checks.ended(end.id, end.results, &end.otherwise) {
             if let CheckResult::Unchecked(why) = result {
+                let function = &file.function;
                 tracing::warn!("{function}  the syntax of its code could not be checked {why}; it serves unchecked");
             }
             // The answer about the file finds the result.
-            self.functions.installer.requeue(candidate);
+            self.functions.installer.requeue(file);
         }
         // Files that became ready during the run are the next batch.
         self.run_checks();
@@ -217,18 +177,9 @@ impl Driver {
 
     /// Lets the spawner delete the versions of `fnd-check` that are not needed any more, once none is.
     fn prune_checks(&mut self) {
-        let keep = self.functions.installer.checks.needed();
-        // The spawner may have made the version of a check that it was asked for, and its answer is on the way. An answer about
-        // files that have changed since is dropped.
-        let installer = &self.functions.installer;
-        self.checks
-            .asked
-            .retain(|request| installer.candidate(*request).is_some());
-        if !keep.is_empty() || !self.checks.asked.is_empty() {
+        if !self.functions.installer.needs_no_check() {
             return;
         }
-        self.checks.versions.clear();
-        self.checks.files.clear();
         let serving = self.functions.registry.get(&checker());
         let keep = serving.and_then(|known| Some(known.newest.as_ref()?.version));
         let function = checker();
@@ -241,7 +192,6 @@ impl Driver {
     pub(super) fn check_is_over(&mut self, change: &CatalogChange) {
         if let CatalogChange::Removed(function) = change {
             self.functions.installer.checks.forget(function);
-            self.checks.files.remove(function);
         }
     }
 }

@@ -117,7 +117,7 @@ impl Driver {
         {
             return;
         }
-        if self.checks.was_asked(request) {
+        if self.functions.installer.checks.was_asked(request) {
             return self.check_refused(request, message);
         }
         // A failure does not say which kind of request it answers, so each book of requests is asked.

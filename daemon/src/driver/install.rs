@@ -9,7 +9,7 @@ use crate::functions::syntax::NodeFacts;
 use crate::systemd;
 use crate::uploads::under_way::UploadSeen;
 use crate::workers::PendingRequest;
-use fnd_core::builds::Waiter;
+use fnd_core::lifecycle::builds::Waiter;
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
@@ -122,7 +122,7 @@ impl Driver {
                     let function = about.clone();
                     self.builds.forget(&Waiter { function, copy });
                 }
-                let was_check = self.checks.was_asked(request);
+                let was_check = self.functions.installer.checks.was_asked(request);
                 let is_over = !matches!(judged, Judged::NeedsBuild(_)) && !was_check;
                 let change = match judged {
                     Judged::NeedsBuild(needs) if was_check && needs.build.function == checker() => {
@@ -246,7 +246,7 @@ impl Driver {
                 Some(number) => {
                     // A check is answered by the same frames as an installation, so its number is remembered.
                     if matches!(request, Request::Check(_)) {
-                        self.checks.asked(number);
+                        self.functions.installer.checks.asked(number);
                     }
                     self.functions.installer.asked(number, candidate);
                 }

@@ -6,7 +6,7 @@ use super::builds::builders;
 use super::checks::checker;
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
-use fnd_core::release::Releases;
+use fnd_core::lifecycle::release::Releases;
 use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 

@@ -113,7 +113,6 @@ pub(crate) struct Driver {
     pub(crate) turn: PendingWork,
     pub(crate) functions: Functions,
     pub(crate) builds: builds::WaitingBuilds,
-    pub(crate) checks: checks::WaitingChecks,
     pub(crate) workers: Workers,
     pub(crate) secrets: TriggerSecrets,
     pub(crate) schedules: schedule::ScheduleTimer,

@@ -6,7 +6,7 @@ use super::canary::asked_canary;
 use crate::functions::releases::{AwaitedRelease, Outcome};
 use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
-use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
+use fnd_core::lifecycle::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
 use fnd_core::report::ReportEvent;
 use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
@@ -264,7 +264,7 @@ fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Resu
     let version = chosen.map_err(NotHeld::NoRelease)?.version;
     // A newer release may be on trial, or be tried again and again.
     if releases.is_live(version) && kind == HoldKind::Rollback && !releases.wants_file() {
-        return Err(NotHeld::Serves(fnd_core::release::short(version)));
+        return Err(NotHeld::Serves(fnd_core::lifecycle::release::short(version)));
     }
     Ok(version)
 }

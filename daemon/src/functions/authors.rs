@@ -4,10 +4,10 @@
 //! that root uploads, is root's. Of a stored copy, the spawner remembers whether it was.
 
 use super::Functions;
-use super::catalog::SourceFiles;
 use super::syntax::NodeFacts;
 use crate::uploads::staging::uploader;
 use fnd_core::access::Author;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_wire::ids::FunctionName;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,9 +1,9 @@
 //! Functions whose dependencies are being installed, or could not be.
 
 use super::Functions;
-use super::catalog::SourceFiles;
 use super::install::{CatalogChange, read_document};
 use super::registry::UNFETCHED;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::BuildNetwork;
 use fnd_manifest::judge::Verdict;

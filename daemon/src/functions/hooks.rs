@@ -3,8 +3,8 @@
 
 use super::Functions;
 use super::registry::Function;
-use crate::functions::catalog::SourceFiles;
 use crate::report::problems::ReportedProblem;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_core::triggers::hooks::graph::{Graph, spelled};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::{Manifest, calls as called};

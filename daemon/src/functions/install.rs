@@ -2,11 +2,12 @@
 
 use super::Functions;
 use super::authors::author;
-use super::catalog::{CatalogEvent, SourceFiles, marked};
+use super::catalog::{CatalogEvent, marked};
 use super::registry::{ServingVersion, diagnostic};
 use super::syntax::NodeFacts;
 use fnd_core::access::Author;
-use fnd_core::release::{AfterInstall, Copied};
+use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::release::{AfterInstall, Copied};
 use fnd_core::supervisor::{self, Rules};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::listing::unclaimed as no_function;

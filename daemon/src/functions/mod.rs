@@ -8,18 +8,15 @@
 //! - `directories`: directories that cannot be read
 //! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
-//! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `interpreters`: an interpreter that changes makes a new version
 //! - `projects`: Python projects, whose functions do not run by themselves
 //! - `registry`: each function's newest content and the version that serves
-//! - `reinstall`: retries of files that were refused for a reason outside of the file
 //! - `releases`: the releases of all functions, and the copies that are to be installed
 //! - `reported`: the report of a reload
 //! - `retention_policy`: how much history and output are kept
 //! - `routes`: the table of routes, and functions whose route another one or `[http] events` has
 //! - `rules`: what the supervisor has to know of a manifest
 //! - `saved`: the callers who wait until a function serves its files as they are on the disk
-//! - `sources`: when code that comes from a source is fetched again
 //! - `subscriptions`: the table of subscriptions to events
 //! - `syntax`: files whose syntax is checked before they serve, and what a failed check says
 
@@ -30,30 +27,29 @@ pub(crate) mod dependencies;
 pub(crate) mod directories;
 pub(crate) mod hooks;
 pub(crate) mod install;
-pub mod installer;
 pub(crate) mod interpreters;
 mod projects;
 pub mod registry;
-mod reinstall;
 pub(crate) mod releases;
 mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod routes;
 pub mod rules;
 pub(crate) mod saved;
-pub(crate) mod sources;
 mod subscriptions;
 pub(crate) mod syntax;
 
-use crate::functions::catalog::{Catalog, Unclaimed, Versions};
+use crate::functions::catalog::{Catalog, Unclaimed};
 use crate::functions::directories::Unread;
 use crate::functions::install::Judged;
-use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;
 use crate::uploads::under_way::Uploading;
 use fnd_core::access::Author;
-use fnd_core::release::Releases;
+use fnd_core::lifecycle::installer::Installer;
+use fnd_core::lifecycle::release::Releases;
+use fnd_core::lifecycle::sources::Sources;
+use fnd_core::lifecycle::versions::Versions;
 use fnd_core::triggers::event::subscription::Subscriptions;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
@@ -74,7 +70,7 @@ pub(crate) struct Functions {
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
     pub(crate) hooks: hooks::FunctionHooks,
-    pub(crate) sources: sources::Sources,
+    pub(crate) sources: Sources,
     /// The functions whose dependencies are built anew by their next installation.
     pub(crate) rebuilt: BTreeSet<FunctionName>,
     /// Whether the directories have been quiet since the last change in them.
@@ -120,7 +116,7 @@ impl Functions {
             subscriptions: None,
             hooks: hooks::FunctionHooks::default(),
             to_nobody: BTreeMap::new(),
-            sources: sources::Sources::default(),
+            sources: Sources::default(),
             rebuilt: BTreeSet::new(),
             quiet: false,
             unsettled: false,

@@ -1,7 +1,8 @@
 //! Python projects that were copied into a functions directory: their functions do not run by themselves.
 
 use super::Functions;
-use super::catalog::{SourceFiles, marked};
+use super::catalog::marked;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! The state of each function apart from its runs: its newest content as judged, and the version that serves.
 
-use crate::functions::catalog::SourceFiles;
 use crate::functions::rules::rules;
 use fnd_core::interned::{Recent, packed};
+use fnd_core::lifecycle::SourceFiles;
 use fnd_core::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;

@@ -1,11 +1,11 @@
-//! The releases of all functions: hands the answers of the spawner to their machines ([`fnd_core::release`]), and queues
+//! The releases of all functions: hands the answers of the spawner to their machines ([`fnd_core::lifecycle::release`]), and queues
 //! the copies that these want installed.
 
 use super::Functions;
-use super::catalog::SourceFiles;
 use super::install::{CatalogChange, for_supervisor};
 use super::syntax::NodeFacts;
-use fnd_core::release::{AfterInstall, Canary, CanaryRules, HoldKind, Releases, Tried, canary_words};
+use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::release::{AfterInstall, Canary, CanaryRules, HoldKind, Releases, Tried, canary_words};
 use fnd_manifest::function::{Listen, Manifest, Mode};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::{Installed, STORED};
@@ -267,13 +267,7 @@ impl Functions {
 
     /// Queues a copy. If the file is to be installed as well, nothing is queued: its answer asks for the copy again.
     pub(crate) fn enqueue_release(&mut self, function: &FunctionName, version: Version) {
-        self.installer.requeue(SourceFiles {
-            function: function.clone(),
-            directory: STORED,
-            source: version.hex(),
-            sidecar: None,
-            directory_form: false,
-        });
+        self.installer.requeue(SourceFiles::of_copy(function.clone(), version));
     }
 
     /// Handles the end of an installation from a copy: perhaps the file follows.
@@ -302,7 +296,7 @@ impl Functions {
             }
             return None;
         }
-        let name = fnd_core::release::short(asked);
+        let name = fnd_core::lifecycle::release::short(asked);
         let error = format!("release {name}, which is to serve, cannot be installed: {why}");
         let error = self.registry.copy_refused(function, error)?;
         Some(self.change_refused(function.clone(), error, true))
@@ -335,12 +329,12 @@ pub(crate) fn held_words(function: &FunctionName, releases: &Releases) -> Option
         return Some(canary_words(canary));
     }
     let hold = releases.hold()?;
-    let name = fnd_core::release::short(hold.version);
+    let name = fnd_core::lifecycle::release::short(hold.version);
     Some(match hold.kind {
         HoldKind::Rollback => format!("rolled back to release {name}, until its file changes"),
         HoldKind::Pin => match releases.waiting() {
             Some(waiting) => {
-                let waiting = fnd_core::release::short(waiting);
+                let waiting = fnd_core::lifecycle::release::short(waiting);
                 format!(
                     "pinned to release {name}, and release {waiting} waits: `fndctl unpin {function}` lets it serve"
                 )

@@ -2,9 +2,9 @@
 //! `[http] events`, has their route.
 
 use super::Functions;
-use crate::functions::catalog::SourceFiles;
 use crate::functions::registry::Function;
 use fnd_core::access::Author;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_core::triggers::route::{Conflict, Moved, Owners, RouteOwner, Routes};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;

@@ -1,9 +1,9 @@
 //! Files whose syntax is checked before they serve: which ones, and what a failed check says.
 
 use super::Functions;
-use super::catalog::SourceFiles;
 use super::install::CatalogChange;
-use fnd_core::checks::CheckResult;
+use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::checks::CheckResult;
 use fnd_manifest::diagnostic::{Diagnostic, Place};
 use fnd_manifest::judge::{Verdict, checked_name};
 use fnd_wire::frame::Installed;

@@ -1,9 +1,10 @@
 use super::*;
-use crate::functions::catalog::{CatalogEvent, CatalogPaths, SourceFiles, WalkRules};
+use crate::functions::catalog::{CatalogEvent, CatalogPaths, WalkRules};
 use crate::functions::install::{CatalogChange, Judged, read_document};
 use crate::functions::registry::Registry;
 use crate::functions::syntax::NodeFacts;
 use fnd_core::access::Author;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, Problem, Refused, Request};

@@ -77,7 +77,7 @@ pub use schema::VERSION;
 pub use writer::LedgerWriter;
 
 use crate::database::{self, LostCommits};
-use fnd_core::release::Releases;
+use fnd_core::lifecycle::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

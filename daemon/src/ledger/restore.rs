@@ -3,10 +3,10 @@
 use super::cancelled;
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::idempotency::IdempotencyKey;
+use fnd_core::lifecycle::release::Releases;
 use fnd_core::records::LastSlot;
 use fnd_core::records::outcome::RunState;
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
-use fnd_core::release::Releases;
 use fnd_core::supervisor::Restored;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

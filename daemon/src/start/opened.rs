@@ -15,7 +15,7 @@ use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
 use crate::state_store::StateStore;
 use crate::workers::adoption;
-use fnd_core::release::Releases;
+use fnd_core::lifecycle::release::Releases;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
 use std::path::PathBuf;

@@ -12,13 +12,11 @@ use crate::clock::Ids;
 use crate::control;
 use crate::control::function_sockets;
 use crate::driver::builds::WaitingBuilds;
-use crate::driver::checks::WaitingChecks;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::{Daemon, Driver, DriverMessage, PendingWork};
 use crate::exposition;
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
-use crate::functions::catalog::Versions;
 use crate::http::connections::Connections;
 use crate::http::limits::LAST_WORDS;
 use crate::http::listen::Listeners;
@@ -37,6 +35,7 @@ use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
+use fnd_core::lifecycle::versions::Versions;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::units::counted;
 use std::cell::Cell;
@@ -102,7 +101,6 @@ impl ServingDaemon {
             turn: PendingWork::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             builds: WaitingBuilds::default(),
-            checks: WaitingChecks::default(),
             function_sockets: Rc::new(FunctionSockets::new(&sockets)),
             workers: Workers::new(
                 connection,

@@ -31,7 +31,7 @@ use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::SpawnerConnection;
 use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
-use fnd_core::builds::Lane;
+use fnd_core::lifecycle::builds::Lane;
 use fnd_core::supervisor::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};

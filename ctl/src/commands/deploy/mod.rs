@@ -13,7 +13,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use crate::upload::{ManifestOptions, Packed, send};
 use fnd_core::api::{FunctionDetail, ValidateReport};
-use fnd_core::release::short;
+use fnd_core::lifecycle::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use fnd_core::api::{
     FunctionDetail, FunctionStatus, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest, RouteTestReport,
     ScheduleList, UsageList,
 };
-use fnd_core::release::NotHeld;
+use fnd_core::lifecycle::release::NotHeld;
 use fnd_core::supervisor::{Calling, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::Manifest;

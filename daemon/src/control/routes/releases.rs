@@ -8,7 +8,7 @@ use crate::http::response::{AGAIN, Answered, Refusal, RefusedResponse, json};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Problem, ReleaseFile};
-use fnd_core::release::{HoldKind, NoRelease, NotHeld};
+use fnd_core::lifecycle::release::{HoldKind, NoRelease, NotHeld};
 use fnd_manifest::function::env_values::has_env_values;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;

@@ -3,11 +3,11 @@
 
 use super::BuildEnd;
 use super::Driver;
-use crate::functions::catalog::SourceFiles;
 use crate::functions::install::read_document;
 use crate::functions::rules::rules;
 use crate::workers::PendingRequest;
-use fnd_core::builds::Lane;
+use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::builds::Lane;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{self, Event};
 use fnd_manifest::judge::Verdict;
@@ -143,13 +143,7 @@ impl Driver {
         let verdict = read_document::<Verdict>(&installed.document)
             .inspect_err(|error| tracing::error!("the verdict on `{own}` cannot be read: {error}"));
         let Ok(verdict) = verdict else { return };
-        let candidate = SourceFiles {
-            function: own.clone(),
-            directory: STORED,
-            source: installed.version.hex(),
-            sidecar: None,
-            directory_form: false,
-        };
+        let candidate = SourceFiles::of_copy(own.clone(), installed.version);
         let registry = &mut self.functions.registry;
         let Some(serving) = registry.installed(candidate, installed, verdict, None) else {
             return;

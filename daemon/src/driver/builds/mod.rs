@@ -1,4 +1,4 @@
-//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. [`fnd_core::builds`] decides which tree is built
+//! Has the dependencies of functions installed, by fnd's own function `fnd-build`. [`fnd_core::lifecycle::builds`] decides which tree is built
 //! next.
 //!
 //! Files:
@@ -14,7 +14,7 @@ pub(crate) use waiting::{BuildEnd, WaitingBuilds};
 use super::Driver;
 use crate::functions::install::CatalogChange;
 use crate::workers::PendingRequest;
-use fnd_core::builds::{BuildOrder, Waiter};
+use fnd_core::lifecycle::builds::{BuildOrder, Waiter};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{NeedsBuild, Prune, Request};
@@ -44,7 +44,7 @@ impl Driver {
             return;
         };
         if task == BuildTask::Install {
-            let tree = fnd_core::release::short(tree);
+            let tree = fnd_core::lifecycle::release::short(tree);
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
         // A build of an earlier fnd may run: it must not count as one of a deleted function.

@@ -1,10 +1,10 @@
 //! The functions that wait for their dependencies, and the ends of the builds that they wait for. It starts nothing.
 
-use crate::functions::catalog::SourceFiles;
 use crate::functions::install::read_document;
 use crate::views::trees::tree_bytes;
-use fnd_core::builds::{Builds, Waiter};
 use fnd_core::instant;
+use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::builds::{Builds, Waiter};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::RunState as InvocationState;
 use fnd_manifest::judge::Verdict;

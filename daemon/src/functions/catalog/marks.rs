@@ -4,7 +4,7 @@
 //! is busy. So a question about "now" creates a file in a directory that the same instance watches: when the event of
 //! this file arrives, every earlier event has arrived too.
 
-use super::scan::SourceFiles;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_wire::ids::FunctionName;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

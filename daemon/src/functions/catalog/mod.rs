@@ -7,7 +7,7 @@
 //! `walk` reads one directory, `presence` decides whether the directory counts, and `scan` compares. `held` remembers
 //! across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
 //! files are complete, `marks` whether all hints have arrived, `rescan_timer` says when to scan, and `watch` is the
-//! thread. `versions` tracks the installed versions.
+//! thread.
 //!
 //! Files:
 //! - `held`: a file that lists the directories that held functions
@@ -16,7 +16,6 @@
 //! - `presence`: decides whether a functions directory counts
 //! - `rescan_timer`: decides when to scan the functions directories, and what the end of a scan means
 //! - `scan`: compares the functions directories with the functions reported before
-//! - `versions`: tracks which installed versions of each function are on the disk, and which of them may be deleted
 //! - `walk`: reads one functions directory and returns its candidates with the state of their files
 //! - `watch`: the catalog's thread
 //! - `watching`: watches the directories with inotify, and interprets the events
@@ -28,15 +27,13 @@ mod mounts;
 mod presence;
 mod rescan_timer;
 mod scan;
-mod versions;
 mod walk;
 mod watch;
 mod watching;
 mod written;
 
 pub use presence::AWAY;
-pub use scan::{Remembered, SourceFiles};
-pub use versions::Versions;
+pub use scan::Remembered;
 pub(crate) use walk::marked;
 pub use walk::{Unclaimed, WalkRules};
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! An unmounted file system leaves an empty directory under the same name. Only the inode or the device distinguishes
 //! that from a directory whose files were removed.
 
-use super::scan::SourceFiles;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,11 +8,11 @@ use super::presence::{DirectoryIdentity, Doubts, KnownDirectories, Observed, Pre
 use super::walk::{CandidateState, Signature, Unclaimed, WalkRules, Walked, identity, signature, walk};
 use super::written::WrittenFiles;
 use fnd_core::interned::{digest, packed};
+use fnd_core::lifecycle::SourceFiles;
 use fnd_core::supervisor::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::warning::Warning;
-use fnd_wire::frame::STORED;
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::is_foreign;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -23,28 +23,6 @@ use std::time::Duration;
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long a function must be absent before it counts as removed: editors replace a file by removing it first.
 const ABSENT: Duration = Duration::from_millis(500);
-
-/// A function's files.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SourceFiles {
-    pub function: FunctionName,
-    /// Index of the functions directory.
-    pub directory: u16,
-    /// Code file or directory, relative to the functions directory.
-    pub source: String,
-    /// Sidecar manifest, relative to the functions directory.
-    pub sidecar: Option<String>,
-    /// Whether `source` is a directory with `function.toml`.
-    pub directory_form: bool,
-}
-
-impl SourceFiles {
-    /// Returns the stored version that is to be installed; nothing if it is a function's file.
-    #[must_use]
-    pub fn copy(&self) -> Option<Version> {
-        (self.directory == STORED).then(|| Version::parse(&self.source))?
-    }
-}
 
 /// The result of a scan.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! A part that cannot be read does not count as missing: it puts in doubt the functions that could be there.
 
 use super::presence::{DirectoryIdentity, Doubts, Observed};
-use super::scan::SourceFiles;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::forms::{self, Claims, FileForm};

@@ -4,7 +4,7 @@
 //! A close applies to the writes before it: a later write makes the file incomplete again until the next close. The
 //! kernel reports both in the order in which they happened.
 
-use super::scan::SourceFiles;
+use fnd_core::lifecycle::SourceFiles;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

@@ -13,7 +13,7 @@ mod world;
 
 use crate::driver::Driver;
 use crate::driver::releases::HoldResult;
-use fnd_core::release::{HoldKind, ReleaseState};
+use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
 use fnd_wire::ids::FunctionName;
 use model::Model;
 use proptest::prelude::*;

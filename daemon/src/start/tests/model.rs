@@ -2,7 +2,7 @@
 //! The model knows nothing of requests, tables or threads.
 
 use super::spawner::{Content, Fate};
-use fnd_core::release::HoldKind;
+use fnd_core::lifecycle::release::HoldKind;
 use std::collections::BTreeSet;
 
 /// A pin or a rollback of a person.

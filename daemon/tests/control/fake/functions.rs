@@ -6,8 +6,8 @@ use fnd_core::api::{
     LastEnd, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView, RouteList, RouteTest,
     RouteTestReport, RouteView, ScheduleList, ScheduleState, ScheduleView, StorageUse, UsageList,
 };
+use fnd_core::lifecycle::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::records::outcome::{Reason, Trigger};
-use fnd_core::release::{HoldKind, NoRelease, NotHeld, ReleaseState};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::backend::{
     Answering, Failure, FunctionBackend, FunctionChanges, FunctionFilter, NotStored, PageBounds, Pending, ReleaseChange,

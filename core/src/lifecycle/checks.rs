@@ -10,8 +10,10 @@
 //! owners. If a run ends without a result for a file, that file is checked alone, because another one may be the reason.
 //! A check that cannot be made stops nothing: the file serves, and the reason is kept.
 
+use super::SourceFiles;
+use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Most files that one run checks: they share its ten seconds, and an interpreter may need a tenth of a second for each.
 const BATCH: usize = 32;
@@ -27,6 +29,10 @@ pub struct Checks {
     /// The functions whose checks are ready, in the order in which they are run.
     ready: VecDeque<FunctionName>,
     running: Option<RunningCheck>,
+    /// The versions of fnd's own function that check them.
+    versions: HashMap<Version, Installed>,
+    /// The requests of checks that the spawner has not answered.
+    asked: HashSet<u32>,
 }
 
 /// The check of a file.
@@ -40,21 +46,40 @@ struct Check {
     alone: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum CheckStep {
     /// The spawner is to be asked for it.
     Due,
     /// The spawner was asked.
     Asked,
-    /// It is ready to run, or runs: this version of fnd's own function, and so many bytes of files.
-    Ready(Version, usize),
+    /// It is ready to run, or runs.
+    Ready(ReadyCheck),
     Over(CheckResult),
+}
+
+/// A check that is ready.
+#[derive(Debug)]
+pub struct ReadyCheck {
+    /// The file, which is installed or refused after its check.
+    pub file: SourceFiles,
+    /// Its part of the input of a run.
+    pub input: Vec<u8>,
+    /// The version of fnd's own function that checks it.
+    pub by: Version,
+}
+
+/// A run of checks that is to be started.
+#[derive(Debug)]
+pub struct CheckBatch {
+    /// The version of fnd's own function that runs.
+    pub by: Installed,
+    /// The parts of the input, one after another.
+    pub input: Vec<u8>,
 }
 
 /// The run of checks.
 #[derive(Debug)]
 struct RunningCheck {
-    check: Version,
     /// The functions, and the versions of them that it checks.
     files: Vec<(FunctionName, Version)>,
     /// Absent until it has started.
@@ -106,14 +131,15 @@ impl Checks {
     /// Returns whether the spawner is to be asked for the check of a function only later: enough files are ready.
     #[must_use]
     pub fn is_held(&self, function: &FunctionName) -> bool {
-        let is_due = self.of.get(function).is_some_and(|check| check.step == CheckStep::Due);
+        let check = self.of.get(function);
+        let is_due = check.is_some_and(|check| matches!(check.step, CheckStep::Due));
         is_due && self.ready.iter().map(|ready| self.bytes(ready)).sum::<usize>() > READY_BYTES
     }
 
     /// Returns whether the spawner is to be asked for the check of a function; once.
     pub fn is_due(&mut self, function: &FunctionName) -> bool {
         match self.of.get_mut(function) {
-            Some(check) if check.step == CheckStep::Due => {
+            Some(check) if matches!(check.step, CheckStep::Due) => {
                 check.step = CheckStep::Asked;
                 true
             }
@@ -124,58 +150,72 @@ impl Checks {
     /// Returns whether the spawner was asked for the check of a function and has not answered.
     #[must_use]
     pub fn is_asked(&self, function: &FunctionName) -> bool {
-        self.of
-            .get(function)
-            .is_some_and(|check| check.step == CheckStep::Asked)
+        let check = self.of.get(function);
+        check.is_some_and(|check| matches!(check.step, CheckStep::Asked))
     }
 
-    /// Handles the spawner's answer: this version of fnd's own function checks so many bytes of files.
-    pub fn ready(&mut self, function: &FunctionName, version: Version, bytes: usize) {
-        if let Some(check) = self.of.get_mut(function).filter(|check| check.step == CheckStep::Asked) {
-            check.step = CheckStep::Ready(version, bytes);
-            self.ready.push_back(function.clone());
+    /// Stores which request asked the spawner for a check.
+    pub fn asked(&mut self, request: u32) {
+        self.asked.insert(request);
+    }
+
+    /// Returns whether a request that is answered asked for a check.
+    pub fn was_asked(&mut self, request: u32) -> bool {
+        self.asked.remove(&request)
+    }
+
+    /// Handles the spawner's answer: `by` checks the file. Nobody waits for the answer any more if the file has changed since.
+    pub fn ready(&mut self, (file, input): (SourceFiles, Vec<u8>), by: Installed) {
+        let check = self.of.get_mut(&file.function);
+        if let Some(check) = check.filter(|check| matches!(check.step, CheckStep::Asked)) {
+            self.ready.push_back(file.function.clone());
+            let version = by.version;
+            check.step = CheckStep::Ready(ReadyCheck {
+                file,
+                input,
+                by: version,
+            });
+            self.versions.insert(version, by);
         }
     }
 
     fn bytes(&self, function: &FunctionName) -> usize {
         match self.of.get(function).map(|check| &check.step) {
-            Some(CheckStep::Ready(_, bytes)) => *bytes,
+            Some(CheckStep::Ready(ready)) => ready.input.len(),
             _ => 0,
         }
     }
 
-    /// Returns the version of fnd's own function that is to be run now, and the functions that it checks, if none runs.
-    /// [`started`](Self::started) and [`ended`](Self::ended) must follow.
-    pub fn next_batch(&mut self) -> Option<(Version, Vec<FunctionName>)> {
+    /// Returns the run that is to be started now, if none runs. [`started`](Self::started) and [`ended`](Self::ended) must follow.
+    pub fn next_batch(&mut self) -> Option<CheckBatch> {
         if self.running.is_some() {
             return None;
         }
         let mut batch: Option<(Version, bool)> = None;
-        let (mut files, mut room) = (Vec::new(), BATCH_BYTES);
+        let (mut files, mut input) = (Vec::new(), Vec::new());
         self.ready.retain(|function| {
-            let Some((check, &CheckStep::Ready(version, bytes))) =
-                self.of.get(function).map(|check| (check, &check.step))
-            else {
+            let Some((check, CheckStep::Ready(ready))) = self.of.get(function).map(|check| (check, &check.step)) else {
                 return false; // an earlier run was about the same files
             };
             let fits = match batch {
                 // The first file is taken whatever its size: otherwise a very large one would never be checked.
                 None => true,
                 Some((first, alone)) => {
-                    first == version && !alone && !check.alone && bytes <= room && files.len() < BATCH
+                    let has_room = input.len() + ready.input.len() <= BATCH_BYTES && files.len() < BATCH;
+                    first == ready.by && !alone && !check.alone && has_room
                 }
             };
             if fits {
-                batch.get_or_insert((version, check.alone));
-                room = room.saturating_sub(bytes);
+                batch.get_or_insert((ready.by, check.alone));
+                input.extend_from_slice(&ready.input);
                 files.push((function.clone(), check.version));
             }
             !fits
         });
         let (check, _) = batch?;
-        let functions = files.iter().map(|(function, _)| function.clone()).collect();
-        self.running = Some(RunningCheck { check, files, id: None });
-        Some((check, functions))
+        let by = self.versions.get(&check)?.clone();
+        self.running = Some(RunningCheck { files, id: None });
+        Some(CheckBatch { by, input })
     }
 
     /// Stores which invocation checks.
@@ -185,14 +225,14 @@ impl Checks {
         }
     }
 
-    /// Handles the end of an invocation: what it says of the files, and why it may say nothing of some. Returns the functions
-    /// whose checks are over; none if it is no check of this fnd, or if they have other files by now.
+    /// Handles the end of an invocation: what it says of the files, and why it may say nothing of some. Returns the files whose
+    /// checks are over; none if it is no check of this fnd, or if their functions have other files by now.
     pub fn ended(
         &mut self,
         id: InvocationId,
         mut results: BTreeMap<FunctionName, CheckResult>,
         otherwise: &CheckResult,
-    ) -> Vec<(FunctionName, CheckResult)> {
+    ) -> Vec<(SourceFiles, CheckResult)> {
         let Some(running) = self.running.take_if(|running| running.id == Some(id)) else {
             return Vec::new();
         };
@@ -201,7 +241,13 @@ impl Checks {
         for (function, version) in running.files {
             let check = self.of.get_mut(&function).filter(|check| check.version == version);
             // A file that was edited and put back meanwhile has another check, which is on its way.
-            let Some(check) = check.filter(|check| matches!(check.step, CheckStep::Ready(..))) else {
+            let Some((check, file)) = check.and_then(|check| {
+                let CheckStep::Ready(ready) = &check.step else {
+                    return None;
+                };
+                let file = ready.file.clone();
+                Some((check, file))
+            }) else {
                 continue;
             };
             let found = results.remove(&function);
@@ -214,7 +260,7 @@ impl Checks {
                 continue;
             };
             check.step = CheckStep::Over(result.clone());
-            over.push((function, result));
+            over.push((file, result));
         }
         over
     }
@@ -232,7 +278,7 @@ impl Checks {
         let check = self.of.get(function).filter(|check| check.version == version)?;
         match &check.step {
             CheckStep::Over(result) => Some(result),
-            CheckStep::Due | CheckStep::Asked | CheckStep::Ready(..) => None,
+            CheckStep::Due | CheckStep::Asked | CheckStep::Ready(_) => None,
         }
     }
 
@@ -249,20 +295,25 @@ impl Checks {
         self.of.values().all(|check| matches!(check.step, CheckStep::Over(_)))
     }
 
-    /// Returns the versions of fnd's own function that are needed yet.
-    #[must_use]
-    pub fn needed(&self) -> Vec<Version> {
-        let ready = self.of.values().filter_map(|check| match check.step {
-            CheckStep::Ready(version, _) => Some(version),
-            CheckStep::Due | CheckStep::Asked | CheckStep::Over(_) => None,
-        });
-        ready.chain(self.running.iter().map(|running| running.check)).collect()
+    /// Returns whether no version of fnd's own function is needed any more. `is_open` says whether a request is still open: the
+    /// spawner may have made the version that was asked for, and its answer is on the way. An answer about files that have
+    /// changed since is dropped.
+    pub fn needs_none(&mut self, is_open: impl Fn(u32) -> bool) -> bool {
+        self.asked.retain(|request| is_open(*request));
+        let is_ready = |check: &Check| matches!(check.step, CheckStep::Ready(_));
+        let is_over = self.running.is_none() && self.asked.is_empty() && !self.of.values().any(is_ready);
+        if is_over {
+            self.versions.clear();
+        }
+        is_over
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::form::Bytes;
+    use fnd_wire::ids::FunctionId;
 
     const V1: Version = Version([1; 32]);
     const V2: Version = Version([2; 32]);
@@ -279,16 +330,33 @@ mod tests {
         for function in functions.iter().map(|function| name(function)) {
             assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
             assert!(checks.is_asked(&function) && !checks.is_due(&function), "once");
-            checks.ready(&function, by, 1);
+            ready(checks, function.as_str(), by, 1);
         }
+    }
+
+    /// Handles the spawner's answer about a file, whose input has so many bytes.
+    fn ready(checks: &mut Checks, function: &str, by: Version, bytes: usize) {
+        let file = SourceFiles::of_copy(name(function), V1);
+        let installed = Installed {
+            function: name("fnd-check"),
+            id: FunctionId(1),
+            version: by,
+            load_key: by,
+            interpreter: String::new(),
+            uid: 1,
+            warnings: Vec::new(),
+            document: Bytes(Vec::new()),
+        };
+        checks.ready((file, vec![b'x'; bytes]), installed);
     }
 
     /// Starts a run, and returns the functions that it checks.
     fn start(checks: &mut Checks) -> Option<(Version, String)> {
-        let (version, functions) = checks.next_batch()?;
+        let batch = checks.next_batch()?;
         checks.started(ID);
-        let names: Vec<_> = functions.iter().map(FunctionName::as_str).collect();
-        Some((version, names.join(" ")))
+        let files = &checks.running.as_ref().unwrap().files;
+        let names: Vec<_> = files.iter().map(|(function, _)| function.as_str()).collect();
+        Some((batch.by.version, names.join(" ")))
     }
 
     /// Ends a run that says of some functions that they passed, and of others nothing. Returns the functions that are over.
@@ -298,9 +366,9 @@ mod tests {
             .map(|function| (name(function), CheckResult::Passed))
             .collect();
         let over = checks.ended(ID, results, &CheckResult::Unchecked("timeout".to_owned()));
-        let word = |(function, result): (FunctionName, CheckResult)| match result {
-            CheckResult::Passed => function.as_str().to_owned(),
-            CheckResult::Wrong(why) | CheckResult::Unchecked(why) => format!("{function}: {why}"),
+        let word = |(file, result): (SourceFiles, CheckResult)| match result {
+            CheckResult::Passed => file.function.as_str().to_owned(),
+            CheckResult::Wrong(why) | CheckResult::Unchecked(why) => format!("{}: {why}", file.function),
         };
         over.into_iter().map(word).collect::<Vec<_>>().join(" ")
     }
@@ -319,9 +387,9 @@ mod tests {
             assert_eq!((checks.waiting(&a), checks.is_idle()), (Some((V1, 5)), false));
             let results = BTreeMap::from([(a.clone(), result.clone())]);
             let over = checks.ended(ID, results, &CheckResult::Passed);
-            assert_eq!(over, [(a.clone(), result.clone())]);
+            assert_eq!(over, [(SourceFiles::of_copy(a.clone(), V1), result.clone())]);
             assert_eq!((checks.result(&a, V1), checks.result(&a, V2)), (Some(&result), None));
-            assert!(checks.is_idle() && checks.needed().is_empty());
+            assert!(checks.is_idle() && checks.needs_none(|_| false));
             assert!(!checks.needs(&a, V1, 7) && !checks.is_due(&a));
             checks.forget(&a);
             assert!(checks.needs(&a, V1, 7), "a person asks for it");
@@ -360,7 +428,7 @@ mod tests {
         let mut checks = Checks::default();
         for function in ["a", "b", "c"].map(name) {
             assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
-            checks.ready(&function, C1, BATCH_BYTES / 2);
+            ready(&mut checks, function.as_str(), C1, BATCH_BYTES / 2);
         }
         assert_eq!(start(&mut checks), Some((C1, "a b".to_owned())));
         let next = name("next");
@@ -368,7 +436,7 @@ mod tests {
         assert!(!checks.is_held(&next));
         for function in ["d", "e"].map(name) {
             assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
-            checks.ready(&function, C1, READY_BYTES / 2);
+            ready(&mut checks, function.as_str(), C1, READY_BYTES / 2);
         }
         assert!(checks.is_held(&next) && !checks.is_held(&name("d")));
     }
@@ -399,8 +467,8 @@ mod tests {
         );
         checks.needs(&a, V2, 6);
         assert!(checks.is_due(&a));
-        checks.ready(&a, C2, 1);
-        assert_eq!(checks.needed(), [C2, C1]);
+        ready(&mut checks, "a", C2, 1);
+        assert!(!checks.needs_none(|_| false));
         let none = checks.ended(InvocationId(9), BTreeMap::new(), &CheckResult::Passed);
         assert_eq!(none, [], "of an earlier fnd");
         assert_eq!(end(&mut checks, &["a"]), "", "of other files");
@@ -409,5 +477,15 @@ mod tests {
         checks.forget(&a);
         assert_eq!(end(&mut checks, &["a"]), "", "it is gone");
         assert_eq!(start(&mut checks), None);
+    }
+
+    #[test]
+    fn a_version_that_was_asked_for_is_needed_until_the_answer() {
+        let mut checks = Checks::default();
+        checks.asked(4);
+        assert!(!checks.needs_none(|request| request == 4));
+        assert!(checks.was_asked(4) && !checks.was_asked(4), "once");
+        checks.asked(5);
+        assert!(checks.needs_none(|_| false), "the answer was dropped");
     }
 }

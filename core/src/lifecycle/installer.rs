@@ -1,9 +1,9 @@
 //! The queue of functions to install, a bounded number at a time. A scan is settled when all its functions are
 //! installed or refused.
 
-use crate::functions::catalog::SourceFiles;
-use crate::functions::reinstall::Reinstall;
-use fnd_core::checks::Checks;
+use super::SourceFiles;
+use super::checks::Checks;
+use super::retries::Retries;
 use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -12,15 +12,16 @@ use std::time::Duration;
 /// spawn between them does not wait.
 const WINDOW: usize = 256;
 
+/// The functions to install.
 #[derive(Debug, Default)]
 pub struct Installer {
     waiting: VecDeque<SourceFiles>,
     /// Candidates that the spawner is installing, by request number.
     asked: HashMap<u32, SourceFiles>,
     /// Files whose syntax is checked before they serve.
-    pub(crate) checks: Checks,
+    pub checks: Checks,
     /// Installations to retry later; no scan waits for them.
-    again: Reinstall,
+    again: Retries,
     /// The scan that was asked for last, and below it the last one that is over.
     asked_scan: u64,
     done_scan: u64,
@@ -141,6 +142,12 @@ impl Installer {
     /// Removes and returns the candidate of a request that is over.
     pub fn answered(&mut self, request: u32) -> Option<SourceFiles> {
         self.asked.remove(&request)
+    }
+
+    /// Returns whether no version of the function that checks is needed any more.
+    pub fn needs_no_check(&mut self) -> bool {
+        let asked = &self.asked;
+        self.checks.needs_none(|request| asked.contains_key(&request))
     }
 
     /// Returns the number for a new scan. Everything is settled when that scan is over and nothing waits.

@@ -2,7 +2,7 @@
 //! directory above that others may write to. No event tells when such a reason is over, so the pauses grow. This module
 //! reads no clock.
 
-use crate::functions::catalog::SourceFiles;
+use super::SourceFiles;
 use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// The functions to retry.
 #[derive(Debug, Default)]
-pub(crate) struct Reinstall {
+pub(super) struct Retries {
     refused: HashMap<FunctionName, RefusedFile>,
     /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
@@ -28,9 +28,9 @@ struct RefusedFile {
     at: Option<Duration>,
 }
 
-impl Reinstall {
+impl Retries {
     /// Schedules a retry of a file that was refused for a reason outside of it.
-    pub(crate) fn refused(&mut self, candidate: SourceFiles, mono: Duration) {
+    pub(super) fn refused(&mut self, candidate: SourceFiles, mono: Duration) {
         let before = self.refused.get(&candidate.function);
         let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
         let at = mono.saturating_add(pause);
@@ -45,24 +45,24 @@ impl Reinstall {
     }
 
     /// Returns whether a retry of a function is under way.
-    pub(crate) fn is_under_way(&self, function: &FunctionName) -> bool {
+    pub(super) fn is_under_way(&self, function: &FunctionName) -> bool {
         self.refused.get(function).is_some_and(|refused| refused.at.is_none())
     }
 
     /// Ends the retries of a function that is installed, gone, changed, or refused for the content of its file.
-    pub(crate) fn forget(&mut self, function: &FunctionName) {
+    pub(super) fn forget(&mut self, function: &FunctionName) {
         if self.refused.remove(function).is_some() {
             self.count();
         }
     }
 
     /// Returns when the next retry is due.
-    pub(crate) fn next(&self) -> Option<Duration> {
+    pub(super) fn next(&self) -> Option<Duration> {
         self.next
     }
 
     /// Returns the retries that are due now.
-    pub(crate) fn due(&mut self, mono: Duration) -> Vec<SourceFiles> {
+    pub(super) fn due(&mut self, mono: Duration) -> Vec<SourceFiles> {
         let mut due = Vec::new();
         for refused in self.refused.values_mut() {
             if refused.at.is_some_and(|at| at <= mono) {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_it_works() {
-        let mut again = Reinstall::default();
+        let mut again = Retries::default();
         let name = candidate("a").function;
         let mut mono = Duration::from_secs(100);
         let mut pauses = Vec::new();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_earliest_is_waited_for() {
-        let mut again = Reinstall::default();
+        let mut again = Retries::default();
         let at = Duration::from_secs;
         again.refused(candidate("b"), at(5));
         again.refused(candidate("a"), at(1));

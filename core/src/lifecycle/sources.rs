@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The functions with a source.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     /// Those that are fetched again by themselves.
     scheduled: HashMap<FunctionName, Scheduled>,
     /// The earliest of their times, kept because the main loop asks for it in each turn.
@@ -29,7 +29,7 @@ struct Scheduled {
 
 impl Sources {
     /// Handles the answer about a function that was installed: how often it is fetched again; absent: it is not.
-    pub(crate) fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
+    pub fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
         // A request that was sent before the person asked may have fetched nothing. Its answer does not end the wait.
         self.asked.retain(|asked, is_sent| asked != function || !*is_sent);
         let Some(every) = every_s.map(Duration::from_secs) else {
@@ -42,7 +42,7 @@ impl Sources {
     }
 
     /// Forgets a function that is gone.
-    pub(crate) fn remove(&mut self, function: &FunctionName) {
+    pub fn remove(&mut self, function: &FunctionName) {
         self.unschedule(function);
         self.asked.remove(function);
         self.polled.remove(function);
@@ -50,7 +50,7 @@ impl Sources {
     }
 
     /// Returns when [`due`](Self::due) has something to return.
-    pub(crate) fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Duration> {
         self.next
     }
 
@@ -66,7 +66,7 @@ impl Sources {
 
     /// Returns the functions to install again now; each is due again after its pause. One that `is_busy`, because the code
     /// that was fetched before is still being installed, is left out: else a pause shorter than that would never let it end.
-    pub(crate) fn due(&mut self, mono: Duration, is_busy: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
+    pub fn due(&mut self, mono: Duration, is_busy: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
         if self.next.is_none_or(|next| next > mono) {
             return Vec::new();
         }
@@ -83,44 +83,44 @@ impl Sources {
     }
 
     /// Returns whether a function is being installed again only because it was time.
-    pub(crate) fn is_poll(&self, function: &FunctionName) -> bool {
+    pub fn is_poll(&self, function: &FunctionName) -> bool {
         self.polled.contains(function)
     }
 
     /// Notes that a function is installed because somebody wants it, or that a poll of it is over.
-    pub(crate) fn no_poll(&mut self, function: &FunctionName) {
+    pub fn no_poll(&mut self, function: &FunctionName) {
         self.polled.remove(function);
     }
 
     /// Has a function fetched by its next installation that is answered.
-    pub(crate) fn ask(&mut self, function: &FunctionName) {
+    pub fn ask(&mut self, function: &FunctionName) {
         self.polled.remove(function);
         self.asked.insert(function.clone(), false);
     }
 
     /// Returns whether a person waits until a function is fetched.
-    pub(crate) fn is_asked(&self, function: &FunctionName) -> bool {
+    pub fn is_asked(&self, function: &FunctionName) -> bool {
         self.asked.contains_key(function)
     }
 
     /// Returns whether a function that the spawner is asked to install now is to be fetched.
-    pub(crate) fn sent(&mut self, function: &FunctionName) -> bool {
+    pub fn sent(&mut self, function: &FunctionName) -> bool {
         let asked = self.asked.get_mut(function);
         asked.map(|is_sent| *is_sent = true).is_some()
     }
 
     /// Notes what was fetched.
-    pub(crate) fn fetched(&mut self, function: &FunctionName, what: String) {
+    pub fn fetched(&mut self, function: &FunctionName, what: String) {
         self.fetched.insert(function.clone(), what);
     }
 
     /// Returns whether the code of a function was fetched since fnd started.
-    pub(crate) fn has_fetched(&self, function: &FunctionName) -> bool {
+    pub fn has_fetched(&self, function: &FunctionName) -> bool {
         self.fetched.contains_key(function)
     }
 
     /// Returns the name of a function's code for people: its file, and what was fetched.
-    pub(crate) fn name(&self, function: &FunctionName, file: &str) -> String {
+    pub fn name(&self, function: &FunctionName, file: &str) -> String {
         match self.fetched.get(function) {
             Some(what) => format!("{file} ({what})"),
             None => file.to_owned(),
