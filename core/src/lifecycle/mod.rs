@@ -9,6 +9,7 @@
 //! - `retries`: retries of files that were refused for a reason outside of the file
 //! - `source_files`: where the files of a function are
 //! - `sources`: when code that comes from a source is fetched again
+//! - `waiting_builds`: the files that wait for builds, and the ends of builds
 //! - `versions`: which installed versions of each function are on the disk, and which of them may be deleted
 
 pub mod builds;
@@ -19,5 +20,6 @@ mod retries;
 mod source_files;
 pub mod sources;
 pub mod versions;
+pub mod waiting_builds;
 
 pub use source_files::SourceFiles;

@@ -149,7 +149,7 @@ impl Driver {
                     }
                     Judged::Installed(installed, tree) => {
                         if !copy {
-                            self.builds.failed.remove(&about);
+                            self.builds.is_installed(&about);
                         }
                         let supervisor = &self.supervisor;
                         let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;

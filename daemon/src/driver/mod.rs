@@ -62,8 +62,10 @@ use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
+use crate::views::trees::TreesOnDisk;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
+use fnd_core::lifecycle::waiting_builds::{BuildEnd, WaitingBuilds};
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::supervisor::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
@@ -112,7 +114,8 @@ pub(crate) struct Driver {
     pub(crate) supervisor: Supervisor,
     pub(crate) turn: PendingWork,
     pub(crate) functions: Functions,
-    pub(crate) builds: builds::WaitingBuilds,
+    pub(crate) builds: WaitingBuilds,
+    pub(crate) trees: TreesOnDisk,
     pub(crate) workers: Workers,
     pub(crate) secrets: TriggerSecrets,
     pub(crate) schedules: schedule::ScheduleTimer,
@@ -149,7 +152,7 @@ pub(crate) struct PendingWork {
     /// Functions that are to be measured; this waits for the same reason.
     pub(crate) measurements: VecDeque<FunctionName>,
     /// Ends of `fnd-build`, whose functions are handled once every action is performed.
-    pub(crate) builds: VecDeque<builds::BuildEnd>,
+    pub(crate) builds: VecDeque<BuildEnd>,
     /// Ends of `fnd-check`, for the same reason.
     pub(crate) checks: VecDeque<checks::CheckEnd>,
     /// The actions of the last event that are not performed yet: no caller waits for them.

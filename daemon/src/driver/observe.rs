@@ -174,7 +174,7 @@ impl Driver {
 
     /// Returns the status of the node, without its functions.
     pub(crate) fn node_status(&self) -> NodeStatus {
-        let packages_bytes = self.builds.bytes(&trees(&self.node.places.state));
+        let packages_bytes = self.trees.bytes(&trees(&self.node.places.state));
         self.look().node(self.left_behind(), packages_bytes)
     }
 

@@ -1,7 +1,6 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
 use super::Driver;
-use super::builds::BuildEnd;
 use super::checks::CheckEnd;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
@@ -11,6 +10,7 @@ use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
 use crate::workers::{PendingRequest, Starting};
+use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;

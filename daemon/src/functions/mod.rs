@@ -92,6 +92,8 @@ pub(crate) struct Functions {
     pub(crate) judged: HashMap<u32, Judged>,
     /// The callers that wait until a scan is over and everything it saw is installed or refused.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    /// The callers who wait until a function is installed, or cannot be.
+    pub(crate) build_callers: Vec<(FunctionName, oneshot::Sender<Result<(), String>>)>,
     /// The callers who wait until a function serves its files as they are on the disk.
     pub(crate) saved: saved::SavedFiles,
     /// Whether the service manager waits for the end of a reload.
@@ -128,6 +130,7 @@ impl Functions {
             unread: Unread::default(),
             judged: HashMap::new(),
             settling: Vec::new(),
+            build_callers: Vec::new(),
             saved: saved::SavedFiles::default(),
             reloading: false,
             reported: reported::Problems::default(),

@@ -8,7 +8,7 @@ use fnd_core::lifecycle::SourceFiles;
 use fnd_core::lifecycle::release::{AfterInstall, Canary, CanaryRules, HoldKind, Releases, Tried, canary_words};
 use fnd_manifest::function::{Listen, Manifest, Mode};
 use fnd_manifest::judge::Verdict;
-use fnd_wire::frame::{Installed, STORED};
+use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::oneshot;

@@ -11,7 +11,6 @@ use crate::cli::{DaemonCli, Places};
 use crate::clock::Ids;
 use crate::control;
 use crate::control::function_sockets;
-use crate::driver::builds::WaitingBuilds;
 use crate::driver::follow_ups::FollowUps;
 use crate::driver::{Daemon, Driver, DriverMessage, PendingWork};
 use crate::exposition;
@@ -32,10 +31,12 @@ use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
+use crate::views::trees::TreesOnDisk;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::versions::Versions;
+use fnd_core::lifecycle::waiting_builds::WaitingBuilds;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::units::counted;
 use std::cell::Cell;
@@ -101,6 +102,7 @@ impl ServingDaemon {
             turn: PendingWork::default(),
             functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
             builds: WaitingBuilds::default(),
+            trees: TreesOnDisk::default(),
             function_sockets: Rc::new(FunctionSockets::new(&sockets)),
             workers: Workers::new(
                 connection,

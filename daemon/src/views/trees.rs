@@ -2,6 +2,7 @@
 
 use fnd_wire::ids::Version;
 use fnd_wire::plan::{COMPLETE, TREE_SIZE};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,32 @@ const PACKAGES_MAX: u64 = 256 << 10;
 /// Returns the directory of all trees.
 pub(crate) fn trees(state: &str) -> PathBuf {
     Path::new(state).join("deps")
+}
+
+/// All trees.
+#[derive(Debug, Default)]
+pub(crate) struct TreesOnDisk {
+    /// Whether what builds of an earlier fnd have left is removed.
+    pub(crate) is_swept: bool,
+    /// The bytes of all trees; absent: to be counted.
+    bytes: Cell<Option<u64>>,
+}
+
+impl TreesOnDisk {
+    /// Notes that trees have come or gone. The next status counts their bytes anew.
+    pub(crate) fn changed(&self) {
+        self.bytes.set(None);
+    }
+
+    /// Returns the bytes of all trees in a directory.
+    pub(crate) fn bytes(&self, trees: &Path) -> u64 {
+        if self.bytes.get().is_none() {
+            let all = std::fs::read_dir(trees).into_iter().flatten().flatten();
+            let bytes = all.filter_map(|tree| tree_bytes(&tree.path())).sum();
+            self.bytes.set(Some(bytes));
+        }
+        self.bytes.get().unwrap_or_default()
+    }
 }
 
 /// Returns the size of a tree in bytes, which was stored when the tree was made.

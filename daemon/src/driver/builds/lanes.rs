@@ -1,13 +1,13 @@
 //! The lanes of builds: functions of fnd's own (`fnd-build`, `fnd-build-2`, `fnd-build-u1000` and so on), in each of which one build runs at a
 //! time. The spawner says which of them may build for a function. It does not decide what is built.
 
-use super::BuildEnd;
 use super::Driver;
 use crate::functions::install::read_document;
 use crate::functions::rules::rules;
 use crate::workers::PendingRequest;
 use fnd_core::lifecycle::SourceFiles;
 use fnd_core::lifecycle::builds::Lane;
+use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{self, Event};
 use fnd_manifest::judge::Verdict;
@@ -54,35 +54,34 @@ impl Driver {
     /// Removes what builds of an earlier fnd have left, if it was killed.
     pub(in crate::driver) fn sweep_builds(&mut self) {
         // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
-        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.builds.is_swept, true) {
+        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.trees.is_swept, true) {
             return;
         }
         let homes = Path::new(&self.node.places.state).join("home");
         // Other lanes are emptied when something is built there: fnd may not list the homes.
         for lane in lanes_of_root().filter(|lane| homes.join(lane.builder().as_str()).exists()) {
             let live = self.supervisor.live_of(&lane.builder());
-            let order = self.builds.books.sweep(lane, live);
-            self.build_orders(order);
+            let orders = self.builds.sweep(lane, live);
+            self.build_orders(orders);
         }
     }
 
     /// Starts the build of a tree. The first lane has its version already; another one gets it first.
-    pub(super) fn build(&mut self, lane: Lane, tree: Version) {
-        let Some(installed) = self.builds.versions.get(&tree).cloned() else {
-            return; // it cannot be: each wanted tree has one
-        };
+    pub(super) fn build(&mut self, lane: Lane, build: &Installed) {
         if lane.number == 1 {
-            return self.start_build(&lane, &installed);
+            return self.start_build(&lane, build);
         }
         let request = Request::Install(Install {
             directory: STORED,
             function: lane.builder(),
-            source: tree.hex(),
+            source: build.version.hex(),
             sidecar: None,
             directory_form: false,
         });
         if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, PendingRequest::Lend(lane, tree));
+            self.workers
+                .asked
+                .insert(number, PendingRequest::Lend(lane, build.version));
         }
     }
 
@@ -105,12 +104,12 @@ impl Driver {
         };
         let (lane, tree) = (lane.clone(), *tree);
         self.workers.asked.remove(&request);
-        let known = self.builds.versions.get(&tree);
+        let known = self.builds.version(tree);
         match lent.map(|lent| known.map(|known| (lent, known.document.clone()))) {
             Ok(Some((lent, document))) => self.start_build(&lane, &Installed { document, ..lent }),
             failed => {
                 let why = failed.err().unwrap_or_default();
-                let orders = self.builds.books.not_started(&lane, format!("(not started): {why}"));
+                let orders = self.builds.not_started(&lane, format!("(not started): {why}"));
                 self.build_orders(orders);
             }
         }
@@ -122,13 +121,12 @@ impl Driver {
         let builder = lane.builder();
         self.install_own(builder.clone(), installed);
         if let Some(id) = self.supervisor.live_of(&builder) {
-            self.builds.books.started(lane, id, false);
+            self.builds.started(lane, id, false);
             return;
         }
         let submit = self.new_submit(builder, Trigger::Manual);
         let id = submit.id;
-        self.builds.books.started(lane, id, true);
-        self.builds.note();
+        self.builds.started(lane, id, true);
         // The supervisor has refused the build. Its end is handled later, because other orders of the books may still
         // have to be carried out.
         if let Err(why) = self.submit_own(submit) {

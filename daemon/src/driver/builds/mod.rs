@@ -3,24 +3,20 @@
 //!
 //! Files:
 //! - `lanes`: the functions in which builds run
-//! - `waiting`: the functions that wait, and the ends of the builds that they wait for
 
 mod lanes;
-mod waiting;
 
 pub(crate) use lanes::builders;
-pub(crate) use waiting::{BuildEnd, WaitingBuilds};
 
 use super::Driver;
 use crate::functions::install::CatalogChange;
 use crate::workers::PendingRequest;
-use fnd_core::lifecycle::builds::{BuildOrder, Waiter};
+use fnd_core::lifecycle::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
 use fnd_core::supervisor::Event;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{NeedsBuild, Prune, Request};
 use fnd_wire::ids::FunctionName;
 use tokio::sync::oneshot;
-use waiting::{BuildTask, WaitingBuild};
 
 impl Driver {
     /// Handles the answer that a function's dependencies have to be installed first.
@@ -33,9 +29,8 @@ impl Driver {
         let tree = build.version;
         let task = BuildTask::of(&document);
         let is_poll = self.functions.sources.is_poll(&function);
-        let failed = self.builds.failed.get(&function);
-        if let Some((_, why)) = failed.filter(|(failed, _)| is_poll && *failed == tree) {
-            let why = why.clone();
+        if let Some(why) = self.builds.failure(&function, tree).filter(|_| is_poll) {
+            let why = why.to_owned();
             return self.is_as_before(request, &document, &why);
         }
         // A poll fetches the code again. An error in the code that was fetched before stays until other code is there.
@@ -48,29 +43,21 @@ impl Driver {
             tracing::info!("{function}  waits for its dependencies {tree}");
         }
         // A build of an earlier fnd may run: it must not count as one of a deleted function.
-        let first = build.function.clone();
-        if self.functions.registry.get(&first).is_none() {
-            self.install_own(first.clone(), &build);
+        if self.functions.registry.get(&build.function).is_none() {
+            self.install_own(build.function.clone(), &build);
         }
-        self.builds.versions.insert(tree, build);
-        let waiter = Waiter {
-            function: function.clone(),
-            copy: candidate.copy().is_some(),
-        };
+        let known = self.functions.registry.get(&function);
+        let is_file = candidate.copy().is_none();
+        let is_news = is_file && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
         let waiting = WaitingBuild {
-            candidate,
+            file: candidate,
             document,
             since_ms: self.clock.now().unix_ms,
             task,
             tree,
         };
-        self.builds.waiting.insert(waiter.clone(), waiting);
-        let known = self.functions.registry.get(&function);
-        let is_news = !waiter.copy && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
         // A reload may have changed `[build] jobs` since the last build.
-        self.builds.books.allow(self.lanes());
-        let orders = self.builds.books.needs(waiter, tree, first);
-        self.builds.note();
+        let orders = self.builds.needs(waiting, build, self.lanes());
         if is_news {
             self.step(Event::Building(function));
         }
@@ -95,65 +82,40 @@ impl Driver {
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
         if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
             // The size of all trees is counted anew when the next status asks for it.
-            self.builds.bytes.set(None);
-            let orders = self.builds.books.sealed(&lane, why.map_or(Ok(()), Err));
+            self.trees.changed();
+            let orders = self.builds.sealed(&lane, why.map_or(Ok(()), Err));
             self.build_orders(orders);
         }
     }
 
     /// Handles the end of an invocation of `fnd-build`.
     pub(super) fn build_ended(&mut self, end: BuildEnd) {
-        if end.outcome.is_ok() {
-            let fetched = self.builds.waiting.iter().filter(|(waiter, waiting)| {
-                waiting.task == BuildTask::Fetch
-                    && !waiter.copy
-                    && self.builds.books.invocation_for(waiter) == Some(end.id)
-            });
-            for (waiter, _) in fetched {
-                self.functions.sources.fetched(&waiter.function, end.last.clone());
-            }
+        let last = end.last.clone();
+        let (fetched, orders) = self.builds.ended(end);
+        for function in fetched {
+            self.functions.sources.fetched(&function, last.clone());
         }
-        if let Some(tree) = self.builds.books.built_by(end.id).filter(|_| end.outcome.is_ok()) {
-            self.builds.made.insert(tree, end.id);
-        }
-        let orders = self.builds.books.ended(end.id, end.outcome);
         self.build_orders(orders);
     }
 
-    fn build_orders(&mut self, orders: impl IntoIterator<Item = BuildOrder>) {
+    fn build_orders(&mut self, orders: Vec<LaneOrder>) {
         for order in orders {
             match order {
-                BuildOrder::Clear(lane) => self.seal(lane, None),
-                BuildOrder::Seal(lane, tree) => self.seal(lane, Some(tree)),
-                BuildOrder::Build(lane, tree) => self.build(lane, tree),
-                BuildOrder::Install(waiters) => {
-                    for waiter in waiters {
-                        // The tree is there now, so the same request to the spawner makes the version.
-                        if let Some(waiting) = self.builds.waiting.remove(&waiter) {
-                            self.functions.installer.requeue(waiting.candidate);
-                        }
-                    }
+                LaneOrder::Clear(lane) => self.seal(lane, None),
+                LaneOrder::Seal(lane, tree) => self.seal(lane, Some(tree)),
+                LaneOrder::Build(lane, build) => self.build(lane, &build),
+                LaneOrder::Install(files) => {
+                    // The tree is there now, so the same request to the spawner makes the version.
+                    files
+                        .into_iter()
+                        .for_each(|file| self.functions.installer.requeue(file));
                     self.prune_builds();
                     self.settle();
                 }
-                BuildOrder::Refuse(waiters, why) => {
-                    for waiter in waiters {
-                        let Some(waiting) = self.builds.waiting.remove(&waiter) else {
-                            continue;
-                        };
+                LaneOrder::Refuse(waiting, why) => {
+                    for WaitingBuild { file, document, .. } in waiting {
                         let dirs = &self.workers.welcome.functions_dirs;
-                        let WaitingBuild {
-                            candidate,
-                            document,
-                            task,
-                            tree,
-                            ..
-                        } = waiting;
-                        // Fetching is tried again with each poll: the server may be back.
-                        if task != BuildTask::Fetch && !waiter.copy {
-                            self.builds.failed.insert(waiter.function, (tree, why.clone()));
-                        }
-                        let change = self.functions.build_failed(candidate, &document, &why, dirs);
+                        let change = self.functions.build_failed(file, &document, &why, dirs);
                         if let Some(change) = change {
                             self.changed(change);
                         }
@@ -167,8 +129,7 @@ impl Driver {
 
     /// Lets the spawner delete the versions of `fnd-build` that are not needed any more.
     fn prune_builds(&mut self) {
-        let trees = self.builds.books.trees();
-        self.builds.versions.retain(|tree, _| trees.contains(tree));
+        let trees = self.builds.needed();
         for (function, newest) in self.functions.registry.builders() {
             let mut keep = trees.clone();
             keep.extend(newest);
@@ -180,7 +141,7 @@ impl Driver {
     /// Lets the spawner delete dependencies that no version has.
     pub(super) fn prune_trees(&mut self) {
         if !self.workers.welcome.is_of_0_1() {
-            self.builds.bytes.set(None);
+            self.trees.changed();
             let keep = self.node.settings.settings.build.keep.as_secs();
             self.workers.request(&Request::PruneTrees(keep), Vec::new());
         }
@@ -205,7 +166,7 @@ impl Driver {
         if clean {
             self.functions.rebuilt.insert(function.clone());
         }
-        self.builds.callers.push((function.clone(), send));
+        self.functions.build_callers.push((function.clone(), send));
         self.functions.sources.ask(function);
         self.functions.installer.requeue(candidate);
         self.settle();
@@ -233,7 +194,7 @@ impl Driver {
                 .and_then(|known| known.serving(Some(version)));
             let tree = serving.and_then(|serving| serving.tree.as_deref().copied());
             let build = match tree {
-                Some(tree) => self.builds.made.get(&tree).copied(),
+                Some(tree) => self.builds.maker(tree),
                 // Without a tree, only the fetching of its code can be a build of this version.
                 None => self
                     .builds
@@ -247,17 +208,16 @@ impl Driver {
             }
         }
         if matches!(change, CatalogChange::Removed(_)) {
-            self.builds.last.remove(function);
-            self.builds.failed.remove(function);
-            for copy in [false, true] {
-                let function = function.clone();
-                self.builds.forget(&Waiter { function, copy });
-            }
+            self.builds.remove(function);
         }
         if self.functions.sources.is_asked(function) || outcome.is_ok() && self.builds.is_fetching(function) {
             return; // the answer that they wait for is still to come
         }
-        for (_, caller) in self.builds.callers.extract_if(.., |(name, _)| name == function) {
+        for (_, caller) in self
+            .functions
+            .build_callers
+            .extract_if(.., |(name, _)| name == function)
+        {
             let _ = caller.send(outcome.clone()); // an error: nobody waits any more
         }
     }

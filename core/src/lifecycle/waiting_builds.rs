@@ -1,0 +1,422 @@
+//! The functions that wait for their dependencies, and the ends of the builds that they wait for. [`Builds`] decides which tree is
+//! built next; this book knows the files that are installed or refused after it.
+
+use super::SourceFiles;
+use super::builds::{BuildOrder, Builds, Lane, Waiter};
+use crate::instant;
+use crate::records::InvocationRecord;
+use crate::records::outcome::RunState;
+use fnd_manifest::judge::Verdict;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::Installed;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::plan::is_builder;
+use std::collections::HashMap;
+
+/// How many of the last lines of a failed installation are shown with the function.
+const LINES: usize = 5;
+
+/// The functions that wait for their dependencies.
+#[derive(Debug, Default)]
+pub struct WaitingBuilds {
+    builds: Builds,
+    waiting: HashMap<Waiter, WaitingBuild>,
+    /// The last tree of a function's file that could not be built, and why.
+    failed: HashMap<FunctionName, (Version, String)>,
+    /// The newest build of each function.
+    last: HashMap<FunctionName, InvocationId>,
+    /// The builds that made trees, since fnd started.
+    made: HashMap<Version, InvocationId>,
+    /// The versions of `fnd-build` that build the wanted trees.
+    versions: HashMap<Version, Installed>,
+}
+
+/// A file, or the copy of a release, that waits for a build.
+#[derive(Debug)]
+pub struct WaitingBuild {
+    /// The file or the copy.
+    pub file: SourceFiles,
+    /// The judge's document about it.
+    pub document: Bytes,
+    /// Since when it waits, Unix milliseconds.
+    pub since_ms: u64,
+    /// The work of the build.
+    pub task: BuildTask,
+    /// The tree that is built.
+    pub tree: Version,
+}
+
+/// The work of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildTask {
+    /// It fetches the code.
+    Fetch,
+    /// It installs the dependencies.
+    Install,
+    /// It compiles the code.
+    Compile,
+}
+
+impl BuildTask {
+    /// Returns the work of the build that a document of the judge asks for.
+    #[must_use]
+    pub fn of(document: &Bytes) -> Self {
+        match serde_json::from_slice::<Verdict>(&document.0) {
+            Ok(verdict) if verdict.to_fetch().is_some() => Self::Fetch,
+            Ok(verdict) if verdict.compiled => Self::Compile,
+            _ => Self::Install,
+        }
+    }
+}
+
+/// An order for the shell around this machine.
+#[derive(Debug)]
+pub enum LaneOrder {
+    /// Remove what builds have left in a lane; [`WaitingBuilds::sealed`] must follow.
+    Clear(Lane),
+    /// Make a tree of what its build has left there; [`WaitingBuilds::sealed`] must follow.
+    Seal(Lane, Version),
+    /// Build with this version of `fnd-build`; [`WaitingBuilds::started`] or [`WaitingBuilds::not_started`] must follow.
+    Build(Lane, Installed),
+    /// The tree is there: install these files.
+    Install(Vec<SourceFiles>),
+    /// The tree cannot be built, for this reason: what serves goes on.
+    Refuse(Vec<WaitingBuild>, String),
+}
+
+/// The end of an invocation of `fnd-build`.
+#[derive(Debug)]
+pub struct BuildEnd {
+    /// The invocation.
+    pub id: InvocationId,
+    /// Whether it succeeded; else why not, with the last lines that it printed.
+    pub outcome: Result<(), String>,
+    /// Its last line of output.
+    pub last: String,
+}
+
+impl BuildEnd {
+    /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
+    #[must_use]
+    pub fn of(record: &InvocationRecord, output: &str) -> Option<Self> {
+        if !is_builder(record.function.as_str()) || !record.state.is_final() {
+            return None;
+        }
+        let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
+        let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
+        // The first line of this text is the reason, so the message must not have more lines than one.
+        let why = format!("({reason}): {}\n{}", record.message.replace('\n', " "), last.join("\n"));
+        Some(Self {
+            id: record.id,
+            outcome: (record.state == RunState::Succeeded).then_some(()).ok_or(why),
+            last: last.last().copied().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+impl WaitingBuilds {
+    fn file_of(&self, function: &FunctionName) -> Option<&WaitingBuild> {
+        let function = function.clone();
+        self.waiting.get(&Waiter { function, copy: false })
+    }
+
+    /// Returns whether the code of a function is being fetched for its file.
+    #[must_use]
+    pub fn is_fetching(&self, function: &FunctionName) -> bool {
+        self.file_of(function)
+            .is_some_and(|waiting| waiting.task == BuildTask::Fetch)
+    }
+
+    /// Returns whether the file of a function waits for a build.
+    #[must_use]
+    pub fn is_waiting(&self, function: &FunctionName) -> bool {
+        self.file_of(function).is_some()
+    }
+
+    /// Says that the file of a function waits for its dependencies, if it does.
+    #[must_use]
+    pub fn words(&self, function: &FunctionName) -> Option<String> {
+        let waiting = self.file_of(function)?;
+        let since = instant::text(waiting.since_ms);
+        let file = Waiter {
+            function: function.clone(),
+            copy: false,
+        };
+        let has_begun = self.builds.invocation_for(&file).is_some();
+        let step = match (waiting.task, has_begun) {
+            (BuildTask::Install, true) => "dependencies are being installed",
+            (BuildTask::Install, false) => "dependencies wait for another installation",
+            (BuildTask::Fetch, true) => "code is being fetched",
+            (BuildTask::Compile, true) => "code is being compiled",
+            (BuildTask::Fetch | BuildTask::Compile, false) => "code waits for an installation",
+        };
+        Some(format!("its {step} since {since}: `fndctl logs {function} --build -f`"))
+    }
+
+    /// Returns the newest build of a function, since fnd started.
+    #[must_use]
+    pub fn last(&self, function: &FunctionName) -> Option<InvocationId> {
+        self.last.get(function).copied()
+    }
+
+    /// Returns the build that made a tree, since fnd started.
+    #[must_use]
+    pub fn maker(&self, tree: Version) -> Option<InvocationId> {
+        self.made.get(&tree).copied()
+    }
+
+    /// Returns why this tree could not be built for the file of a function, if it was the last one that could not.
+    #[must_use]
+    pub fn failure(&self, function: &FunctionName, tree: Version) -> Option<&str> {
+        let (failed, why) = self.failed.get(function)?;
+        (*failed == tree).then_some(why)
+    }
+
+    /// Handles a file of a function that was installed: an earlier failure does not count.
+    pub fn is_installed(&mut self, function: &FunctionName) {
+        self.failed.remove(function);
+    }
+
+    /// Adds a file or a copy that waits for its tree, in place of what waited for its function before. `build` is the version that
+    /// builds the tree, and `lanes` says how many trees are built at once.
+    pub fn needs(&mut self, waiting: WaitingBuild, build: Installed, lanes: u32) -> Vec<LaneOrder> {
+        let (tree, first) = (waiting.tree, build.function.clone());
+        self.versions.insert(tree, build);
+        let waiter = Waiter {
+            function: waiting.file.function.clone(),
+            copy: waiting.file.copy().is_some(),
+        };
+        self.waiting.insert(waiter.clone(), waiting);
+        self.builds.allow(lanes);
+        let orders = self.builds.needs(waiter, tree, first);
+        self.note();
+        self.orders(orders)
+    }
+
+    /// Empties a lane, as [`Builds::sweep`] says.
+    pub fn sweep(&mut self, lane: Lane, live: Option<InvocationId>) -> Vec<LaneOrder> {
+        let order = self.builds.sweep(lane, live);
+        self.orders(order)
+    }
+
+    /// Handles the answer to [`LaneOrder::Clear`] or [`LaneOrder::Seal`].
+    pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<LaneOrder> {
+        let orders = self.builds.sealed(lane, sealed);
+        self.orders(orders)
+    }
+
+    /// Notes which invocation builds in a lane; `own` is false if an earlier fnd started it.
+    pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
+        self.builds.started(lane, id, own);
+        if own {
+            self.note();
+        }
+    }
+
+    /// Handles a build that cannot be started.
+    pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<LaneOrder> {
+        let orders = self.builds.not_started(lane, why);
+        self.orders(orders)
+    }
+
+    /// Returns the version that builds a tree.
+    #[must_use]
+    pub fn version(&self, tree: Version) -> Option<&Installed> {
+        self.versions.get(&tree)
+    }
+
+    /// Handles the end of a build. Returns the functions whose code it has fetched for their files, and the orders.
+    pub fn ended(&mut self, end: BuildEnd) -> (Vec<FunctionName>, Vec<LaneOrder>) {
+        let mut fetched = Vec::new();
+        if end.outcome.is_ok() {
+            let is_fetched = |(waiter, waiting): &(&Waiter, &WaitingBuild)| {
+                waiting.task == BuildTask::Fetch && !waiter.copy && self.builds.invocation_for(waiter) == Some(end.id)
+            };
+            let waiting = self.waiting.iter().filter(is_fetched);
+            fetched.extend(waiting.map(|(waiter, _)| waiter.function.clone()));
+            if let Some(tree) = self.builds.built_by(end.id) {
+                self.made.insert(tree, end.id);
+            }
+        }
+        let orders = self.builds.ended(end.id, end.outcome);
+        (fetched, self.orders(orders))
+    }
+
+    /// Forgets what is gone, or was judged anew.
+    pub fn forget(&mut self, waiter: &Waiter) {
+        if self.waiting.remove(waiter).is_some() {
+            self.builds.forget(waiter);
+        }
+    }
+
+    /// Forgets a function that is gone.
+    pub fn remove(&mut self, function: &FunctionName) {
+        self.last.remove(function);
+        self.failed.remove(function);
+        for copy in [false, true] {
+            let function = function.clone();
+            self.forget(&Waiter { function, copy });
+        }
+    }
+
+    /// Returns the versions of `fnd-build` that are still needed, and forgets the others.
+    pub fn needed(&mut self) -> Vec<Version> {
+        let trees = self.builds.trees();
+        self.versions.retain(|tree, _| trees.contains(tree));
+        trees
+    }
+
+    /// Notes which functions the builds that run are for.
+    fn note(&mut self) {
+        for waiter in self.waiting.keys() {
+            if let Some(id) = self.builds.invocation_for(waiter) {
+                self.last.insert(waiter.function.clone(), id);
+            }
+        }
+    }
+
+    /// Adds to each order the files and the versions that it is about.
+    fn orders(&mut self, orders: impl IntoIterator<Item = BuildOrder>) -> Vec<LaneOrder> {
+        let mut all = Vec::new();
+        for order in orders {
+            all.extend(match order {
+                BuildOrder::Clear(lane) => Some(LaneOrder::Clear(lane)),
+                BuildOrder::Seal(lane, tree) => Some(LaneOrder::Seal(lane, tree)),
+                // It cannot be absent: each wanted tree has one.
+                BuildOrder::Build(lane, tree) => {
+                    let build = self.versions.get(&tree).cloned();
+                    build.map(|build| LaneOrder::Build(lane, build))
+                }
+                BuildOrder::Install(waiters) => {
+                    let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
+                    Some(LaneOrder::Install(waiting.map(|waiting| waiting.file).collect()))
+                }
+                BuildOrder::Refuse(waiters, why) => {
+                    let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
+                    let waiting: Vec<_> = waiting.collect();
+                    // Fetching is tried again with each poll: the server may be back.
+                    let is_remembered = |one: &&WaitingBuild| one.task != BuildTask::Fetch && one.file.copy().is_none();
+                    for one in waiting.iter().filter(is_remembered) {
+                        let failed = (one.tree, why.clone());
+                        self.failed.insert(one.file.function.clone(), failed);
+                    }
+                    Some(LaneOrder::Refuse(waiting, why))
+                }
+            });
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_wire::ids::FunctionId;
+
+    const TREE: Version = Version([1; 32]);
+    const ID: InvocationId = InvocationId(7);
+
+    fn name(text: &str) -> FunctionName {
+        FunctionName::new(text).unwrap()
+    }
+
+    fn file(function: &str) -> SourceFiles {
+        SourceFiles {
+            directory: 0,
+            ..SourceFiles::of_copy(name(function), TREE)
+        }
+    }
+
+    fn waiting(file: SourceFiles, task: BuildTask) -> WaitingBuild {
+        WaitingBuild {
+            file,
+            document: Bytes(Vec::new()),
+            since_ms: 0,
+            task,
+            tree: TREE,
+        }
+    }
+
+    fn build() -> Installed {
+        Installed {
+            function: name("fnd-build"),
+            id: FunctionId(1),
+            version: TREE,
+            load_key: TREE,
+            interpreter: String::new(),
+            uid: 1,
+            warnings: Vec::new(),
+            document: Bytes(Vec::new()),
+        }
+    }
+
+    /// Has a build begin for one file or copy, and returns its end.
+    fn ended(
+        builds: &mut WaitingBuilds,
+        waiting: WaitingBuild,
+        outcome: Result<(), String>,
+    ) -> (Vec<FunctionName>, String) {
+        let orders = builds.needs(waiting, build(), 1);
+        let [LaneOrder::Clear(lane)] = &orders[..] else {
+            panic!("{orders:?}")
+        };
+        let lane = lane.clone();
+        let orders = builds.sealed(&lane, Ok(()));
+        assert!(matches!(&orders[..], [LaneOrder::Build(_, by)] if by.version == TREE));
+        builds.started(&lane, ID, true);
+        let last = String::new();
+        let (fetched, orders) = builds.ended(BuildEnd { id: ID, outcome, last });
+        let orders = match &orders[..] {
+            [LaneOrder::Seal(..)] => builds.sealed(&lane, Ok(())),
+            _ => orders,
+        };
+        let words = orders.iter().map(|order| match order {
+            LaneOrder::Install(files) => format!("install {}", files[0].function),
+            LaneOrder::Refuse(waiting, why) => format!("refuse {}: {why}", waiting[0].file.function),
+            other => format!("{other:?}"),
+        });
+        (fetched, words.collect())
+    }
+
+    #[test]
+    fn what_waits_is_installed_or_refused_when_its_build_ends() {
+        let mut builds = WaitingBuilds::default();
+        let a = name("a");
+        let done = ended(&mut builds, waiting(file("a"), BuildTask::Install), Ok(()));
+        assert_eq!(done, (Vec::new(), "install `a`".to_owned()));
+        assert_eq!((builds.last(&a), builds.maker(TREE)), (Some(ID), Some(ID)));
+        assert!(!builds.is_waiting(&a) && builds.needed().is_empty() && builds.version(TREE).is_none());
+        let why = Err("(exit-1): no such package".to_owned());
+        let failed = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
+        assert_eq!(failed.1, "refuse `a`: (exit-1): no such package");
+        assert_eq!(builds.failure(&a, TREE), Some("(exit-1): no such package"));
+        builds.is_installed(&a);
+        assert_eq!(builds.failure(&a, TREE), None);
+    }
+
+    #[test]
+    fn a_failure_is_remembered_for_the_files_of_people_and_not_for_copies_or_fetches() {
+        let a = name("a");
+        for (file, task, is_remembered) in [
+            (file("a"), BuildTask::Compile, true),
+            (file("a"), BuildTask::Fetch, false),
+            (SourceFiles::of_copy(a.clone(), TREE), BuildTask::Install, false),
+        ] {
+            let mut builds = WaitingBuilds::default();
+            ended(&mut builds, waiting(file, task), Err("why".to_owned()));
+            assert_eq!(builds.failure(&a, TREE).is_some(), is_remembered, "{task:?}");
+        }
+    }
+
+    #[test]
+    fn code_that_was_fetched_is_told_and_a_function_that_is_gone_is_forgotten() {
+        let (mut builds, a) = (WaitingBuilds::default(), name("a"));
+        let fetched = ended(&mut builds, waiting(file("a"), BuildTask::Fetch), Ok(()));
+        assert_eq!(fetched.0, std::slice::from_ref(&a));
+        builds.needs(waiting(file("a"), BuildTask::Fetch), build(), 1);
+        assert!(builds.is_fetching(&a) && builds.words(&a).unwrap().starts_with("its code waits"));
+        builds.remove(&a);
+        assert_eq!((builds.is_waiting(&a), builds.last(&a)), (false, None));
+    }
+}
