@@ -384,12 +384,12 @@ mod tests {
         let mut builds = WaitingBuilds::default();
         let a = name("a");
         let done = ended(&mut builds, waiting(file("a"), BuildTask::Install), Ok(()));
-        assert_eq!(done, (Vec::new(), "install `a`".to_owned()));
+        assert_eq!(done, (Vec::new(), "install a".to_owned()));
         assert_eq!((builds.last(&a), builds.maker(TREE)), (Some(ID), Some(ID)));
         assert!(!builds.is_waiting(&a) && builds.needed().is_empty() && builds.version(TREE).is_none());
         let why = Err("(exit-1): no such package".to_owned());
         let failed = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
-        assert_eq!(failed.1, "refuse `a`: (exit-1): no such package");
+        assert_eq!(failed.1, "refuse a: (exit-1): no such package");
         assert_eq!(builds.failure(&a, TREE), Some("(exit-1): no such package"));
         builds.is_installed(&a);
         assert_eq!(builds.failure(&a, TREE), None);
