@@ -1,16 +1,18 @@
 //! The configuration in force, and the values that follow from it on this machine.
 
-use crate::functions::Functions;
 use crate::functions::catalog::WalkRules;
 use crate::peer::PeerAccess;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::api::NodePlaces;
+use fnd_core::lifecycle::Lifecycle;
+use fnd_core::lifecycle::registry::diagnostic;
 use fnd_core::supervisor::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
 use fnd_manifest::judge::SettingsDocument;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_manifest::settings::Settings;
+use fnd_wire::frame::SettingsRead;
 use fnd_wire::ids::FunctionName;
 use procfs::Current as _;
 use std::cell::RefCell;
@@ -89,9 +91,9 @@ impl CurrentSettings {
 
     /// Returns whether a manifest may name another function to call. The author of the manifest must be root, the author of the
     /// other function, or its operator.
-    pub(crate) fn may_call(&self, functions: &Functions, function: &FunctionName, called: &FunctionName) -> bool {
-        let author = functions.author(function);
-        author == Author::Root || author == functions.author(called) || self.reach_of(author).operates(called)
+    pub(crate) fn may_call(&self, lifecycle: &Lifecycle, function: &FunctionName, called: &FunctionName) -> bool {
+        let author = lifecycle.author(function);
+        author == Author::Root || author == lifecycle.author(called) || self.reach_of(author).operates(called)
     }
 
     /// Puts a newer configuration in force, if the spawner applied it; returns whether it did.
@@ -139,4 +141,16 @@ impl CurrentSettings {
             default_runtime: self.settings.default_runtime.is_some(),
         }
     }
+}
+
+/// Returns the judge's document of the configuration, with the spawner's problems of the files themselves.
+pub(crate) fn settings_document(read: SettingsRead) -> Result<SettingsDocument, serde_json::Error> {
+    let mut document = if read.document.0.is_empty() {
+        SettingsDocument::default()
+    } else {
+        serde_json::from_slice(&read.document.0)?
+    };
+    let problems = read.problems.into_iter();
+    document.diagnostics.extend(problems.map(diagnostic));
+    Ok(document)
 }

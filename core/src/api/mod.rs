@@ -46,7 +46,9 @@ pub use node::{
     SizeView, ValidateReport, ValidateRequest,
 };
 pub use problem::Problem;
-pub use releases::{CanaryView, HoldView, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseView};
+pub use releases::{
+    CanaryView, HoldKind, HoldView, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseState, ReleaseView,
+};
 pub use routes::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView};
 pub use schedules::{ScheduleList, ScheduleState, ScheduleView};
 pub use state::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};

@@ -1,11 +1,35 @@
 //! Bodies about releases.
 
-use crate::instant;
-use crate::lifecycle::release::{HoldKind, Release, ReleaseState, Releases};
-use fnd_manifest::text;
+use fnd_manifest::{text, words};
 use fnd_wire::ids::{InvocationId, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+words! {
+    /// The state of a release.
+    pub enum ReleaseState {
+        /// It serves.
+        Serving = "serving",
+        /// One worker of it is started; it serves when the worker is ready.
+        Trying = "trying",
+        /// It gets a share of the calls while another one serves.
+        Canary = "canary",
+        /// It is the content of the file, and a hold keeps another release serving.
+        Waiting = "waiting",
+        /// Another release replaced it.
+        Retired = "retired",
+        /// It could not be loaded.
+        Failed = "failed",
+    }
+
+    /// Why a release is held.
+    pub enum HoldKind {
+        /// Until the content of the file changes.
+        Rollback = "rollback",
+        /// Until `unpin`.
+        Pin = "pin",
+    }
+}
 
 /// The releases of a function.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -83,41 +107,6 @@ pub struct CanaryView {
     /// When it is promoted; null: when a person does it.
     #[schemars(extend("format" = "date-time"))]
     pub promote_at: Option<String>,
-}
-
-impl ReleaseList {
-    /// Returns the list for callers; `trying` is the version that is on trial, `attempts` is how many attempts of the canary
-    /// have ended.
-    #[must_use]
-    pub fn of(releases: &Releases, trying: Option<Version>, attempts: u64) -> Self {
-        let view = |release: &Release| ReleaseView {
-            version: release.version,
-            state: releases.state(release, trying),
-            since: instant::text(release.since_ms),
-            source: release.source.to_string(),
-            why: release.why.as_deref().map(str::to_owned),
-            error: release.error.as_deref().map(str::to_owned),
-            build: release.build.as_deref().copied(),
-        };
-        Self {
-            versions: releases.list().iter().rev().map(view).collect(),
-            hold: releases.hold().map(|hold| HoldView {
-                kind: hold.kind,
-                version: hold.version,
-                since: instant::text(hold.since_ms),
-                waiting: releases.waiting(),
-            }),
-            canary: releases.canary().map(|canary| CanaryView {
-                version: canary.version,
-                percent: canary.rules.percent,
-                since: canary.since_ms.map(instant::text),
-                attempts,
-                failures: canary.failures,
-                max_failures: canary.rules.max_failures,
-                promote_at: canary.promote_at_ms().map(instant::text),
-            }),
-        }
-    }
 }
 
 /// The result of a change of releases: a rollback, a pin, a canary, or the end of one.

@@ -14,7 +14,11 @@
 //! A failure is not remembered: only a change of a file, a reload or a person asks for the function again.
 
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// As many as `[build] jobs` may be.
+const LANES_MAX: u32 = 64;
 
 /// A waiter for a tree: the file of a function, or the copy of a release that is to serve in its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +39,18 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// Returns the lanes for functions of root.
+    ///
+    /// # Panics
+    /// Never: `fnd-build` is a name.
+    pub fn of_root() -> impl Iterator<Item = Self> {
+        let first = FunctionName::new(BUILD).expect("a name");
+        (1..=LANES_MAX).map(move |number| Self {
+            first: first.clone(),
+            number,
+        })
+    }
+
     /// Returns the function that builds there.
     ///
     /// # Panics

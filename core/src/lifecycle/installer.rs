@@ -68,14 +68,14 @@ impl Installer {
     }
 
     /// Ends the retries of a candidate that is installed, or was refused for the content of its files.
-    pub fn is_final(&mut self, function: &FunctionName) {
-        self.again.forget(function);
+    pub fn is_final(&mut self, files: &SourceFiles) {
+        self.again.is_final(files);
     }
 
     /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
     /// retry already.
     pub fn refused(&mut self, candidate: SourceFiles, mono: Duration) -> bool {
-        let again = self.again.is_under_way(&candidate.function);
+        let again = self.again.is_under_way(&candidate);
         // A waiting entry is newer.
         if !self
             .waiting
@@ -95,8 +95,14 @@ impl Installer {
 
     /// Queues the retries that are due.
     pub fn try_again(&mut self, mono: Duration) {
-        let due = self.again.due(mono);
-        self.append(due);
+        let (copies, files) = self
+            .again
+            .due(mono)
+            .into_iter()
+            .partition(|files| files.copy().is_some());
+        self.append(files);
+        let copies: Vec<SourceFiles> = copies;
+        copies.into_iter().for_each(|copy| self.requeue(copy));
     }
 
     /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.

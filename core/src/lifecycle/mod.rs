@@ -1,25 +1,242 @@
-//! The life of the versions of a function: which files are installed, built and checked, and which release serves. It does
-//! nothing of this by itself.
+//! The life of the versions of a function: which files are installed, built and checked, and which release serves, gets a share
+//! of the calls, is held, or waits. Facts come in as calls of [`Lifecycle`]: files appeared, the spawner has answered, a build has
+//! ended, a version serves or cannot be loaded, a person wants another release. [`Order`]s go out. The machine does nothing by
+//! itself: it starts no process, reads no file and no clock.
 //!
-//! Files:
+//! ```text
+//!  file ─▶ judging ─┬─ needs a tree ─▶ building ─┬─ built ──▶ judging
+//!   ▲               │                            └─ failed ─▶ refused
+//!   │ retry, poll   ├─ refused ───────────────────────────▶ refused: the version before serves on
+//!   │               └─ good ─┬─ a hold is in force ────────▶ waiting ── hold ends ──▶ (good)
+//!   │                        ├─ to be checked ─▶ checking ─┬─ wrong ──▶ refused
+//!   │                        │                             └─ passed ─▶ (loading)
+//!   │                        ├─ share of the calls ────────▶ canary ─┬─ promoted ─▶ (loading)
+//!   │                        │                                       └─ failed, stopped ─▶ waiting
+//!   │                        └─ else ─▶ loading ─┬─ loaded ─────▶ serving ── another serves ──▶ retired
+//!   │                                            └─ not loaded ─▶ failed: tried again
+//!   └── copy of a release ◀── rollback, pin, promotion, new secret, start of fnd
+//! ```
+//! [`release`] draws the same for the releases of one function. *Loading* is the supervisor's: it starts one worker of the new
+//! version and says whether it became ready. [`Lifecycle::serving`] says which version serves, and
+//! [`Releases::state`](release::Releases::state) in which state a release is.
+//!
+//! Files, facts:
+//! - `files`: files that appear, change or disappear, and the requests to install them
+//! - `answers`: the spawner's answers about files and copies
+//! - `installed`: files and copies that are installed
+//! - `refused`: files and copies that cannot be used
+//! - `internal_runs`: builds and checks, which run as functions of fnd's own
+//! - `people`: what people do with releases
+//! - `serving`: versions that serve, get a share of the calls, or cannot be loaded
+//! - `disk`: which versions stay on the disk
+//! - `order`: what the driver does
+//!
+//! Files, books:
+//! - `all_releases`: the releases of all functions, and the callers who wait for one
 //! - `builds`: which dependencies of functions are installed next
+//! - `check_end`: reads the result of a run of checks
+//! - `check_problem`: the problem that a check has found
 //! - `checks`: which files have their syntax checked before they serve
+//! - `function`: a function as it was judged last
+//! - `hooks`: which functions call which, and functions that would close a cycle
+//! - `installed_version`: a version with its manifest
 //! - `installer`: the queue of functions to install, a bounded number at a time
+//! - `registry`: all functions
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `retries`: retries of files that were refused for a reason outside of the file
+//! - `routes`: which function has which route, and functions whose route another one has
+//! - `rules`: what the supervisor has to know of a manifest
 //! - `source_files`: where the files of a function are
 //! - `sources`: when code that comes from a source is fetched again
-//! - `waiting_builds`: the files that wait for builds, and the ends of builds
+//! - `tables`: the tables of routes, subscriptions and calls of the versions that serve
 //! - `versions`: which installed versions of each function are on the disk, and which of them may be deleted
+//! - `waiting_builds`: the files that wait for builds, and the ends of builds
 
+mod all_releases;
+mod answers;
 pub mod builds;
+mod check_end;
+mod check_problem;
 pub mod checks;
+mod disk;
+mod files;
+pub mod function;
+mod hooks;
+mod installed;
+pub mod installed_version;
 pub mod installer;
+mod internal_runs;
+pub mod order;
+mod people;
+mod refused;
+pub mod registry;
 pub mod release;
 mod retries;
+mod routes;
+pub mod rules;
+mod serving;
 mod source_files;
 pub mod sources;
+mod tables;
+#[cfg(test)]
+mod tests;
 pub mod versions;
 pub mod waiting_builds;
 
+pub use all_releases::{AwaitedRelease, held_words};
+pub use answers::Judged;
+pub use check_end::CheckEnd;
+pub use internal_runs::checker;
+pub use order::{CallerNumber, Order, Outcome, UploadSeen};
+pub use people::{Change, Changed, ReleaseChange};
+pub use refused::refused_by_0_1;
 pub use source_files::SourceFiles;
+
+use crate::access::Author;
+use crate::supervisor::Now;
+use crate::triggers::event::subscription::Subscriptions;
+use all_releases::AllReleases;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::{FunctionName, Version};
+use hooks::FunctionHooks;
+use installed_version::ServingVersion;
+use installer::Installer;
+use registry::Registry;
+use release::Releases;
+use routes::FunctionRoutes;
+use sources::Sources;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use versions::Versions;
+use waiting_builds::WaitingBuilds;
+
+/// The circumstances of a decision.
+#[derive(Clone, Copy)]
+pub struct NodeFacts<'a> {
+    /// The name of this machine.
+    pub host: &'a str,
+    /// The time.
+    pub now: Now,
+    /// The functions directories.
+    pub dirs: &'a [String],
+    /// Whether the running spawner is that of fnd 0.1, which can neither fetch code nor prepare checks.
+    pub is_spawner_of_0_1: bool,
+    /// How many trees are built at once.
+    pub lanes: u32,
+    /// Finds the most memory that is reserved for a run of fnd's own, in bytes.
+    pub internal_memory: &'a dyn Fn() -> u64,
+    /// Finds the author of files; the flag says that root owns all of them.
+    pub author: &'a dyn Fn(&SourceFiles, bool) -> Author,
+}
+
+/// The versions of a function that the supervisor has besides the one that serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Running {
+    /// The version on trial, and whether it is to be a canary.
+    pub trial: Option<(Version, bool)>,
+    /// The version that gets a share of the calls.
+    pub canary: Option<Version>,
+}
+
+/// The life of the versions of all functions.
+#[derive(Debug)]
+pub struct Lifecycle {
+    /// The functions as they were judged last.
+    pub registry: Registry,
+    /// The files and copies to install.
+    pub installer: Installer,
+    /// The files that wait for builds.
+    pub builds: WaitingBuilds,
+    /// The functions whose code is fetched.
+    pub sources: Sources,
+    /// The releases of the functions.
+    pub releases: AllReleases,
+    /// The installed versions on the disk.
+    pub versions: Versions,
+    /// The authors of functions that serve; absent: root.
+    authors: BTreeMap<FunctionName, Author>,
+    routes: FunctionRoutes,
+    hooks: FunctionHooks,
+    /// The table of the subscriptions that serve; absent: something has changed since it was made.
+    subscriptions: Option<Rc<Subscriptions>>,
+    /// The functions whose calls reach nobody, with the warnings about that.
+    to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
+    /// The functions whose dependencies are built anew by their next installation.
+    rebuilt: BTreeSet<FunctionName>,
+    /// The functions whose file is refused and whose secrets or interpreters have changed: the release that serves follows them alone.
+    renewed: BTreeSet<FunctionName>,
+    /// Answers of the spawner about files that may have changed since it read them, by request.
+    judged: HashMap<u32, Judged>,
+    /// The callers who wait until a function is installed, or cannot be.
+    build_callers: Vec<(FunctionName, CallerNumber)>,
+    /// Whether the directories have been quiet since the last change in them.
+    quiet: bool,
+    /// Whether a version was installed since the supervisor learned that they are quiet.
+    unsettled: bool,
+}
+
+impl Lifecycle {
+    /// Returns the machine before the first scan, with the releases and the installed versions that the ledger knows. `real` finds the
+    /// real path of an interpreter, or returns the path as it is.
+    #[must_use]
+    pub fn new(releases: Vec<(FunctionName, Releases)>, versions: Versions, real: fn(&str) -> String) -> Self {
+        Self {
+            registry: Registry::new(real),
+            installer: Installer::default(),
+            builds: WaitingBuilds::default(),
+            sources: Sources::default(),
+            releases: AllReleases::new(releases),
+            versions,
+            authors: BTreeMap::new(),
+            routes: FunctionRoutes::default(),
+            hooks: FunctionHooks::default(),
+            subscriptions: None,
+            to_nobody: BTreeMap::new(),
+            rebuilt: BTreeSet::new(),
+            renewed: BTreeSet::new(),
+            judged: HashMap::new(),
+            build_callers: Vec::new(),
+            quiet: false,
+            unsettled: false,
+        }
+    }
+
+    /// Returns the author of a function that is there.
+    #[must_use]
+    pub fn author(&self, function: &FunctionName) -> Author {
+        self.authors.get(function).copied().unwrap_or(Author::Root)
+    }
+
+    /// Returns the functions of authors other than root.
+    pub fn of_others(&self) -> impl Iterator<Item = &FunctionName> {
+        self.authors.keys()
+    }
+
+    /// Returns the version of a function that serves.
+    #[must_use]
+    pub fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
+        let function = self.registry.get(name)?;
+        // Another version than the newest serves only while the newest one is on trial.
+        let before = function.before.as_ref().and_then(|_| self.live(name));
+        function.serving(before)
+    }
+
+    /// Returns the version of a function that has begun to serve since fnd started.
+    #[must_use]
+    pub fn live(&self, name: &FunctionName) -> Option<Version> {
+        let releases = self.releases.get(name)?;
+        releases.serving().filter(|serving| releases.is_live(*serving))
+    }
+
+    /// Returns the releases to store, and answers the callers whose release can no longer come.
+    pub fn take_changed(&mut self, out: &mut Vec<Order>) -> Vec<(FunctionName, Option<String>)> {
+        self.releases.answer_unwanted(out);
+        self.releases.take_changed()
+    }
+
+    /// Forgets the callers who have left.
+    pub fn forget_callers(&mut self, has_left: impl Fn(CallerNumber) -> bool) {
+        self.releases.forget_callers(&has_left);
+        self.build_callers.retain(|(_, caller)| !has_left(*caller));
+    }
+}

@@ -15,7 +15,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The functions to retry.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    refused: HashMap<FunctionName, RefusedFile>,
+    /// The files, and apart from them the copies.
+    refused: HashMap<(FunctionName, bool), RefusedFile>,
     /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
 }
@@ -31,27 +32,37 @@ struct RefusedFile {
 impl Retries {
     /// Schedules a retry of a file that was refused for a reason outside of it.
     pub(super) fn refused(&mut self, candidate: SourceFiles, mono: Duration) {
-        let before = self.refused.get(&candidate.function);
+        let before = self.refused.get(&key(&candidate));
         let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
         let at = mono.saturating_add(pause);
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
-        let function = candidate.function.clone();
+        let key = key(&candidate);
         let refused = RefusedFile {
             candidate,
             pause,
             at: Some(at),
         };
-        self.refused.insert(function, refused);
+        self.refused.insert(key, refused);
     }
 
-    /// Returns whether a retry of a function is under way.
-    pub(super) fn is_under_way(&self, function: &FunctionName) -> bool {
-        self.refused.get(function).is_some_and(|refused| refused.at.is_none())
+    /// Returns whether a retry of files is under way.
+    pub(super) fn is_under_way(&self, files: &SourceFiles) -> bool {
+        self.refused
+            .get(&key(files))
+            .is_some_and(|refused| refused.at.is_none())
     }
 
-    /// Ends the retries of a function that is installed, gone, changed, or refused for the content of its file.
+    /// Ends the retries of a function that is gone or has changed.
     pub(super) fn forget(&mut self, function: &FunctionName) {
-        if self.refused.remove(function).is_some() {
+        for is_copy in [false, true] {
+            self.refused.remove(&(function.clone(), is_copy));
+        }
+        self.count();
+    }
+
+    /// Ends the retries of files that are installed, or were refused for their content.
+    pub(super) fn is_final(&mut self, files: &SourceFiles) {
+        if self.refused.remove(&key(files)).is_some() {
             self.count();
         }
     }
@@ -79,6 +90,10 @@ impl Retries {
     }
 }
 
+fn key(files: &SourceFiles) -> (FunctionName, bool) {
+    (files.function.clone(), files.copy().is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,11 +116,11 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..12 {
             again.refused(candidate("a"), mono);
-            assert!(!again.is_under_way(&name));
+            assert!(!again.is_under_way(&candidate("a")));
             let at = again.next().unwrap();
             assert_eq!(again.due(at - Duration::from_millis(1)), []);
             assert_eq!(again.due(at), [candidate("a")]);
-            assert!(again.is_under_way(&name));
+            assert!(again.is_under_way(&candidate("a")));
             assert_eq!((again.next(), again.due(at)), (None, vec![]), "once");
             pauses.push((at - mono).as_secs());
             mono = at;
@@ -114,6 +129,21 @@ mod tests {
         again.forget(&name);
         again.refused(candidate("a"), mono);
         assert_eq!(again.next(), Some(mono + FIRST), "begins anew");
+    }
+
+    #[test]
+    fn a_copy_has_its_own_retries() {
+        let mut again = Retries::default();
+        let at = Duration::from_secs;
+        let copy = SourceFiles::of_copy(candidate("a").function, fnd_wire::ids::Version([1; 32]));
+        again.refused(candidate("a"), at(1));
+        again.refused(copy.clone(), at(2));
+        again.is_final(&candidate("a"));
+        assert_eq!(again.next(), Some(at(4)));
+        assert_eq!(again.due(at(4)), std::slice::from_ref(&copy));
+        again.refused(copy.clone(), at(4));
+        again.forget(&copy.function);
+        assert_eq!(again.next(), None);
     }
 
     #[test]

@@ -5,13 +5,12 @@ use super::DaemonBackend;
 use super::deployable::not_removable;
 use super::{Deployed, Failure, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadCondition};
 use super::{FunctionBackend as _, UploadBackend};
-use crate::functions::releases::AwaitedRelease;
 use crate::input::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
-use crate::uploads::under_way::UploadSeen;
 use crate::uploads::{form, judged};
 use fnd_core::access::Permissions;
 use fnd_core::api::RemovedFunction;
+use fnd_core::lifecycle::UploadSeen;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use hyper::body::Bytes;
@@ -204,13 +203,7 @@ impl DaemonBackend {
             loop {
                 self.loads_code()?;
                 // The begin of a canary is no change that the others see.
-                let canary = self
-                    .daemon
-                    .state
-                    .borrow_mut()
-                    .functions
-                    .releases
-                    .wait(function, AwaitedRelease::Uploaded);
+                let canary = self.daemon.state.borrow_mut().await_upload(function);
                 let newer = self.daemon.state.borrow().look().newer(function);
                 match newer.map(|newer| newer.error) {
                     None => return Ok(()),
@@ -257,7 +250,7 @@ impl DaemonBackend {
             return Err(disk(error));
         }
         self.committed(function, staged).await?;
-        let known = self.daemon.state.borrow().functions.registry.get(function).is_some();
+        let known = self.daemon.state.borrow().lifecycle.registry.get(function).is_some();
         if known && serves.is_none() {
             let scanned = self.daemon.scan();
             let _ = timeout(VERDICT, gone).await; // an error: the files are gone all the same
@@ -276,7 +269,7 @@ impl DaemonBackend {
 
     fn diagnostics(&self, function: &FunctionName) -> Vec<Diagnostic> {
         let state = self.daemon.state.borrow();
-        let known = state.functions.registry.get(function);
+        let known = state.lifecycle.registry.get(function);
         known
             .map(|known| known.findings.diagnostics.clone())
             .unwrap_or_default()

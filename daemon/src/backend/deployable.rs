@@ -16,7 +16,7 @@ impl DaemonBackend {
             return Err(not_uploaded(function, &source, &command));
         }
         self.meets(function, condition)?;
-        Ok(self.daemon.state.borrow().functions.registry.get(function).is_none())
+        Ok(self.daemon.state.borrow().lifecycle.registry.get(function).is_none())
     }
 
     /// Checks whether the spawner reads the directory of uploads: its list comes from its own command line.
@@ -48,7 +48,7 @@ impl DaemonBackend {
     /// Checks what the caller requires of the version that serves.
     pub(super) fn meets(&self, function: &FunctionName, condition: UploadCondition) -> Result<(), NotDone> {
         let state = self.daemon.state.borrow();
-        let is_known = state.functions.registry.get(function).is_some();
+        let is_known = state.lifecycle.registry.get(function).is_some();
         let serves = state.serving(function).map(|serving| serving.version);
         let now = serves.map_or("no version of it serves".to_owned(), |version| {
             format!("`{version}` serves")
@@ -69,7 +69,7 @@ impl DaemonBackend {
     /// Returns the path of a function whose files are no uploads.
     pub(super) fn elsewhere(&self, function: &FunctionName) -> Option<String> {
         let state = self.daemon.state.borrow();
-        let candidate = &state.functions.registry.get(function)?.candidate;
+        let candidate = &state.lifecycle.registry.get(function)?.candidate;
         if state.look().is_uploads(candidate.directory) {
             return None;
         }

@@ -64,10 +64,7 @@ const SHARED_BYTES_MAX: u64 = 256 << 20;
 impl DaemonBackend {
     /// Returns the subscriptions of the functions that serve.
     fn subscriptions(&self) -> Rc<Subscriptions> {
-        let state = &mut *self.daemon.state.borrow_mut();
-        let supervisor = &state.supervisor;
-        let version = |name: &FunctionName| supervisor.version_and_error(name)?.0;
-        state.functions.subscriptions(version)
+        self.daemon.state.borrow_mut().lifecycle.subscriptions()
     }
 
     /// Publishes events. If they are refused, those that were accepted before get their first answer, and the others are
@@ -198,7 +195,7 @@ impl DaemonBackend {
     /// of everybody otherwise.
     fn may_get(&self, function: &FunctionName, sender: &EventSender) -> bool {
         let state = self.daemon.state.borrow();
-        let author = state.functions.author(function);
+        let author = state.lifecycle.author(function);
         if author == Author::Root {
             return true;
         }
@@ -208,7 +205,7 @@ impl DaemonBackend {
         }
         match sender {
             EventSender::User(uid) => author == Author::User(*uid),
-            EventSender::Function(sender) => author == state.functions.author(sender) || reach.operates(sender),
+            EventSender::Function(sender) => author == state.lifecycle.author(sender) || reach.operates(sender),
             EventSender::Listener => false,
         }
     }

@@ -175,7 +175,8 @@ impl FunctionBackend for DaemonBackend {
     fn build(&self, name: &FunctionName, clean: bool) -> Option<Pending<Result<(), String>>> {
         let wait = self.settled().build_again(name, clean)?;
         Some(Box::pin(async move {
-            wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()))
+            let installed = wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()));
+            installed.map(drop)
         }))
     }
 

@@ -55,8 +55,8 @@ pub use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
 pub use upload::{Deployed, NotDone, Upload, UploadCondition};
 pub use watch_functions::FunctionChanges;
 
-pub use crate::driver::releases::ReleaseChange;
 pub use crate::views::lists::FunctionFilter;
+pub use fnd_core::lifecycle::ReleaseChange;
 
 use crate::audit::Audit;
 use crate::driver::{Daemon, Driver};
@@ -65,7 +65,6 @@ use crate::ledger::{self, LedgerCommand};
 use crate::state_store::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
-use fnd_wire::ids::FunctionName;
 use futures_util::future::LocalBoxFuture;
 use std::cell::RefMut;
 use std::path::PathBuf;
@@ -179,10 +178,7 @@ impl DaemonBackend {
 
     /// Returns the routes of the functions that serve.
     pub(crate) fn routes(&self) -> Rc<Routes> {
-        let state = &mut *self.daemon.state.borrow_mut();
-        let supervisor = &state.supervisor;
-        let version = |name: &FunctionName| supervisor.version_and_error(name)?.0;
-        state.functions.route_table(version)
+        self.daemon.state.borrow_mut().lifecycle.route_table()
     }
 
     /// Makes a place for an answer, and hands the supervisor an event that leads to it.

@@ -5,6 +5,7 @@ use super::{BundlePieces, Database, Failure, Pending};
 use super::{DaemonBackend, failure};
 use crate::buffers::Buffers;
 use crate::exposition::scrape;
+use crate::functions::reported::versions_now;
 use crate::http::connections::Connections;
 use crate::input::TaskOwner;
 use crate::metrics::MetricsFormat;
@@ -66,7 +67,7 @@ impl NodeBackend for DaemonBackend {
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
-        let before = self.daemon.state.borrow().functions.versions_now();
+        let before = versions_now(&self.daemon.state.borrow().lifecycle);
         let settled = self.daemon.reload(accept_empty);
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
@@ -74,8 +75,9 @@ impl NodeBackend for DaemonBackend {
             let state = &mut *daemon.state.borrow_mut();
             let settings = &state.node.settings;
             // Not only once the directories are quiet: the person who reloads should see the warning.
-            state.functions.find_projects(&state.workers.welcome.functions_dirs);
-            let mut report = state.functions.report(&before);
+            let (functions, lifecycle) = (&mut state.functions, &state.lifecycle);
+            functions.find_projects(&lifecycle.registry, &state.workers.welcome.functions_dirs);
+            let mut report = functions.report(lifecycle, &before);
             report.configuration_refused = settings.refused;
             report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());
             Ok(report)

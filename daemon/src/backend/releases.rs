@@ -1,10 +1,11 @@
 //! Releases: the verbs wait until the ledger has stored the change, and until the release serves or cannot.
 
 use super::{DaemonBackend, NotStored, Pending};
-use crate::driver::releases::{HoldResult, ReleaseChange};
+use crate::driver::releases::HoldResult;
 use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
+use fnd_core::lifecycle::ReleaseChange;
 use fnd_core::lifecycle::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
@@ -23,7 +24,7 @@ impl DaemonBackend {
         let trial = view.as_ref().and_then(|view| view.trial);
         let attempts = view.and_then(|view| view.canary).map_or(0, |canary| canary.attempts);
         let trying = trial.map(|trial| trial.version);
-        Ok(ReleaseList::of(state.releases_of(name)?, trying, attempts))
+        Ok(state.releases_of(name)?.shown(trying, attempts))
     }
 
     /// Changes which release gets calls; resolves when it does, or cannot.
@@ -66,21 +67,7 @@ impl DaemonBackend {
             releases: Some(planned),
         }]);
         stored.await.map_err(not_stored)?;
-        let mut state = self.settled();
-        let at_once = |version, state| Ok(HoldResult::Done(version, state));
-        match change {
-            ReleaseChange::Hold(kind, release) => state.hold_release(name, *kind, release.as_deref()),
-            ReleaseChange::EndHold => state.end_hold(name).and_then(|()| {
-                let serving = state.supervisor.function(name).and_then(|view| view.version);
-                at_once(serving, ReleaseState::Serving)
-            }),
-            ReleaseChange::Canary(percent) => state.try_canary(name, *percent),
-            ReleaseChange::Promote => state.promote_canary(name),
-            ReleaseChange::StopCanary => {
-                let stopped = state.stop_canary(name);
-                stopped.and_then(|version| at_once(Some(version), ReleaseState::Waiting))
-            }
-        }
+        self.settled().change_release(name, change)
     }
 
     pub(super) fn read_release(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {

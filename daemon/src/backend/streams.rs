@@ -19,7 +19,7 @@ impl StreamBackend for DaemonBackend {
                 .daemon
                 .state
                 .borrow()
-                .functions
+                .lifecycle
                 .registry
                 .iter()
                 .map(|(name, _)| name.clone())

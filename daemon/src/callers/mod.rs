@@ -2,9 +2,11 @@
 //!
 //! Files:
 //! - `ends`: the callers that wait for the end of an invocation
+//! - `outcomes`: the callers who wait until a release serves, or a function is installed
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
 
 mod ends;
+mod outcomes;
 pub(crate) mod spin;
 
 use crate::buffers::Buffers;
@@ -12,6 +14,7 @@ use crate::http::connections::Connections;
 use ends::{EndWaiter, EndWaiters};
 use fnd_core::supervisor::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
+use outcomes::OutcomeCallers;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +32,8 @@ pub(crate) struct Callers {
     /// The callers whose changes are being stored.
     changes: HashMap<u64, oneshot::Sender<Result<(), Arc<str>>>>,
     last_change: u64,
+    /// The callers who wait until a release serves, or a function is installed.
+    pub(crate) outcomes: OutcomeCallers,
     /// The callers that wait for the end of an invocation.
     ends: EndWaiters,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
@@ -47,6 +52,7 @@ impl Callers {
             last_reply: 0,
             changes: HashMap::new(),
             last_change: 0,
+            outcomes: OutcomeCallers::default(),
             ends: EndWaiters::default(),
             drained: Some(Vec::new()),
             stops: false,

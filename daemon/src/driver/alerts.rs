@@ -71,7 +71,7 @@ impl Driver {
 
     /// Calls [`Self::check_alert`] for every function: the configuration has changed, or the first scan is over.
     pub(super) fn check_alerts(&mut self) {
-        let functions: Vec<_> = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
+        let functions: Vec<_> = self.lifecycle.registry.iter().map(|(name, _)| name.clone()).collect();
         for function in &functions {
             self.check_alert(function);
         }
@@ -95,7 +95,7 @@ impl Driver {
             return;
         };
         let refused = self
-            .functions
+            .lifecycle
             .registry
             .get(function)
             .and_then(|known| known.findings.error.clone());
@@ -109,11 +109,11 @@ impl Driver {
     }
 
     fn alert_rules(&self, function: &FunctionName) -> Option<AlertRules> {
-        self.functions.registry.get(function)?;
+        self.lifecycle.registry.get(function)?;
         let own = self
             .serving(function)
             .and_then(|serving| serving.manifest.alert.clone());
-        let may_call = |called: &FunctionName| self.node.settings.may_call(&self.functions, function, called);
+        let may_call = |called: &FunctionName| self.node.settings.may_call(&self.lifecycle, function, called);
         AlertRules::of(function, own, &self.node.settings.settings.alert, may_call)
     }
 

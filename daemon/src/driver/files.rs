@@ -66,7 +66,7 @@ impl Driver {
 
     /// Forgets the files of a function if it no longer exists.
     pub(super) fn forget_files_of(&self, function: FunctionName) {
-        if self.functions.registry.get(&function).is_none() {
+        if self.lifecycle.registry.get(&function).is_none() {
             self.records.store(LedgerCommand::Files(FileMemory::Forget(function)));
         }
     }

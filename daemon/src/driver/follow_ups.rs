@@ -172,7 +172,7 @@ impl Driver {
         else {
             return Vec::new();
         };
-        if manifest.is_empty() || self.functions.hooks.is_off(function) {
+        if manifest.is_empty() || self.lifecycle.are_hooks_off(function) {
             return Vec::new();
         }
         let depth = first.cause.as_ref().map_or(0, |cause| cause.depth());
@@ -216,7 +216,7 @@ impl Driver {
     }
 
     pub(super) fn may_call(&self, function: &FunctionName, called: &FunctionName) -> bool {
-        self.node.settings.may_call(&self.functions, function, called)
+        self.node.settings.may_call(&self.lifecycle, function, called)
     }
 
     pub(super) fn call(&mut self, call: FollowUpCall) -> Called {

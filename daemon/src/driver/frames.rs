@@ -2,14 +2,13 @@
 
 use super::{Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
-use crate::functions::dependencies;
-use crate::functions::install::Judged;
 use crate::output::{AttemptKey, Piped, message};
 use crate::triggers::secrets::SecretsAnswer;
 use crate::workers::adoption::PipeEnds;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
 use crate::workers::{Attached, PendingRequest, Starting};
+use fnd_core::lifecycle::{Judged, refused_by_0_1};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
@@ -38,7 +37,7 @@ impl Driver {
             Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
             Reply::Refused(mut refused) => {
                 if self.workers.welcome.is_of_0_1() {
-                    dependencies::explain(&mut refused);
+                    refused_by_0_1(&mut refused);
                 }
                 self.judged(request, Judged::Refused(Box::new(refused)));
             }
@@ -117,13 +116,8 @@ impl Driver {
         {
             return;
         }
-        if self.functions.installer.checks.was_asked(request) {
-            return self.check_refused(request, message);
-        }
         // A failure does not say which kind of request it answers, so each book of requests is asked.
-        if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
-            self.changed(change);
-        }
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.failed(request, message, node.now.mono, out));
         match self.workers.asked.remove(&request) {
             Some(PendingRequest::Spawn(asked)) => {
                 self.workers.release_tmp(asked.tmp);

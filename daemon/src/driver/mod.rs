@@ -1,20 +1,18 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. The supervisor decides about runs. This
-//! folder still decides about versions.
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. The supervisor decides about runs, the
+//! lifecycle about versions. This folder carries out what they decide.
 //!
 //! Callers (through `backend`) and tasks (through [`Inbox`]) call it inline, on the same thread: no channel lies between
 //! a request and its worker.
 //!
 //! Files:
 //! - `alerts`: brings facts to the alerts, and makes their calls
-//! - `builds`: has the dependencies of functions installed
-//! - `canary`: releases that get a share of the calls
-//! - `checks`: has the syntax of changed files checked
+//! - `disk`: has the spawner delete what is not needed any more
 //! - `follow_ups`: what follows the end of an invocation
 //! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
-//! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
-//! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
-//!   one
+//! - `install`: hands what the catalog sees and the spawner answers about files to the lifecycle, and asks for installations
+//! - `internal_runs`: starts builds and checks, which run as functions of fnd's own
+//! - `orders`: carries out the orders of the lifecycle
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
@@ -25,16 +23,15 @@
 //! - `submit`: submits the runs that triggers inside fnd start
 
 mod alerts;
-pub(crate) mod builds;
-pub(crate) mod canary;
-pub(crate) mod checks;
+mod disk;
 mod files;
 pub(crate) mod follow_ups;
 mod frames;
 mod inbox;
 mod install;
-mod installed_versions;
+mod internal_runs;
 mod observe;
+mod orders;
 mod perform;
 pub(crate) mod releases;
 mod requests;
@@ -50,7 +47,6 @@ use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
-use crate::functions::registry::ServingVersion;
 use crate::input::{Inbox, Input};
 use crate::ledger;
 use crate::output::{Captured, Output, Records, message};
@@ -65,7 +61,9 @@ use crate::triggers::secrets::TriggerSecrets;
 use crate::views::trees::TreesOnDisk;
 use crate::workers::Workers;
 use crate::workers::link::{ConnectionError, has_room};
-use fnd_core::lifecycle::waiting_builds::{BuildEnd, WaitingBuilds};
+use fnd_core::lifecycle::installed_version::ServingVersion;
+use fnd_core::lifecycle::waiting_builds::BuildEnd;
+use fnd_core::lifecycle::{CheckEnd, Lifecycle};
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::supervisor::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
@@ -113,8 +111,8 @@ pub(crate) struct Driver {
     pub(crate) ids: Ids,
     pub(crate) supervisor: Supervisor,
     pub(crate) turn: PendingWork,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) functions: Functions,
-    pub(crate) builds: WaitingBuilds,
     pub(crate) trees: TreesOnDisk,
     pub(crate) workers: Workers,
     pub(crate) secrets: TriggerSecrets,
@@ -154,7 +152,7 @@ pub(crate) struct PendingWork {
     /// Ends of `fnd-build`, whose functions are handled once every action is performed.
     pub(crate) builds: VecDeque<BuildEnd>,
     /// Ends of `fnd-check`, for the same reason.
-    pub(crate) checks: VecDeque<checks::CheckEnd>,
+    pub(crate) checks: VecDeque<CheckEnd>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
@@ -193,13 +191,7 @@ pub struct Daemon {
 impl Driver {
     /// Returns the version of a function that serves.
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
-        let function = self.functions.registry.get(name)?;
-        // Another version than the newest serves only while the newest one is on trial.
-        let before = function
-            .before
-            .as_ref()
-            .and_then(|_| self.supervisor.version_and_error(name)?.0);
-        function.serving(before)
+        self.lifecycle.serving(name)
     }
 
     /// Counts by how much the main loop woke too late.
@@ -214,8 +206,7 @@ impl Driver {
         let due = [
             self.supervisor.next_deadline(),
             self.reporter.status_files.next_due(),
-            self.functions.installer.next_due(),
-            self.functions.sources.next_due(),
+            self.lifecycle.next_due(),
             self.alerts_next_due(),
             self.next_promotion(),
             self.secrets.next_due(),

@@ -129,7 +129,7 @@ impl Driver {
 
     /// Reports that the newest content of a function does not serve, and why.
     pub(crate) fn report_refused(&self, function: &FunctionName, message: &str) {
-        let known = self.functions.registry.get(function);
+        let known = self.lifecycle.registry.get(function);
         self.reporter.report(ReportEvent::VersionRefused {
             function,
             message,
@@ -144,6 +144,7 @@ impl Driver {
         View {
             now: self.clock.now(),
             supervisor: &self.supervisor,
+            lifecycle: &self.lifecycle,
             functions: &self.functions,
             workers: &self.workers,
             node: &self.node,
@@ -166,9 +167,9 @@ impl Driver {
     pub(crate) fn file_work(&self, function: &FunctionName) -> FileWork {
         let known = self.supervisor.version_and_error(function);
         FileWork {
-            build: self.builds.words(function),
+            build: self.lifecycle.builds.words(function),
             check: self.check_words(function, known.and_then(|(version, _)| version)),
-            last_build: self.builds.last(function),
+            last_build: self.lifecycle.builds.last(function),
         }
     }
 

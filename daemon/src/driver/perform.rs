@@ -1,15 +1,15 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
 use super::Driver;
-use super::checks::CheckEnd;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
 use crate::ledger::LedgerCommand;
-use crate::output::{AttemptOutput, EndedRecords};
+use crate::output::{AttemptOutput, EndedRecords, message};
 use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
 use crate::workers::{PendingRequest, Starting};
+use fnd_core::lifecycle::CheckEnd;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
@@ -257,7 +257,9 @@ impl Driver {
     fn ended(&mut self, record: &InvocationRecord, output: &str) {
         if record.state.is_final() {
             self.turn.builds.extend(BuildEnd::of(record, output));
-            self.turn.checks.extend(CheckEnd::of(record, &self.node.places.state));
+            let state = &self.node.places.state;
+            let end = CheckEnd::of(record, |line| message::shown(state, line));
+            self.turn.checks.extend(end);
             self.workers.uploads.remove(&record.id);
             self.callers.ended(record.id);
         }

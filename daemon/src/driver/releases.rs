@@ -2,30 +2,14 @@
 //! release that serves or cannot be loaded.
 
 use super::Driver;
-use super::canary::asked_canary;
-use crate::functions::releases::{AwaitedRelease, Outcome};
-use crate::ledger::LedgerCommand;
 use crate::workers::PendingRequest;
-use fnd_core::lifecycle::release::{HoldKind, NoRelease, NotHeld, ReleaseState, Releases};
+use fnd_core::lifecycle::release::{NotHeld, ReleaseState, Releases};
+use fnd_core::lifecycle::{AwaitedRelease, CallerNumber, Change, Changed, Outcome, ReleaseChange};
 use fnd_core::report::ReportEvent;
 use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
+use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// A change of which release gets calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReleaseChange {
-    /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
-    /// one that serves.
-    Hold(HoldKind, Option<String>),
-    EndHold,
-    /// Gives the release that waits this share of the calls in percent, or changes the share of the canary.
-    Canary(u32),
-    /// Lets the canary serve.
-    Promote,
-    /// Takes the calls from the canary.
-    StopCanary,
-}
 
 /// The files of a stored release, or why they cannot be read.
 pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
@@ -39,97 +23,66 @@ pub(crate) enum HoldResult {
 }
 
 impl Driver {
-    /// Holds a release. `name` is the beginning of its hash; without a name, a rollback goes to the release before, and a
-    /// pin holds the one that serves.
-    pub(crate) fn hold_release(
+    /// Changes which release of a function gets calls.
+    pub(crate) fn change_release(
         &mut self,
         function: &FunctionName,
-        kind: HoldKind,
-        name: Option<&str>,
+        change: &ReleaseChange,
     ) -> Result<HoldResult, NotHeld> {
-        let releases = self.releases_of(function)?;
-        let version = held_version(releases, kind, name)?;
-        let is_live = releases.is_live(version);
-        let has_canary = releases.canary().is_some();
-        if self.workers.welcome.is_of_0_1() {
-            return Err(NotHeld::OldSpawner);
-        }
-        let is_tried = self.is_tried(function);
-        let now_ms = self.clock.now().unix_ms;
-        let functions = &mut self.functions;
-        // Somebody who waits for another release is answered: this one is asked for in its place.
-        let replaced = Err("another release was asked for meanwhile".to_owned());
-        functions.releases.answer(function, &replaced);
-        functions.releases.change(function, |releases| {
-            releases.hold_release(now_ms, kind, (version, is_tried));
-        });
-        self.store_releases();
-        if has_canary {
-            self.follow_canary(function);
-        }
-        if is_live && !is_tried {
-            return Ok(HoldResult::Done(Some(version), ReleaseState::Serving));
-        }
-        // If it serves, its installation ends the trial of the other version, which could replace it until then.
-        let waiting = self.functions.releases.wait(function, AwaitedRelease::Held);
-        self.functions.enqueue_release(function, version);
-        self.settle();
-        Ok(HoldResult::Asked(version, ReleaseState::Serving, waiting))
-    }
-
-    /// Returns whether a version of a function is on trial.
-    fn is_tried(&self, function: &FunctionName) -> bool {
-        let view = self.supervisor.function(function);
-        view.is_some_and(|view| view.trial.is_some())
+        self.releases_of(function)?;
+        let (caller, receiver) = self.new_caller();
+        let change = self.change(function, change);
+        let changed = self.decide_lifecycle(|lifecycle, _, out| lifecycle.change(function, change, caller, out))?;
+        Ok(match changed {
+            Changed::Done(version, state) => HoldResult::Done(version, state),
+            Changed::Asked(version, state) => HoldResult::Asked(version, state, receiver),
+        })
     }
 
     /// Returns what a change will make of the releases of a function, as JSON.
     pub(crate) fn planned_releases(&self, function: &FunctionName, change: &ReleaseChange) -> Result<String, NotHeld> {
-        let mut releases = self.releases_of(function)?.clone();
-        let begins = !matches!(
-            change,
-            ReleaseChange::EndHold | ReleaseChange::Promote | ReleaseChange::StopCanary
-        );
-        if begins && self.workers.welcome.is_of_0_1() {
-            return Err(NotHeld::OldSpawner);
-        }
-        let now_ms = self.clock.now().unix_ms;
-        let changed = match change {
-            ReleaseChange::Hold(kind, name) => {
-                let version = held_version(&releases, *kind, name.as_deref())?;
-                releases.hold_release(now_ms, *kind, (version, self.is_tried(function)));
-                Ok(version)
-            }
-            ReleaseChange::EndHold if releases.end_hold() => return Ok(json(&releases)),
-            ReleaseChange::EndHold => return Err(NotHeld::NothingHeld),
-            ReleaseChange::Canary(percent) => releases.try_canary(asked_canary(*percent)),
-            ReleaseChange::Promote => releases.promote(),
-            ReleaseChange::StopCanary => releases.end_canary(now_ms, None),
-        };
-        changed.map(|_| json(&releases)).map_err(NotHeld::NoRelease)
+        self.releases_of(function)?;
+        self.lifecycle.planned(function, self.change(function, change))
     }
 
-    /// Ends the hold of a function; then its file is installed, unless it serves.
-    pub(crate) fn end_hold(&mut self, function: &FunctionName) -> Result<(), NotHeld> {
-        self.releases_of(function)?;
-        if !self.functions.releases.change(function, Releases::end_hold) {
-            return Err(NotHeld::NothingHeld);
+    fn change<'c>(&self, function: &FunctionName, change: &'c ReleaseChange) -> Change<'c> {
+        Change {
+            change,
+            running: self.running(function),
+            now_ms: self.clock.now().unix_ms,
+            is_spawner_of_0_1: self.workers.welcome.is_of_0_1(),
         }
-        self.store_releases();
-        let releases = self.functions.releases.get(function);
-        let serving = releases.and_then(Releases::serving);
-        let view = self.supervisor.function(function);
-        let is_tried = view.is_some_and(|view| view.trial.is_some_and(|trial| !trial.canary));
-        if releases.is_some_and(Releases::wants_file) {
-            self.functions.enqueue_file(function);
-            self.settle();
-        } else if let Some(serving) = serving.filter(|_| is_tried) {
-            // Nothing holds the release on trial any more. Installing the release that serves ends the trial.
-            self.functions.enqueue_release(function, serving);
+    }
+
+    /// Makes a place for the answer to a caller who waits for a release or an installation.
+    fn new_caller(&mut self) -> (CallerNumber, oneshot::Receiver<Outcome>) {
+        let new = self.callers.outcomes.expect();
+        let outcomes = &self.callers.outcomes;
+        self.lifecycle.forget_callers(|caller| outcomes.has_left(caller));
+        new
+    }
+
+    /// Waits for the outcome of a file that was just uploaded.
+    pub(crate) fn await_upload(&mut self, function: &FunctionName) -> oneshot::Receiver<Outcome> {
+        let (caller, receiver) = self.new_caller();
+        let releases = &mut self.lifecycle.releases;
+        releases.wait(function, AwaitedRelease::Uploaded, caller);
+        receiver
+    }
+
+    /// Installs a function again, and its dependencies if they are not there, or in any case (`clean`). Resolves when it is
+    /// installed or cannot be; nothing if there is no function of that name.
+    pub(crate) fn build_again(&mut self, function: &FunctionName, clean: bool) -> Option<oneshot::Receiver<Outcome>> {
+        let (caller, receiver) = self.new_caller();
+        if clean && self.workers.welcome.is_of_0_1() {
+            self.lifecycle.registry.get(function)?;
+            let why = "the running fnd-spawner is older than clean builds: `systemctl stop fnd && systemctl start fnd`";
+            self.callers.outcomes.answer(caller, Err(why.to_owned()));
+        } else {
+            self.lifecycle.build_again(function, clean, caller).then_some(())?;
             self.settle();
         }
-        self.status_changed(function);
-        Ok(())
+        Some(receiver)
     }
 
     /// Returns the releases of a function that exists.
@@ -137,8 +90,7 @@ impl Driver {
         if self.supervisor.function(function).is_none() {
             return Err(NotHeld::NoFunction);
         }
-        let none = NotHeld::NoRelease(NoRelease::None);
-        self.functions.releases.get(function).ok_or(none)
+        self.lifecycle.releases_of(function)
     }
 
     /// Asks the spawner for the files of a stored release.
@@ -189,21 +141,31 @@ impl Driver {
 
     /// Follows that another version serves.
     pub(super) fn version_serves(&mut self, function: &FunctionName, version: Version) {
-        self.functions.serves_another(function);
-        self.functions.calls_of_serving(function, version);
         self.reporter.report(ReportEvent::VersionLoaded(function, version));
-        let releases = &mut self.functions.releases;
-        let canary = releases.get(function).and_then(Releases::canary);
-        let is_promoted = canary.is_some_and(|canary| canary.version == version);
-        releases.change(function, |releases| releases.serves(version));
-        let held = releases.get(function).and_then(Releases::hold);
-        if is_promoted || held.is_some_and(|hold| hold.version == version) {
-            releases.answer(function, &Ok(version));
-        }
-        self.store_releases();
+        self.decide_lifecycle(|lifecycle, _, out| lifecycle.serves(function, version, out));
         self.wake_savers(); // its trial is over
         self.ask_for_installs();
         self.follow_serving(function);
+    }
+
+    /// Follows that a version of a function gets a share of the calls.
+    pub(super) fn canary_serves(&mut self, function: &FunctionName, version: Version) {
+        self.wake_savers();
+        self.decide_lifecycle(|lifecycle, node, out| {
+            lifecycle.canary_serves(function, version, node.now.unix_ms, out);
+        });
+    }
+
+    /// Handles a failed attempt of a canary.
+    pub(super) fn canary_failed(&mut self, function: &FunctionName) {
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.canary_failed(function, node.now.unix_ms, out));
+    }
+
+    /// Follows that a version on trial could not be loaded.
+    pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
+        self.wake_savers();
+        self.decide_lifecycle(|lifecycle, _, out| lifecycle.trial_failed(function, version, why, out));
+        self.ask_for_installs();
     }
 
     /// Follows that a function is no longer there.
@@ -221,55 +183,25 @@ impl Driver {
         self.listen_for(function);
     }
 
-    /// Follows that a version on trial could not be loaded.
-    pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
-        self.wake_savers();
-        let releases = &mut self.functions.releases;
-        let Some(known) = releases.get(function).filter(|known| known.get(version).is_some()) else {
-            return;
-        };
-        let is_asked = known
-            .hold()
-            .is_some_and(|hold| hold.version == version && !hold.established);
-        let is_canary = known.canary().is_some_and(|canary| canary.version == version);
-        let copy = releases.change(function, |releases| releases.failed(version, why));
-        // A person may have asked again for a release that fails as before: this caller waits for an answer, too.
-        if is_asked || is_canary {
-            releases.answer(function, &Err(why.to_owned()));
-        }
-        // Its installation ends the trial.
-        if let Some(copy) = copy {
-            self.functions.enqueue_release(function, copy);
-            self.ask_for_installs();
-        }
-        self.store_releases();
+    /// Returns when the next canary is promoted.
+    pub(super) fn next_promotion(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        // A promotion is due by the wall clock: its time is stored, and counts for the next fnd, too.
+        let is_known = |function: &FunctionName| self.supervisor.version_and_error(function).is_some();
+        let at_ms = self.lifecycle.releases.next_promotion_ms(is_known)?;
+        Some(now.mono + Duration::from_millis(at_ms.saturating_sub(now.unix_ms)))
     }
 
-    /// Stores the releases that have changed, and answers the callers whose release can no longer come.
-    pub(super) fn store_releases(&mut self) {
-        self.functions.releases.answer_unwanted();
-        for (function, releases) in self.functions.releases.take_changed() {
-            self.records.store(LedgerCommand::StoreReleases { function, releases });
+    /// Promotes the canaries whose time is over.
+    pub(super) fn promote_due(&mut self) {
+        let now_ms = self.clock.now().unix_ms;
+        let supervisor = &self.supervisor;
+        let due = self
+            .lifecycle
+            .releases
+            .promotions_due(now_ms, |function| supervisor.version_and_error(function).is_some());
+        for function in due {
+            self.decide_lifecycle(|lifecycle, _, out| lifecycle.promote_due(&function, now_ms, out));
         }
     }
-}
-
-/// Returns the release that a person holds. `name` is the beginning of its hash.
-fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Result<Version, NotHeld> {
-    let chosen = match (name, kind) {
-        (Some(name), _) => releases.named(name),
-        (None, HoldKind::Rollback) => releases.one_before(),
-        (None, HoldKind::Pin) => releases.current(),
-    };
-    let version = chosen.map_err(NotHeld::NoRelease)?.version;
-    // A newer release may be on trial, or be tried again and again.
-    if releases.is_live(version) && kind == HoldKind::Rollback && !releases.wants_file() {
-        return Err(NotHeld::Serves(fnd_core::lifecycle::release::short(version)));
-    }
-    Ok(version)
-}
-
-/// Returns releases as the ledger stores them: texts and numbers only, so that this cannot fail.
-fn json(releases: &Releases) -> String {
-    serde_json::to_string(releases).unwrap_or_default()
 }

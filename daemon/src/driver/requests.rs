@@ -3,7 +3,7 @@
 
 use super::{Daemon, Driver};
 use crate::functions::catalog::Rescan;
-use crate::functions::install::settings_document;
+use crate::settings::settings_document;
 use crate::systemd;
 use crate::workers::PendingRequest;
 use fnd_core::supervisor::Event;
@@ -19,7 +19,7 @@ impl Daemon {
     pub(crate) fn scan(&self) -> oneshot::Receiver<()> {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
-        let number = state.functions.installer.new_scan();
+        let number = state.lifecycle.installer.new_scan();
         state.functions.catalog.rescan(number, Rescan::default());
         state.functions.settling.push((number, sender));
         settled
@@ -35,7 +35,7 @@ impl Daemon {
         if let Some(number) = state.workers.send(&Request::Reload, Vec::new()) {
             state.workers.asked.insert(number, PendingRequest::Reload);
         }
-        let scan = state.functions.installer.new_scan();
+        let scan = state.lifecycle.installer.new_scan();
         // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
         // because the spawner answers in order.
         let how = Rescan {
@@ -135,7 +135,7 @@ impl Driver {
         let http = &self.node.settings.settings.http;
         self.listener.apply(http);
         let events = http.events.as_ref().map(|events| events.path.as_str());
-        self.functions.set_events_path(events);
+        self.lifecycle.set_events_path(events);
         self.ask_for_tls();
         self.ask_for_events();
         let problems = self.node.settings.resolve_access();

@@ -18,7 +18,7 @@ impl Driver {
     pub(crate) fn reschedule(&mut self, function: &FunctionName) {
         let enabled = self.supervisor.function(function).is_some_and(|view| view.enabled);
         let serving = self.serving(function).map(|serving| serving.manifest.schedule.clone());
-        if serving.is_none() && self.functions.registry.get(function).is_some() {
+        if serving.is_none() && self.lifecycle.registry.get(function).is_some() {
             // It cannot serve yet, and its marks count when it does.
             return;
         }
@@ -30,7 +30,7 @@ impl Driver {
 
     /// Forgets the schedules of functions that no longer exist.
     pub(super) fn forget_schedules(&mut self) {
-        let registry = &self.functions.registry;
+        let registry = &self.lifecycle.registry;
         let gone = self.schedules.table.forget_others(|name| registry.get(name).is_some());
         self.store_marks(gone);
     }

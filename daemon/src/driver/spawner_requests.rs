@@ -2,13 +2,13 @@
 //! answers to the parts that decide.
 
 use super::Driver;
-use crate::functions::registry::Function;
 use crate::input::{Input, TaskOwner};
 use crate::quotas::{self, LASTS, MeasurementEffect};
 use crate::triggers::secrets::{self, SecretsAnswer};
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
 use fnd_core::api::FunctionStatus;
+use fnd_core::lifecycle::function::Function;
 use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Quotas};
 use fnd_manifest::function::Manifest;
@@ -148,7 +148,7 @@ impl Driver {
     /// Asks for the secrets of a function whose files were just judged; those of the version that serves if the newest
     /// files are refused.
     pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
-        if let Some(known) = self.functions.registry.get(function) {
+        if let Some(known) = self.lifecycle.registry.get(function) {
             let versions = known.versions().map(|version| &*version.manifest);
             let all = secrets::of_function(function, versions);
             all.into_iter().for_each(|asked| self.ask_for_secret(asked));
@@ -229,7 +229,7 @@ impl Driver {
     }
 
     fn credentials(&self) -> BTreeSet<Credential> {
-        let functions = self.functions.registry.iter().map(|(_, function)| function);
+        let functions = self.lifecycle.registry.iter().map(|(_, function)| function);
         let versions = functions.flat_map(Function::versions);
         let manifests = versions.map(|version| -> &Manifest { &version.manifest });
         secrets::credentials(manifests, self.node.settings.settings.http.events.as_ref())

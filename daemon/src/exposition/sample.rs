@@ -183,7 +183,7 @@ fn sample_function(metrics: &mut Metrics, state: &Driver, view: &FunctionView<'_
     {
         sampled.memory.get_or_create(&own).inc_by(number(bytes));
     }
-    let known = state.functions.registry.get(view.name);
+    let known = state.lifecycle.registry.get(view.name);
     let refused = known.is_some_and(|function| function.findings.error.is_some());
     usize::from(refused || view.error.is_some())
 }

@@ -3,27 +3,36 @@
 //! The author decides how a function affects others: which routes it may have beside theirs. A version that root owns, or
 //! that root uploads, is root's. Of a stored copy, the spawner remembers whether it was.
 
-use super::Functions;
-use super::syntax::NodeFacts;
 use crate::uploads::staging::uploader;
 use fnd_core::access::Author;
 use fnd_core::lifecycle::SourceFiles;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::naming::UPLOADS;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Returns the author of a candidate's files; `trusted`: the judge says that root owns all of them.
-pub(super) fn author(candidate: &SourceFiles, trusted: bool, node: &NodeFacts<'_>) -> Author {
+/// The places of functions, for which people answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FunctionPlaces<'a> {
+    /// The functions directories.
+    pub(crate) dirs: &'a [String],
+    /// The state directory, in which the uploads are.
+    pub(crate) state: &'a str,
+    /// The daemon's own user, if a person runs it.
+    pub(crate) own_uid: Option<u32>,
+}
+
+/// Returns the author of a function's files; `trusted`: the judge says that root owns all of them.
+pub(crate) fn author(candidate: &SourceFiles, trusted: bool, places: FunctionPlaces<'_>) -> Author {
     if trusted {
         return Author::Root;
     }
-    let Some(root) = node.dirs.get(usize::from(candidate.directory)).map(Path::new) else {
+    let Some(root) = places.dirs.get(usize::from(candidate.directory)).map(Path::new) else {
         return Author::Unknown;
     };
-    if root == node.uploads {
+    if root == Path::new(places.state).join(UPLOADS) {
         return match uploader(root, &candidate.function) {
-            Some(uid) if uid == 0 || Some(uid) == node.own_uid => Author::Root,
+            Some(uid) if uid == 0 || Some(uid) == places.own_uid => Author::Root,
             Some(uid) => Author::User(uid),
             None => Author::Unknown,
         };
@@ -35,48 +44,25 @@ pub(super) fn author(candidate: &SourceFiles, trusted: bool, node: &NodeFacts<'_
     }
 }
 
-impl Functions {
-    /// Remembers the author of the versions of a function.
-    pub(super) fn set_author(&mut self, function: &FunctionName, author: Author) {
-        if author == Author::Root || self.registry.get(function).is_none() {
-            self.authors.remove(function);
-        } else {
-            self.authors.insert(function.clone(), author);
-        }
-    }
-
-    /// Returns the functions of authors other than root.
-    pub(crate) fn of_others(&self) -> impl Iterator<Item = &FunctionName> {
-        self.authors.keys()
-    }
-
-    /// Returns the author of a function that is there.
-    pub(crate) fn author(&self, function: &FunctionName) -> Author {
-        self.authors.get(function).copied().unwrap_or(Author::Root)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::uploads::staging::Staged;
+    use fnd_wire::ids::FunctionName;
 
     #[test]
     fn the_author_is_root_the_owner_or_the_uploader() {
         let dir = tempfile::tempdir().unwrap();
-        let (files, uploads) = (dir.path().join("f"), dir.path().join("u"));
+        let (files, uploads) = (dir.path().join("f"), dir.path().join(UPLOADS));
         for directory in [&files, &uploads] {
             fs::create_dir(directory).unwrap();
         }
         fs::write(files.join("one.sh"), "").unwrap();
         let dirs = [&files, &uploads].map(|path| path.display().to_string());
-        let node = NodeFacts {
-            host: "h",
-            now_ms: 0,
+        let places = FunctionPlaces {
             dirs: &dirs,
-            uploads: &uploads,
+            state: dir.path().to_str().unwrap(),
             own_uid: Some(500),
-            can_check: false,
         };
         let of = |name: &str, directory, trusted| {
             let candidate = SourceFiles {
@@ -86,7 +72,7 @@ mod tests {
                 sidecar: None,
                 directory_form: false,
             };
-            author(&candidate, trusted, &node)
+            author(&candidate, trusted, places)
         };
         assert_eq!(of("one", 0, true), Author::Root);
         let own = fs::metadata(files.join("one.sh")).unwrap().uid();

@@ -7,6 +7,7 @@
 use crate::functions::Functions;
 use crate::functions::catalog::{AWAY, Rescan};
 use crate::report::problems::ReportedProblem;
+use fnd_core::lifecycle::installer::Installer;
 use fnd_manifest::diagnostic::Diagnostic;
 
 /// The directories and files that could not be read.
@@ -44,13 +45,13 @@ impl Unread {
 
 impl Functions {
     /// Stores what the last scan could not read. `scanned`: it is decided what was deleted before the start.
-    pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>, scanned: bool) {
+    pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>, scanned: bool, installer: &mut Installer) {
         let readable = unread.is_empty() && !self.unread.now.is_empty();
         self.unread.now = unread;
         if readable && !scanned {
             // Everything can be read for the first time. The functions seen now must be installed before others count
             // as deleted.
-            let number = self.installer.new_scan();
+            let number = installer.new_scan();
             self.catalog.rescan(number, Rescan::default());
             self.unread.deciding = Some(number);
         }
@@ -58,8 +59,7 @@ impl Functions {
 
     /// Returns whether the deciding scan is over and everything was read: then functions that it did not find were
     /// deleted before the start.
-    pub(crate) fn has_decided(&mut self) -> bool {
-        let installer = &self.installer;
+    pub(crate) fn has_decided(&mut self, installer: &Installer) -> bool {
         let over = self.unread.deciding.take_if(|number| installer.is_settled(*number));
         over.is_some() && self.unread.now.is_empty()
     }

@@ -6,7 +6,6 @@
 //! the main thread reads: one of notify needs a thread more.
 
 use crate::descriptors;
-use crate::functions::Functions;
 use crate::path_steps::way;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -161,25 +160,9 @@ impl Interpreters {
     }
 }
 
-impl Functions {
-    /// Queues every function whose interpreter has changed. Returns those interpreters, each with the number of its
-    /// functions.
-    pub(crate) fn check_interpreters(&mut self) -> Vec<(ChangedInterpreter, usize)> {
-        let mut again = BTreeMap::new();
-        let mut counted = Vec::new();
-        self.registry.forget_interpreters();
-        for changed in self.interpreters.check() {
-            let functions = self.registry.iter();
-            let users = functions.filter(|(_, function)| function.interpreters.contains(&changed.path));
-            let users: Vec<_> = users
-                .map(|(name, function)| (name.clone(), function.candidate.clone()))
-                .collect();
-            counted.push((changed, users.len()));
-            again.extend(users);
-        }
-        self.installer.enqueue(again.into_values().collect());
-        counted
-    }
+/// Returns the real path of an interpreter. Where fnd may not see the interpreter, the given path has to do.
+pub(crate) fn real_path(interpreter: &str) -> String {
+    std::fs::canonicalize(interpreter).map_or_else(|_| interpreter.to_owned(), |path| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -3,21 +3,16 @@
 use super::Functions;
 use super::catalog::marked;
 use fnd_core::lifecycle::SourceFiles;
+use fnd_core::lifecycle::registry::Registry;
 use fnd_manifest::function::project;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Functions {
-    /// Has the next quiet moment look for projects.
-    pub(super) fn look_for_projects(&mut self) {
-        self.quiet = false;
-        self.unsettled = true;
-    }
-
     /// Finds the projects below the functions directories `roots`, and returns the functions in them that are held: those
     /// whose manifest does not say whether they run by themselves.
-    pub(crate) fn find_projects(&mut self, roots: &[String]) -> BTreeSet<FunctionName> {
-        let functions = || self.registry.iter().map(|(_, function)| function);
+    pub(crate) fn find_projects(&mut self, registry: &Registry, roots: &[String]) -> BTreeSet<FunctionName> {
+        let functions = || registry.iter().map(|(_, function)| function);
         let importing = || functions().filter(|function| !function.findings.imports.is_empty());
         // Only the directories of files that import something are looked at: this is done after each change of a file, and
         // ten thousand other files must not take time then.
@@ -58,7 +53,7 @@ impl Functions {
             // A directory with `function.toml` is what the warning asks for.
             !candidate.directory_form && (found.contains_key(&directory) || is_marked(&directory))
         };
-        let functions = self.registry.iter();
+        let functions = registry.iter();
         let held = functions.filter(|(_, function)| !function.says_on_load && is_held(&function.candidate));
         let held = held.map(|(name, _)| name.clone()).collect();
         // One warning for each directory.

@@ -2,8 +2,9 @@
 //! a function or, such as a bad name, to a file that is none.
 
 use super::Functions;
-use super::registry::Function;
 use fnd_core::api::ReloadReport;
+use fnd_core::lifecycle::Lifecycle;
+use fnd_core::lifecycle::function::Function;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::ids::{FunctionName, Version};
@@ -21,19 +22,19 @@ pub(crate) struct Problems {
     files: Vec<Diagnostic>,
 }
 
-impl Functions {
-    /// Returns the newest version of each function.
-    pub(crate) fn versions_now(&self) -> Newest {
-        let newest = |function: &Function| function.newest.as_ref().map(|newest| newest.version);
-        let each = self.registry.iter();
-        each.map(|(name, function)| (name.clone(), newest(function))).collect()
-    }
+/// Returns the newest version of each function.
+pub(crate) fn versions_now(lifecycle: &Lifecycle) -> Newest {
+    let newest = |function: &Function| function.newest.as_ref().map(|newest| newest.version);
+    let each = lifecycle.registry.iter();
+    each.map(|(name, function)| (name.clone(), newest(function))).collect()
+}
 
+impl Functions {
     /// Remembers the problems of now: the next reload only names the functions that still have them. Not the problems
     /// from before that reload: fnd may find those of a new file a moment before somebody asks for a reload.
-    pub(crate) fn report_problems(&mut self) -> Problems {
-        let problems = self.registry.iter().filter_map(|(name, function)| {
-            let calls = self.to_nobody.get(name).into_iter().flatten();
+    pub(crate) fn report_problems(&mut self, lifecycle: &Lifecycle) -> Problems {
+        let problems = lifecycle.registry.iter().filter_map(|(name, function)| {
+            let calls = lifecycle.calls_to_nobody(name);
             let diagnostics: Vec<_> = function.findings.diagnostics.iter().chain(calls).cloned().collect();
             let error = function.findings.error.clone();
             (error.is_some() || !diagnostics.is_empty()).then(|| (name.clone(), (error, diagnostics)))
@@ -52,9 +53,9 @@ impl Functions {
     }
 
     /// Returns the report of a reload that is over, without the configuration. `before` are the versions before it.
-    pub(crate) fn report(&mut self, before: &Newest) -> ReloadReport {
-        let after = self.versions_now();
-        let reported = self.report_problems();
+    pub(crate) fn report(&mut self, lifecycle: &Lifecycle, before: &Newest) -> ReloadReport {
+        let after = versions_now(lifecycle);
+        let reported = self.report_problems(lifecycle);
         let mut report = ReloadReport {
             removed: before
                 .keys()

@@ -1,8 +1,8 @@
 //! Computes how much history and output is kept, from the current configuration and manifests.
 
-use crate::functions::Functions;
 use crate::ledger::{KeepOf, LimitsOf, Retention};
 use crate::output::log_store::KeepOutput;
+use fnd_core::lifecycle::registry::Registry;
 use fnd_manifest::function::{History, Logs};
 use fnd_manifest::settings::Settings;
 
@@ -34,30 +34,28 @@ pub(crate) fn logs(settings: &Settings) -> Retention<KeepOutput> {
     }
 }
 
-impl Functions {
-    /// Returns the retention of the history and of the output by the manifests.
-    pub(crate) fn retention(&self, settings: &Settings) -> (Retention, Retention<KeepOutput>) {
-        // A function without a valid manifest, or without a file, does not permit that its history is forgotten: it may
-        // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
-        // it has.
-        let manifests = || {
-            let functions = self.registry.iter();
-            functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
-        };
-        let history = Retention {
-            functions: manifests()
-                .map(|(name, manifest)| (name, keep_of(&manifest.history)))
-                .collect(),
-            ..at_first(settings)
-        };
-        let output = Retention {
-            functions: manifests()
-                .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
-                .collect(),
-            ..logs(settings)
-        };
-        (history, output)
-    }
+/// Returns the retention of the history and of the output by the manifests.
+pub(crate) fn retention(registry: &Registry, settings: &Settings) -> (Retention, Retention<KeepOutput>) {
+    // A function without a valid manifest, or without a file, does not permit that its history is forgotten: it may
+    // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
+    // it has.
+    let manifests = || {
+        let functions = registry.iter();
+        functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
+    };
+    let history = Retention {
+        functions: manifests()
+            .map(|(name, manifest)| (name, keep_of(&manifest.history)))
+            .collect(),
+        ..at_first(settings)
+    };
+    let output = Retention {
+        functions: manifests()
+            .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
+            .collect(),
+        ..logs(settings)
+    };
+    (history, output)
 }
 
 fn keep_of(history: &History) -> KeepOf {

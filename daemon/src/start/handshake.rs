@@ -106,7 +106,7 @@ pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<
 fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<CurrentSettings, HandshakeError> {
     // The spawner may have refused a configuration in which the judge saw no error.
     let applied = read.applied;
-    let document = crate::functions::install::settings_document(read)
+    let document = crate::settings::settings_document(read)
         .map_err(|error| HandshakeError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
         .diagnostics

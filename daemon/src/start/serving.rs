@@ -16,6 +16,7 @@ use crate::driver::{Daemon, Driver, DriverMessage, PendingWork};
 use crate::exposition;
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
+use crate::functions::interpreters::real_path;
 use crate::http::connections::Connections;
 use crate::http::limits::LAST_WORDS;
 use crate::http::listen::Listeners;
@@ -35,8 +36,8 @@ use crate::views::trees::TreesOnDisk;
 use crate::workers::Workers;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
+use fnd_core::lifecycle::Lifecycle;
 use fnd_core::lifecycle::versions::Versions;
-use fnd_core::lifecycle::waiting_builds::WaitingBuilds;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::units::counted;
 use std::cell::Cell;
@@ -100,8 +101,8 @@ impl ServingDaemon {
             supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
             ids: Ids::after(ledger.last_id),
             turn: PendingWork::default(),
-            functions: Functions::new(catalog, Versions::new(ledger.versions)).with_releases(ledger.releases),
-            builds: WaitingBuilds::default(),
+            lifecycle: Lifecycle::new(ledger.releases, Versions::new(ledger.versions), real_path),
+            functions: Functions::new(catalog),
             trees: TreesOnDisk::default(),
             function_sockets: Rc::new(FunctionSockets::new(&sockets)),
             workers: Workers::new(
@@ -278,11 +279,14 @@ async fn supervise(
         let whole = daemon.state.borrow().functions.unread.is_nothing();
         daemon.step(Event::Scanned { whole });
         daemon.state.borrow_mut().all_known();
-        drop(daemon.state.borrow_mut().functions.report_problems());
+        {
+            let state = &mut *daemon.state.borrow_mut();
+            drop(state.functions.report_problems(&state.lifecycle));
+        }
         systemd::ready();
         // The memory that only finding and installing all functions needed is free now, between blocks that stay.
         allocator::give_back();
-        let functions = daemon.state.borrow().functions.registry.iter().count();
+        let functions = daemon.state.borrow().lifecycle.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         let directories = daemon.state.borrow().workers.welcome.functions_dirs.join(", ");
         let what = match functions {

@@ -1,18 +1,9 @@
 //! The uploads that are under way: at most one for each function, and what fnd finds about its new files.
 
+use fnd_core::lifecycle::UploadSeen;
 use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use tokio::sync::oneshot;
-
-/// The result of installing the files of an upload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UploadSeen {
-    Installed,
-    /// They cannot be used.
-    Refused,
-    /// They are gone.
-    Removed,
-}
 
 /// The uploads and removals that are under way.
 #[derive(Debug, Default)]

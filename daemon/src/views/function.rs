@@ -2,8 +2,6 @@
 
 use super::trees::{packages, tree_bytes, trees};
 use super::{View, count};
-use crate::functions::registry::Function;
-use crate::functions::releases::held_words;
 use crate::report::problems::ReportedProblem;
 use crate::settings::NOT_OPERATED;
 use crate::workers::listening::Listening;
@@ -12,6 +10,8 @@ use fnd_core::api::{
     AlertState, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, milliseconds,
 };
 use fnd_core::instant;
+use fnd_core::lifecycle::function::Function;
+use fnd_core::lifecycle::held_words;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Class;
 use fnd_core::supervisor::FunctionView;
@@ -38,7 +38,7 @@ impl View<'_> {
     /// Returns a function's status; nothing where there is no function of that name.
     pub(crate) fn function_status(&self, name: &FunctionName, work: FileWork) -> Option<FunctionStatus> {
         let view = self.supervisor.function(name)?;
-        let known = self.functions.registry.get(name);
+        let known = self.lifecycle.registry.get(name);
         let serving = known.and_then(|function| function.serving(view.version));
         let last = view.last.map(|last| &last.attempt);
         let result = view.last.and_then(|last| last.result.as_ref());
@@ -98,7 +98,7 @@ impl View<'_> {
     /// Returns everything that does not work in a function as its author expects, one line each.
     fn warnings(&self, name: &FunctionName, known: Option<&Function>, work: FileWork) -> Option<String> {
         let quota = self.quotas.full(name);
-        let release = self.functions.releases.get(name);
+        let release = self.lifecycle.releases.get(name);
         let lines = [
             quota.map(|why| format!("over its quota, new runs are refused: {why}")),
             self.quotas.books.nearly(name),
@@ -131,8 +131,8 @@ impl View<'_> {
 
     /// Returns the ports on which a function's user listens; nothing if another function or fnd has the same user.
     fn ports(&self, name: &FunctionName, version: Option<Version>, listening: &Listening) -> Option<Vec<u16>> {
-        let user = self.functions.registry.get(name)?.serving(version)?.uid;
-        let functions = self.functions.registry.iter();
+        let user = self.lifecycle.registry.get(name)?.serving(version)?.uid;
+        let functions = self.lifecycle.registry.iter();
         let users = functions.filter_map(|(_, function)| Some(function.newest.as_ref()?.uid));
         (!listening.is_shared(user, users)).then(|| listening.of(user))
     }
@@ -142,7 +142,7 @@ impl View<'_> {
         let alert = manifest.alert.as_ref().and_then(|alert| alert.call.as_ref());
         let called: BTreeSet<_> = manifest.hooks.all().map(|item| &item.call).chain(alert).collect();
         let refused = called.into_iter().filter(|called| {
-            self.functions.registry.get(called).is_some() && !self.node.settings.may_call(self.functions, name, called)
+            self.lifecycle.registry.get(called).is_some() && !self.node.settings.may_call(self.lifecycle, name, called)
         });
         refused
             .map(|called| {
@@ -156,8 +156,8 @@ impl View<'_> {
     /// Returns the problems of calls that are not made because of who the author is.
     pub(super) fn refused_call_problems(&self) -> Vec<ReportedProblem> {
         let mut problems = Vec::new();
-        for name in self.functions.of_others() {
-            let known = self.functions.registry.get(name);
+        for name in self.lifecycle.of_others() {
+            let known = self.lifecycle.registry.get(name);
             let newest = known.and_then(|known| known.newest.as_ref());
             for warning in newest.map_or_else(Vec::new, |newest| self.refused_calls(name, &newest.manifest)) {
                 let about = format!("{name} {}", warning.message);
@@ -175,10 +175,10 @@ impl View<'_> {
     pub(crate) fn function_detail(&self, name: &FunctionName, work: FileWork) -> Option<FunctionDetail> {
         let last_build = work.last_build;
         let status = self.function_now(name, work, &Listening::default())?;
-        let function = self.functions.registry.get(name)?;
+        let function = self.lifecycle.registry.get(name)?;
         let serving = function.serving(status.version);
         let mut calls = serving
-            .map(|serving| self.functions.call_warnings(name, &serving.manifest))
+            .map(|serving| self.lifecycle.call_warnings(name, &serving.manifest))
             .unwrap_or_default();
         calls.extend(
             serving
@@ -219,7 +219,7 @@ impl View<'_> {
                 .and_then(|serving| serving.tree.as_deref().copied())
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             build: last_build.or_else(|| {
-                let releases = self.functions.releases.get(name)?;
+                let releases = self.lifecycle.releases.get(name)?;
                 releases.get(releases.serving()?)?.build.as_deref().copied()
             }),
             diagnostics: function
@@ -243,7 +243,7 @@ impl View<'_> {
     pub(crate) fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
-        let refused = self.functions.registry.get(name)?.findings.error.clone();
+        let refused = self.lifecycle.registry.get(name)?.findings.error.clone();
         if refused.is_none() && view.trial.is_none() {
             return None;
         }
@@ -259,7 +259,7 @@ impl View<'_> {
 
     /// Returns a function's usage; absent if no version is known. The values of cgroups are left out.
     pub(crate) fn usage_of(&self, view: &FunctionView<'_>) -> Option<FunctionUsage> {
-        let serving = self.functions.registry.get(view.name)?.serving(view.version);
+        let serving = self.lifecycle.registry.get(view.name)?.serving(view.version);
         let limits = serving.map(|serving| &serving.manifest.limits);
         Some(FunctionUsage {
             function: view.name.clone(),

@@ -30,6 +30,7 @@ use crate::triggers::http::Listener;
 use crate::triggers::schedule::ScheduleTimer;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
+use fnd_core::lifecycle::Lifecycle;
 use fnd_core::supervisor::{Now, Supervisor};
 use fnd_core::triggers::alerts::Alerts;
 
@@ -37,6 +38,7 @@ use fnd_core::triggers::alerts::Alerts;
 pub(crate) struct View<'a> {
     pub(crate) now: Now,
     pub(crate) supervisor: &'a Supervisor,
+    pub(crate) lifecycle: &'a Lifecycle,
     pub(crate) functions: &'a Functions,
     pub(crate) workers: &'a Workers,
     pub(crate) node: &'a NodeInfo,

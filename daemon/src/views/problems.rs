@@ -6,6 +6,7 @@ use crate::report::problems::{ReportedProblem, of_forgetting};
 use crate::settings::NodeInfo;
 use crate::workers::silence::start_problems;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::calls::node_to_nobody;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
 
@@ -20,7 +21,7 @@ impl View<'_> {
         // Before the first scan is over, the functions to call may not be known.
         if self.supervisor.has_scanned() {
             let node = self.node.settings.settings.alert.call.as_ref();
-            problems.extend(self.functions.call_problems(node));
+            problems.extend(self.call_problems(node));
             problems.extend(self.refused_call_problems());
         }
         problems.extend(health.failing.as_deref().map(of_failing));
@@ -32,7 +33,7 @@ impl View<'_> {
         let of_listener = self.listener.problems().into_iter();
         problems.extend(of_listener.map(|text| ReportedProblem::about("http-listener", text.clone(), text)));
         problems.extend(self.secrets.problems().map(of_secret));
-        let installed = self.functions.registry.iter();
+        let installed = self.lifecycle.registry.iter();
         problems.extend(installed.flat_map(|(name, function)| of_homes(name, &function.findings.diagnostics)));
         problems.extend(self.watchers.problems().map(|(function, problem)| {
             let text = format!("`{function}`: {problem}");
@@ -45,6 +46,19 @@ impl View<'_> {
         let state = self.state.problems();
         problems.extend(state.map(|(code, text)| ReportedProblem::new(code, text)));
         problems
+    }
+
+    /// Returns the problems of calls that reach nobody. `node` is the function that `[alert]` of fnd.toml calls.
+    fn call_problems(&self, node: Option<&FunctionName>) -> impl Iterator<Item = ReportedProblem> {
+        let missing = node.filter(|name| self.lifecycle.registry.get(name).is_none());
+        let of_node = missing.map(|name| (String::new(), node_to_nobody(name)));
+        let each = self.lifecycle.all_calls_to_nobody();
+        let each = each.map(|(name, warning)| (name.to_string(), warning.clone()));
+        of_node.into_iter().chain(each).filter_map(|(about, warning)| {
+            let code = warning.kind()?.as_str();
+            let about = format!("{about} {}", warning.message);
+            Some(ReportedProblem::about(code, about, warning.text()))
+        })
     }
 }
 

@@ -86,6 +86,11 @@ impl Releases {
         (source, tried): (&str, Tried),
     ) -> AfterInstall {
         let (version, content) = version;
+        // While the content is not known, because it is being built or was refused for a reason outside of it, only a change of the
+        // file says that it is another one.
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.file.is_none() && !self.is_edited) {
+            hold.file = Some(content);
+        }
         let is_edit = |hold: &Hold| hold.kind == HoldKind::Rollback && hold.file != Some(content);
         // A rollback holds until the content of the file changes. A pin holds on.
         if self.hold().is_some_and(is_edit) {
@@ -278,9 +283,15 @@ impl Releases {
             hold.establish();
         }
         self.hold = Some(Box::new(hold));
+        self.is_edited = false;
         if let Some(release) = self.get_mut(version) {
             release.error = None;
         }
+    }
+
+    /// Handles a file that has changed, before it is judged.
+    pub fn file_changed(&mut self) {
+        self.is_edited = true;
     }
 
     /// Ends the hold. Returns whether there was one.

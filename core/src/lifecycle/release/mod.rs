@@ -19,47 +19,24 @@
 //! Files:
 //! - `canary`: a release that gets a share of the calls
 //! - `decide`: what follows from each event
-//! - `choose`: finds the release that a person names, and what a list shows of each
+//! - `choose`: finds the release that a person names, and the state of each
+//! - `shown`: the list of releases for callers of the API
 
 mod canary;
 mod choose;
 mod decide;
+mod shown;
 #[cfg(test)]
 mod tests;
 
+pub use crate::api::{HoldKind, ReleaseState};
 pub use canary::{Canary, CanaryRules, canary_words};
 pub use choose::{NoRelease, NotHeld, short};
 pub use decide::{AfterInstall, Copied, JudgedContent, Tried};
 
-use fnd_manifest::{text, words};
+use fnd_manifest::text;
 use fnd_wire::ids::{InvocationId, Version};
 use serde::{Deserialize, Serialize};
-
-words! {
-    /// The state of a release.
-    pub enum ReleaseState {
-        /// It serves.
-        Serving = "serving",
-        /// One worker of it is started; it serves when the worker is ready.
-        Trying = "trying",
-        /// It gets a share of the calls while another one serves.
-        Canary = "canary",
-        /// It is the content of the file, and a hold keeps another release serving.
-        Waiting = "waiting",
-        /// Another release replaced it.
-        Retired = "retired",
-        /// It could not be loaded.
-        Failed = "failed",
-    }
-
-    /// Why a release is held.
-    pub enum HoldKind {
-        /// Until the content of the file changes.
-        Rollback = "rollback",
-        /// Until `unpin`.
-        Pin = "pin",
-    }
-}
 
 /// A version that is on the disk, or could not be loaded. It is small, because each of ten thousand functions has one:
 /// parts that most have not are boxed.
@@ -136,6 +113,9 @@ pub struct Releases {
     /// That release, until it is installed or refused.
     #[serde(skip)]
     first: Option<Box<Version>>,
+    /// Whether the file has changed since the hold began.
+    #[serde(skip)]
+    is_edited: bool,
 }
 
 impl Releases {

@@ -11,9 +11,8 @@ mod model;
 mod spawner;
 mod world;
 
-use crate::driver::Driver;
-use crate::driver::releases::HoldResult;
-use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
+use fnd_core::lifecycle::ReleaseChange;
+use fnd_core::lifecycle::release::HoldKind;
 use fnd_wire::ids::FunctionName;
 use model::Model;
 use proptest::prelude::*;
@@ -131,42 +130,28 @@ impl Case {
             Step::Hold(number, kind, which) => {
                 let chosen = which.and_then(|which| self.world.release(&name(number), which));
                 let chosen = chosen.map(|version| version.hex());
-                let hold = |driver: &mut Driver, function: &FunctionName| {
-                    driver.hold_release(function, kind, chosen.as_deref())
-                };
-                if let Ok(held) = self.world.change(&name(number), hold) {
+                let hold = ReleaseChange::Hold(kind, chosen);
+                if let Ok(held) = self.world.change(&name(number), &hold) {
                     self.held = Some((number, kind, Content::of(held.expect("a release is held"))));
                 }
             }
             Step::EndHold(number) => {
-                let end = |driver: &mut Driver, function: &FunctionName| {
-                    driver.end_hold(function)?;
-                    Ok(HoldResult::Done(None, ReleaseState::Serving))
-                };
-                if self.world.change(&name(number), end).is_ok() {
+                if self.world.change(&name(number), &ReleaseChange::EndHold).is_ok() {
                     self.model(number).end_hold();
                 }
             }
             Step::TryCanary(number) => {
-                if self
-                    .world
-                    .change(&name(number), |driver, function| driver.try_canary(function, 30))
-                    .is_ok()
-                {
+                if self.world.change(&name(number), &ReleaseChange::Canary(30)).is_ok() {
                     self.model(number).try_canary();
                 }
             }
             Step::Promote(number) => {
-                if self.world.change(&name(number), Driver::promote_canary).is_ok() {
+                if self.world.change(&name(number), &ReleaseChange::Promote).is_ok() {
                     self.model(number).promote();
                 }
             }
             Step::StopCanary(number) => {
-                let stop = |driver: &mut Driver, function: &FunctionName| {
-                    let version = driver.stop_canary(function)?;
-                    Ok(HoldResult::Done(Some(version), ReleaseState::Retired))
-                };
-                if self.world.change(&name(number), stop).is_ok() {
+                if self.world.change(&name(number), &ReleaseChange::StopCanary).is_ok() {
                     self.model(number).stop_canary();
                 }
             }

@@ -5,17 +5,16 @@ use super::spawner::{Content, Spawner};
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Clock;
 use crate::driver::releases::HoldResult;
-use crate::driver::{Daemon, Driver, DriverMessage};
+use crate::driver::{Daemon, DriverMessage};
 use crate::functions::catalog::{Catalog, CatalogEvent, CatalogRequest, DetachedCatalog, Unclaimed};
-use crate::functions::releases::Outcome;
 use crate::settings::CurrentSettings;
 use crate::start::connected::Connected;
 use crate::start::opened::OpenedStores;
 use crate::start::serving::ServingDaemon;
 use crate::workers::link::SpawnerConnection;
 use clap::Parser as _;
-use fnd_core::lifecycle::SourceFiles;
 use fnd_core::lifecycle::release::{HoldKind, NotHeld};
+use fnd_core::lifecycle::{Outcome, ReleaseChange, SourceFiles};
 use fnd_core::supervisor::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +96,7 @@ impl World {
         places.add_uploads();
         super::super::prepare(&places).unwrap();
         let connection = SpawnerConnection::new(ours).unwrap();
-        let document = crate::functions::install::settings_document(self.spawner.settings()).unwrap();
+        let document = crate::settings::settings_document(self.spawner.settings()).unwrap();
         let connected = Connected {
             clock: Clock::start(),
             child: None,
@@ -266,13 +265,13 @@ impl World {
     fn under_way(&self) -> Vec<&'static str> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
-        let functions = &state.functions;
+        let lifecycle = &state.lifecycle;
         let is_answered = state
             .workers
             .connection
             .as_ref()
             .is_some_and(SpawnerConnection::is_answered);
-        let is_built = |name: &FunctionName| state.builds.is_waiting(name);
+        let is_built = |name: &FunctionName| state.lifecycle.builds.is_waiting(name);
         // A trial that has failed waits for its next start, which may take long. It counts as ended.
         let is_tried = |trial: Trial| trial.failures == 0;
         let all = [
@@ -283,8 +282,8 @@ impl World {
                 "the end of a worker",
                 state.supervisor.workers() != self.spawner.workers.len(),
             ),
-            ("a file to install", !functions.installer.is_idle()),
-            ("a check", !functions.installer.checks.is_idle()),
+            ("a file to install", !lifecycle.installer.is_idle()),
+            ("a check", !lifecycle.installer.checks.is_idle()),
             ("a build", self.spawner.files.keys().any(is_built)),
             (
                 "a trial",
@@ -306,13 +305,13 @@ impl World {
     pub(super) fn remains(&self, name: &FunctionName) -> Vec<&'static str> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
-        let functions = &state.functions;
+        let lifecycle = &state.lifecycle;
         let remains = [
             ("supervisor", state.supervisor.function(name).is_some()),
-            ("registry", functions.registry.get(name).is_some()),
-            ("releases", functions.releases.get(name).is_some()),
-            ("installer", functions.installer.has_work(name)),
-            ("builds", state.builds.is_waiting(name)),
+            ("registry", lifecycle.registry.get(name).is_some()),
+            ("releases", lifecycle.releases.get(name).is_some()),
+            ("installer", lifecycle.installer.has_work(name)),
+            ("builds", state.lifecycle.builds.is_waiting(name)),
             ("versions", self.spawner.stored.iter().any(|(stored, _)| stored == name)),
         ];
         remains
@@ -363,13 +362,9 @@ impl World {
     }
 
     /// Carries out a request of a person, and keeps the caller if the answer comes later.
-    pub(super) fn change(
-        &mut self,
-        name: &FunctionName,
-        change: impl FnOnce(&mut Driver, &FunctionName) -> Result<HoldResult, NotHeld>,
-    ) -> Result<Option<Version>, NotHeld> {
+    pub(super) fn change(&mut self, name: &FunctionName, change: &ReleaseChange) -> Result<Option<Version>, NotHeld> {
         let daemon = self.daemon();
-        let asked = change(&mut daemon.state.borrow_mut(), name)?;
+        let asked = daemon.state.borrow_mut().change_release(name, change)?;
         self.turn();
         match asked {
             HoldResult::Done(version, _) => Ok(version),
@@ -384,7 +379,7 @@ impl World {
     pub(super) fn release(&self, name: &FunctionName, which: u8) -> Option<Version> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
-        let releases = state.functions.releases.get(name)?.list();
+        let releases = state.lifecycle.releases.get(name)?.list();
         releases
             .get(usize::from(which) % releases.len().max(1))
             .map(|release| release.version)
@@ -405,7 +400,7 @@ impl World {
             .supervisor
             .version_and_error(name)
             .and_then(|(version, _)| version);
-        let releases = state.functions.releases.get(name);
+        let releases = state.lifecycle.releases.get(name);
         let canary = releases
             .and_then(|releases| releases.canary())
             .map(|canary| canary.version);

@@ -8,9 +8,9 @@ mod alarm;
 
 pub(crate) use alarm::Alarm;
 
-use crate::functions::rules::overlap;
 use crate::ledger::StoredSchedules;
 use fnd_core::instant;
+use fnd_core::lifecycle::rules::overlap;
 use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};

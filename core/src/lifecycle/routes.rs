@@ -1,25 +1,23 @@
 //! The routes of functions: the table of those that serve, and the functions that are refused because another one, or
 //! `[http] events`, has their route.
 
-use super::Functions;
-use crate::functions::registry::Function;
-use fnd_core::access::Author;
-use fnd_core::lifecycle::SourceFiles;
-use fnd_core::triggers::route::{Conflict, Moved, Owners, RouteOwner, Routes};
+use super::SourceFiles;
+use crate::access::Author;
+use crate::triggers::route::{Conflict, Moved, Owners, RouteOwner, Routes};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The routes of all functions.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionRoutes {
-    owners: Owners,
+pub(super) struct FunctionRoutes {
+    pub(super) owners: Owners,
     /// Functions whose route another function or `[http] events` has.
-    refused: BTreeMap<FunctionName, SourceFiles>,
+    pub(super) refused: BTreeMap<FunctionName, SourceFiles>,
     /// The table of the routes that serve; absent: something has changed since it was made.
-    table: Option<Rc<Routes>>,
+    pub(super) table: Option<Rc<Routes>>,
 }
 
 impl FunctionRoutes {
@@ -62,68 +60,8 @@ impl FunctionRoutes {
 
     /// Makes the table anew before it is used next, if a function has or had routes: a table of ten thousand routes takes
     /// some ten milliseconds.
-    pub(crate) fn changed(&mut self, function: &FunctionName, has_routes: bool) {
+    pub(super) fn changed(&mut self, function: &FunctionName, has_routes: bool) {
         self.table.take_if(|table| has_routes || table.has(function));
-    }
-}
-
-impl Functions {
-    /// Gives a function the routes of its versions, or none if it is gone, and has those installed again for which that
-    /// changes something.
-    pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author) {
-        let known = self.registry.get(function);
-        // While the newest version is on trial, the version before it serves with its own routes.
-        let versions = known
-            .into_iter()
-            .flat_map(|known| known.newest.iter().chain(&known.before));
-        let manifests = versions.map(|serving| &*serving.manifest);
-        let (mut again, displaced) = self.routes.set(function, author, manifests);
-        for name in &displaced {
-            tracing::warn!("{name}  it loses a route: a function of root, `{function}`, has it now");
-            again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
-        }
-        self.installer.enqueue(again);
-    }
-
-    /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
-    /// were refused for a route, are installed again.
-    pub(crate) fn set_events_path(&mut self, path: Option<&str>) {
-        if !self.routes.owners.set_events(path) {
-            return;
-        }
-        self.routes.table = None;
-        // The path that `[http] events` had may be the one for which they were refused.
-        let mut again: Vec<_> = std::mem::take(&mut self.routes.refused).into_values().collect();
-        let has_it = |function: &&Function| {
-            let manifest = function.newest.as_ref().map(|newest| &newest.manifest);
-            let routes = manifest.map(|manifest| manifest.http.as_slice()).unwrap_or_default();
-            routes.iter().any(|route| self.routes.owners.is_of_events(route))
-        };
-        let functions = self.registry.iter().map(|(_, function)| function);
-        again.extend(functions.filter(has_it).map(|function| function.candidate.clone()));
-        self.installer.enqueue(again);
-    }
-
-    /// Returns the table of routes. `version` gives the version of a function that serves.
-    pub(crate) fn route_table(&mut self, version: impl Fn(&FunctionName) -> Option<Version>) -> Rc<Routes> {
-        if let Some(table) = &self.routes.table {
-            return Rc::clone(table);
-        }
-        let routes = self.registry.iter().flat_map(|(name, function)| {
-            let serving = function.serving(version(name));
-            let manifest = serving.map(|serving| &serving.manifest);
-            manifest.into_iter().flat_map(|manifest| {
-                // A version from before another owner got the route still serves, without it.
-                let routes = manifest
-                    .http
-                    .iter()
-                    .filter(|route| self.routes.owners.serves(self.author(name), route));
-                routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
-            })
-        });
-        let table = Rc::new(Routes::new(routes));
-        self.routes.table = Some(Rc::clone(&table));
-        table
     }
 }
 

@@ -1,9 +1,9 @@
 //! Converts a manifest to the rules of the supervisor.
 
-use fnd_core::backoff::{Backoff, Jitter};
-use fnd_core::records::Payload;
-use fnd_core::records::outcome::Class;
-use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
+use crate::backoff::{Backoff, Jitter};
+use crate::records::Payload;
+use crate::records::outcome::Class;
+use crate::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 use fnd_manifest::function::{self as manifest, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_wire::units::spell_size;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
 }
 
 /// Returns the rule of the supervisor for a rule of a manifest.
-pub(crate) fn overlap(overlap: manifest::OverlapKey) -> Overlap {
+#[must_use]
+pub fn overlap(overlap: manifest::OverlapKey) -> Overlap {
     match overlap {
         manifest::OverlapKey::Queue => Overlap::Queue,
         manifest::OverlapKey::Skip => Overlap::Skip,

@@ -1,125 +1,15 @@
-//! Files whose syntax is checked before they serve: which ones, and what a failed check says.
+//! The problem that the check of a file's syntax has found, as people see it.
 
-use super::Functions;
-use super::install::CatalogChange;
-use fnd_core::lifecycle::SourceFiles;
-use fnd_core::lifecycle::checks::CheckResult;
 use fnd_manifest::diagnostic::{Diagnostic, Place};
-use fnd_manifest::judge::{Verdict, checked_name};
-use fnd_wire::frame::Installed;
-use fnd_wire::ids::FunctionName;
-use std::path::Path;
+use fnd_manifest::judge::checked_name;
 
 /// How many lines of the output are shown with the function.
 const LINES: usize = 5;
 /// Longest line of the output that is shown, in characters.
 const LINE_MAX: usize = 200;
 
-/// The circumstances of an installation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NodeFacts<'a> {
-    /// The name of this machine.
-    pub(crate) host: &'a str,
-    /// The time, Unix milliseconds.
-    pub(crate) now_ms: u64,
-    pub(crate) dirs: &'a [String],
-    /// The one of them that has the uploads.
-    pub(crate) uploads: &'a Path,
-    /// The daemon's own user, if a person runs it.
-    pub(crate) own_uid: Option<u32>,
-    /// Whether the running spawner can prepare checks.
-    pub(crate) can_check: bool,
-}
-
-impl Functions {
-    /// Has the file checked that was installed, if its syntax is to be checked before it serves. Returns the file if it may
-    /// serve.
-    ///
-    /// # Errors
-    /// The change if it may not: nothing until its check is over.
-    pub(super) fn checked_first(
-        &mut self,
-        candidate: SourceFiles,
-        verdict: Verdict,
-        installed: &Installed,
-        node: NodeFacts<'_>,
-    ) -> Result<(SourceFiles, Verdict), Option<CatalogChange>> {
-        let (function, version) = (&candidate.function, installed.version);
-        if !self.is_checked_first(function, &verdict, installed) {
-            return Ok((candidate, verdict));
-        }
-        let checks = &mut self.installer.checks;
-        if !node.can_check && checks.needs(function, version, node.now_ms) {
-            checks.cannot(function, "(not started): the running fnd-spawner is older than checks");
-        }
-        match checks.result(function, version).cloned() {
-            Some(CheckResult::Passed | CheckResult::Unchecked(_)) => Ok((candidate, verdict)),
-            Some(CheckResult::Wrong(output)) => Err(Some(self.check_failed(
-                candidate,
-                verdict,
-                (installed, &output),
-                node.dirs,
-            ))),
-            None => {
-                if checks.needs(function, version, node.now_ms) {
-                    // The next request for this file asks the spawner for the check.
-                    self.installer.requeue(candidate.clone());
-                }
-                self.registry.waits(candidate, verdict);
-                Err(None)
-            }
-        }
-    }
-
-    /// Says whether a version of a file may not serve before its check is over.
-    fn is_checked_first(&self, function: &FunctionName, verdict: &Verdict, installed: &Installed) -> bool {
-        let releases = self.releases.get(function).filter(|_| verdict.checkable);
-        releases.is_some_and(|releases| releases.is_checked_first(installed.load_key))
-    }
-
-    /// Refuses a file whose code is wrong; its serving version goes on.
-    fn check_failed(
-        &mut self,
-        candidate: SourceFiles,
-        verdict: Verdict,
-        (installed, output): (&Installed, &str),
-        dirs: &[String],
-    ) -> CatalogChange {
-        let (function, version) = (candidate.function.clone(), installed.version);
-        let entry = verdict.manifest.as_ref().map(|manifest| manifest.entry.as_str());
-        let entry = entry.unwrap_or_default();
-        let dir = dirs.get(usize::from(candidate.directory));
-        let mut path = format!("{}/{}", dir.map_or("", String::as_str), candidate.source);
-        // Of a directory or an archive the problem names the file inside of it.
-        if !path.ends_with(&format!("/{entry}")) {
-            path = format!("{path}/{entry}");
-        }
-        let problem = problem(&path, entry, output);
-        let why = problem.text();
-        let (mut diagnostics, interpreters) = (verdict.diagnostics, verdict.interpreters);
-        diagnostics.insert(0, problem);
-        let before = self
-            .registry
-            .get(&function)
-            .and_then(|known| known.findings.error.clone());
-        let error = self.registry.unusable(candidate, interpreters, diagnostics);
-        let hold = self.releases.get(&function).and_then(|releases| releases.hold());
-        let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
-        self.releases.change(&function, |releases| {
-            releases.failed(version, &why);
-            releases.is_no_canary(version);
-        });
-        if is_asked {
-            self.releases.answer(&function, &Err(why));
-        }
-        self.decide_wrong(&function, (version, installed.load_key));
-        let is_news = before.as_ref() != Some(&error);
-        self.change_refused(function, error, is_news)
-    }
-}
-
 /// Returns the problem that the output of a check tells of a file.
-fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
+pub(super) fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
     let base = entry.rsplit('/').next().unwrap_or(entry);
     // The check gives the file another name, which people do not know.
     let output = output.replace(&checked_name(entry), base);

@@ -1,221 +1,23 @@
-//! The state of each function apart from its runs: its newest content as judged, and the version that serves.
+//! The state of each function apart from its runs: its newest content as judged, and its versions.
 
-use crate::functions::rules::rules;
-use fnd_core::interned::{Recent, packed};
-use fnd_core::lifecycle::SourceFiles;
-use fnd_core::supervisor::Rules;
+use super::SourceFiles;
+use super::function::{Findings, Function, Lasting};
+use super::installed_version::{ServingVersion, SharedParts};
+use super::rules::rules;
+use crate::interned::packed;
+use crate::supervisor::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
-use fnd_manifest::judge::{SourceOrigin, Verdict};
-use fnd_manifest::warning::{Warning, WarningPlaces};
+use fnd_manifest::judge::Verdict;
+use fnd_manifest::warning::Warning;
 use fnd_wire::frame::{Installed, Problem, Refused, SET_ASIDE};
-use fnd_wire::ids::{FunctionId, FunctionName, Version};
+use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
-use fnd_wire::units;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::sync::Arc;
 
-/// The code of the problem that a function's code could not be fetched.
-pub(super) const UNFETCHED: &str = "source";
-
-#[derive(Debug, Clone)]
-pub struct ServingVersion {
-    /// The spawner's number for it.
-    pub id: FunctionId,
-    pub version: Version,
-    /// The key that decides "once per content".
-    pub load_key: Version,
-    /// Its manifest without `entry`, so that functions whose manifests are otherwise the same share one.
-    pub manifest: Arc<Manifest>,
-    /// `entry` of its manifest.
-    entry: Box<str>,
-    pub how: Arc<How>,
-    /// The uid it runs as.
-    pub uid: u32,
-    /// The tree of its dependencies, if it has one.
-    pub tree: Option<Box<Version>>,
-}
-
-/// How a version runs, for people. Most functions of a runtime run alike.
-#[derive(Debug, PartialEq, Eq)]
-pub struct How {
-    /// Why it runs in its mode.
-    pub mode_reason: String,
-    /// The runtime: `python 3.11`.
-    pub runtime: String,
-    /// The path of the interpreter, as it is started; empty where the entry is executed itself.
-    pub interpreter: String,
-}
-
-impl ServingVersion {
-    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. Parts that many
-    /// functions have alike are in `alike`.
-    #[must_use]
-    fn of(installed: &Installed, verdict: &Verdict, alike: &mut SharedParts) -> Option<Self> {
-        let mut manifest = verdict.manifest.clone()?;
-        let entry = std::mem::take(&mut manifest.entry).into();
-        let version = verdict.runtime_version.clone();
-        // The name of the real file, such as `python3.11`, tells the version without starting the interpreter.
-        let version = version.or_else(|| version_in(alike.real(&installed.interpreter)));
-        let runtime = match version {
-            Some(version) => format!("{} {version}", manifest.runtime),
-            None => manifest.runtime.clone(),
-        };
-        Some(Self {
-            id: installed.id,
-            version: installed.version,
-            load_key: installed.load_key,
-            manifest: alike.manifests.share(manifest),
-            entry,
-            how: alike.how.share(How {
-                mode_reason: verdict.mode_reason.clone(),
-                runtime,
-                interpreter: installed.interpreter.clone(),
-            }),
-            uid: installed.uid,
-            tree: None,
-        })
-    }
-
-    /// Returns its manifest as it was judged.
-    #[must_use]
-    pub fn whole_manifest(&self) -> Manifest {
-        Manifest {
-            entry: self.entry.to_string(),
-            ..Manifest::clone(&self.manifest)
-        }
-    }
-}
-
-/// The values that many functions have alike, stored once: of ten thousand functions most have the same rules.
-#[derive(Debug, Default)]
-struct SharedParts {
-    manifests: Recent<Manifest>,
-    how: Recent<How>,
-    interpreters: Recent<[String]>,
-    rules: Recent<Rules>,
-    /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
-    real_paths: BTreeMap<String, String>,
-}
-
-impl SharedParts {
-    /// Returns the real path of an interpreter.
-    fn real(&mut self, interpreter: &str) -> &str {
-        let known = self.real_paths.entry(interpreter.to_owned());
-        known.or_insert_with(|| real(interpreter))
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct Function {
-    /// Its place in the functions directories.
-    pub candidate: SourceFiles,
-    /// The newest version that was installed, if any. It serves, unless it is on trial first.
-    pub newest: Option<Box<ServingVersion>>,
-    /// The version that served before the newest one; it still serves while the newest one is on trial.
-    pub before: Option<Box<ServingVersion>>,
-    /// The version that gets a share of the calls.
-    pub canary: Option<Box<ServingVersion>>,
-    /// The interpreters that can run the newest content, in order of choice.
-    pub interpreters: Arc<[String]>,
-    /// Whether its own manifest says whether it runs by itself.
-    pub says_on_load: bool,
-    /// The other findings about the newest content.
-    pub findings: BoxedFindings,
-}
-
-/// The findings about a function's newest content, besides its manifest.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Findings {
-    /// The modules that it imports, if it is a Python file.
-    pub imports: Vec<String>,
-    /// Where it comes from, if its manifest has a source.
-    pub source: Option<SourceOrigin>,
-    /// Its problems and warnings.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Why it does not serve, in one line.
-    pub error: Option<String>,
-}
-
-/// [`Findings`] that take no memory where there are none, as is so for most functions.
-#[derive(Debug, Clone, Default)]
-pub struct BoxedFindings(Option<Box<Findings>>);
-
-impl From<Findings> for BoxedFindings {
-    fn from(findings: Findings) -> Self {
-        Self((findings != Findings::default()).then(|| Box::new(findings)))
-    }
-}
-
-impl Deref for BoxedFindings {
-    type Target = Findings;
-
-    fn deref(&self) -> &Findings {
-        static NOTHING: Findings = Findings {
-            imports: Vec::new(),
-            source: None,
-            diagnostics: Vec::new(),
-            error: None,
-        };
-        self.0.as_deref().unwrap_or(&NOTHING)
-    }
-}
-
-impl Function {
-    /// Says whether its newest content does not serve because it could not be fetched.
-    #[must_use]
-    pub fn is_unfetched(&self) -> bool {
-        self.findings
-            .diagnostics
-            .first()
-            .is_some_and(|problem| problem.code == UNFETCHED)
-    }
-
-    /// Returns the version that serves; `version` is the one that the supervisor names.
-    #[must_use]
-    pub fn serving(&self, version: Option<Version>) -> Option<&ServingVersion> {
-        let older = self.before.iter().chain(&self.canary);
-        let mut serving = older.filter(|older| Some(older.version) == version);
-        serving.next().or(self.newest.as_ref()).map(|serving| &**serving)
-    }
-
-    /// Returns what an edit of the code leaves as it is.
-    fn lasting(&self) -> Lasting {
-        let manifests = self.versions().map(|version| Arc::clone(&version.manifest));
-        let mut manifests: Vec<_> = manifests.collect();
-        // The version before often has the same one.
-        manifests.dedup();
-        (manifests, Arc::clone(&self.interpreters))
-    }
-
-    /// Returns the versions that run or may run: the newest first.
-    pub fn versions(&self) -> impl Iterator<Item = &ServingVersion> {
-        let versions = self.newest.iter().chain(&self.before).chain(&self.canary);
-        versions.map(|serving| &**serving)
-    }
-
-    /// Returns the warnings of the newest content, as its status shows them: some in full, of others their number.
-    pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let shown = |wanted| {
-            let is_wanted = move |one: &&Diagnostic| one.kind().is_some_and(|kind| kind.shown() == wanted);
-            self.findings.diagnostics.iter().filter(is_wanted)
-        };
-        let counted = Some(shown(WarningPlaces::Counted).count()).filter(|count| *count > 0);
-        let counted = counted.map(|count| {
-            let settings = units::counted(count, "setting has", "settings have");
-            let name = &self.candidate.function;
-            format!("{settings} another meaning here, or none (`fndctl show {name}` says which)")
-        });
-        shown(WarningPlaces::Function).map(Diagnostic::line).chain(counted)
-    }
-}
-
-/// The parts of a function that decide about more than itself: retention, secrets, interpreters to watch.
-type Lasting = (Vec<Arc<Manifest>>, Arc<[String]>);
-
 /// Every function by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Registry {
     /// Boxed, because the nodes of the map have room for twice as many values as there are.
     all: BTreeMap<FunctionName, Box<Function>>,
@@ -228,6 +30,18 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// Returns a registry without functions; `real` finds the real path of an interpreter, or returns the path as it is.
+    #[must_use]
+    pub fn new(real: fn(&str) -> String) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            changed: false,
+            manifests_changed: false,
+            alike: SharedParts::new(real),
+        }
+    }
+
+    /// Returns a function; absent: its file was never judged, or is gone.
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
         self.all.get(name).map(|function| &**function)
@@ -263,7 +77,7 @@ impl Registry {
 
     /// Forgets the real paths of interpreters, which may have changed.
     pub fn forget_interpreters(&mut self) {
-        self.alike.real_paths.clear();
+        self.alike.forget_interpreters();
     }
 
     /// Returns all functions, by name; not fnd's own.
@@ -285,8 +99,7 @@ impl Registry {
     pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<SourceFiles> {
         let gets = |serving: &ServingVersion| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
         let functions = self.iter().map(|(_, function)| function);
-        let affected = functions
-            .filter(|function| function.findings.error.is_some() || function.newest.as_deref().is_some_and(gets));
+        let affected = functions.filter(|function| function.findings.error.is_some() || function.versions().any(gets));
         affected.map(|function| function.candidate.clone()).collect()
     }
 
@@ -302,6 +115,7 @@ impl Registry {
         std::mem::take(&mut self.changed)
     }
 
+    /// Forgets a function that is gone.
     pub fn remove(&mut self, name: &FunctionName) {
         self.changed = true;
         self.manifests_changed = true;
@@ -355,7 +169,7 @@ impl Registry {
                     imports: verdict.imports,
                     source: verdict.source,
                     diagnostics,
-                    error: None,
+                    ..Findings::default()
                 }
                 .into(),
             },
@@ -398,10 +212,13 @@ impl Registry {
         self.installed(file.candidate.clone(), installed, verdict, serves);
         if let Some(function) = self.all.get_mut(name) {
             // Of both: a change of either makes a new version.
-            let known = &function.interpreters;
-            let others = file.interpreters.iter().filter(|other| !known.contains(other));
-            function.interpreters = known.iter().chain(others).cloned().collect();
-            (function.says_on_load, function.findings) = (file.says_on_load, file.findings);
+            function.interpreters = both(&function.interpreters, &file.interpreters).into();
+            let mut findings = Findings::clone(&file.findings);
+            // An earlier copy could not be installed, and this one is.
+            if std::mem::take(&mut findings.is_of_copy) {
+                findings.error = None;
+            }
+            (function.says_on_load, function.findings) = (file.says_on_load, findings.into());
         }
     }
 
@@ -412,7 +229,7 @@ impl Registry {
         if findings.error.is_some() {
             return None;
         }
-        findings.error = Some(error.clone());
+        (findings.error, findings.is_of_copy) = (Some(error.clone()), true);
         function.findings = findings.into();
         self.changed = true;
         Some(error)
@@ -436,7 +253,7 @@ impl Registry {
         mut verdict: Verdict,
         keeps_error: impl FnOnce(&Function) -> bool,
     ) {
-        let interpreters = self.alike.interpreters.share(std::mem::take(&mut verdict.interpreters));
+        let interpreters = std::mem::take(&mut verdict.interpreters);
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
         let failed = known.as_ref().filter(|known| keeps_error(known));
@@ -445,6 +262,7 @@ impl Registry {
             verdict.diagnostics.clone_from(&known.findings.diagnostics);
             known.findings.error.clone()
         });
+        let interpreters = self.with_running(&interpreters, known.as_deref());
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
@@ -462,10 +280,21 @@ impl Registry {
                     source: verdict.source,
                     diagnostics: verdict.diagnostics,
                     error,
+                    is_of_copy: false,
                 }
                 .into(),
             },
         );
+    }
+
+    /// Adds to the interpreters of a file that does not serve those of the versions that run: these follow theirs.
+    fn with_running(&mut self, interpreters: &[String], known: Option<&Function>) -> Arc<[String]> {
+        let running = known.filter(|known| known.newest.is_some());
+        let all = running.map_or_else(
+            || interpreters.to_vec(),
+            |known| both(interpreters, &known.interpreters),
+        );
+        self.alike.interpreters.share(all)
     }
 
     /// Stores a refusal; the serving version goes on. Returns the error in one line.
@@ -474,14 +303,14 @@ impl Registry {
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
         let found = refused.problems.into_iter().map(diagnostic);
-        self.unusable(candidate, interpreters, found.chain(judged).collect())
+        self.unusable(candidate, &interpreters, found.chain(judged).collect())
     }
 
     /// Stores why a function's newest content cannot serve; the serving version goes on. Returns the error in one line.
     pub fn unusable(
         &mut self,
         candidate: SourceFiles,
-        interpreters: Vec<String>,
+        interpreters: &[String],
         diagnostics: Vec<Diagnostic>,
     ) -> String {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
@@ -490,11 +319,11 @@ impl Registry {
         let lasting = known.as_deref().map(Function::lasting);
         // Its code is asked for again: another commit may be good.
         let source = known.as_ref().and_then(|known| known.findings.source.clone());
+        let interpreters = self.with_running(interpreters, known.as_deref());
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
         let error_line = Some(error.clone());
-        let interpreters = self.alike.interpreters.share(interpreters);
         self.put(
             lasting,
             Function {
@@ -517,8 +346,15 @@ impl Registry {
     }
 }
 
+/// Returns the interpreters of two contents, those of the first one in front.
+fn both(first: &[String], second: &[String]) -> Vec<String> {
+    let others = second.iter().filter(|other| !first.contains(other));
+    first.iter().chain(others).cloned().collect()
+}
+
 /// Converts a problem of the spawner to a diagnostic like the judge's.
-pub(crate) fn diagnostic(problem: Problem) -> Diagnostic {
+#[must_use]
+pub fn diagnostic(problem: Problem) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         code: "file".into(),
@@ -527,31 +363,5 @@ pub(crate) fn diagnostic(problem: Problem) -> Diagnostic {
         message: problem.message,
         help: Some(problem.help).filter(|help| !help.is_empty()),
         notes: Vec::new(),
-    }
-}
-
-/// Returns the real path of an interpreter. Where fnd may not see the interpreter, the given path has to do.
-fn real(interpreter: &str) -> String {
-    std::fs::canonicalize(interpreter).map_or_else(|_| interpreter.to_owned(), |path| path.display().to_string())
-}
-
-/// Returns the version in the name of an interpreter's real file: `3.11` of `/usr/bin/python3.11`.
-fn version_in(interpreter: &str) -> Option<String> {
-    let name = interpreter.rsplit('/').next()?;
-    let version = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let is_version = version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
-    is_version.then(|| version.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interpreter_shows_its_version_by_its_name() {
-        assert_eq!(version_in("/usr/bin/python3.11").as_deref(), Some("3.11"));
-        assert_eq!(version_in("/usr/bin/bash"), None);
-        assert_eq!(version_in("/usr/bin/python3"), None);
-        assert_eq!(version_in(""), None);
     }
 }

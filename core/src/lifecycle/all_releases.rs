@@ -1,0 +1,190 @@
+//! The releases of all functions, and the callers who wait for one of them.
+
+use super::order::{CallerNumber, Order, Outcome};
+use super::release::{Canary, HoldKind, Releases, canary_words, short};
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeSet, HashMap};
+
+/// The event that a caller waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AwaitedRelease {
+    /// The release that is held serves.
+    Held,
+    /// The canary gets its share of the calls.
+    Canary,
+    /// The canary serves.
+    Promoted,
+    /// The outcome of a file that was just uploaded, whatever it is.
+    Uploaded,
+}
+
+impl AwaitedRelease {
+    /// Returns whether this release can still come.
+    fn is_wanted(self, releases: &Releases) -> bool {
+        match self {
+            Self::Held => releases.hold().is_some(),
+            Self::Canary => releases.canary().is_some(),
+            Self::Promoted => releases.canary().is_some_and(|canary| canary.promoted),
+            Self::Uploaded => true,
+        }
+    }
+}
+
+/// The releases of all functions.
+#[derive(Debug, Default)]
+pub struct AllReleases {
+    of: HashMap<FunctionName, Box<Releases>>,
+    /// Functions whose releases have changed since they were stored.
+    changed: BTreeSet<FunctionName>,
+    /// When canaries are promoted, Unix milliseconds.
+    promotions: HashMap<FunctionName, u64>,
+    /// Callers that wait until the release that they asked for serves.
+    waiting: HashMap<FunctionName, Vec<(AwaitedRelease, CallerNumber)>>,
+}
+
+impl AllReleases {
+    /// Returns the releases that the ledger knows.
+    #[must_use]
+    pub fn new(stored: Vec<(FunctionName, Releases)>) -> Self {
+        let boxed = |(function, mut releases): (FunctionName, Releases)| {
+            releases.shrink();
+            (function, Box::new(releases))
+        };
+        let promoted = |(function, releases): &(FunctionName, Releases)| {
+            Some((function.clone(), releases.canary()?.promote_at_ms()?))
+        };
+        Self {
+            promotions: stored.iter().filter_map(promoted).collect(),
+            of: stored.into_iter().map(boxed).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the releases of a function; nothing if it never had one.
+    #[must_use]
+    pub fn get(&self, function: &FunctionName) -> Option<&Releases> {
+        self.of.get(function).map(|releases| &**releases)
+    }
+
+    /// Changes the releases of a function.
+    pub fn change<T>(&mut self, function: &FunctionName, change: impl FnOnce(&mut Releases) -> T) -> T {
+        let releases = self.of.entry(function.clone()).or_default();
+        let before = releases.clone();
+        let result = change(releases);
+        // A change of parts that are not stored needs no write.
+        if !releases.is_stored_like(&before) {
+            self.changed.insert(function.clone());
+            match releases.canary().and_then(Canary::promote_at_ms) {
+                Some(at_ms) => drop(self.promotions.insert(function.clone(), at_ms)),
+                None => drop(self.promotions.remove(function)),
+            }
+        }
+        result
+    }
+
+    /// Notes that the file of a function has changed.
+    pub fn file_changed(&mut self, function: &FunctionName) {
+        if let Some(releases) = self.of.get_mut(function) {
+            releases.file_changed();
+        }
+    }
+
+    /// Forgets a function that is gone.
+    pub fn remove(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
+        self.promotions.remove(function);
+        if self.of.remove(function).is_some() {
+            self.changed.insert(function.clone());
+        }
+        self.answer(function, &Err("the function was deleted".to_owned()), out);
+    }
+
+    /// Forgets the functions that are not known.
+    pub fn keep_known(&mut self, is_known: impl Fn(&FunctionName) -> bool, out: &mut Vec<Order>) {
+        let gone: Vec<_> = self.of.keys().filter(|name| !is_known(name)).cloned().collect();
+        gone.iter().for_each(|name| self.remove(name, out));
+    }
+
+    /// Returns the functions whose releases have changed since the last call, each with its releases as JSON.
+    pub fn take_changed(&mut self) -> Vec<(FunctionName, Option<String>)> {
+        let of = |name: FunctionName| {
+            let releases = self.of.get(&name);
+            // Texts and numbers only, so that this cannot fail.
+            let json = releases.and_then(|releases| serde_json::to_string(releases).ok());
+            (name, json)
+        };
+        std::mem::take(&mut self.changed).into_iter().map(of).collect()
+    }
+
+    /// Returns when the next canary of the known functions is promoted, Unix milliseconds. Canaries of other functions wait:
+    /// after a start, fnd knows a function once its file is installed.
+    #[must_use]
+    pub fn next_promotion_ms(&self, is_known: impl Fn(&FunctionName) -> bool) -> Option<u64> {
+        let known = self.promotions.iter().filter(|(function, _)| is_known(function));
+        known.map(|(_, at_ms)| *at_ms).min()
+    }
+
+    /// Returns the known functions whose canary is to be promoted now.
+    #[must_use]
+    pub fn promotions_due(&self, now_ms: u64, is_known: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
+        let due = self.promotions.iter().filter(|(_, at_ms)| **at_ms <= now_ms);
+        let known = due.filter(|(function, _)| is_known(function));
+        known.map(|(function, _)| function.clone()).collect()
+    }
+
+    /// Answers a caller when the release that it awaits serves, or cannot.
+    pub fn wait(&mut self, function: &FunctionName, awaited: AwaitedRelease, caller: CallerNumber) {
+        self.waiting
+            .entry(function.clone())
+            .or_default()
+            .push((awaited, caller));
+    }
+
+    /// Forgets the callers who have left.
+    pub fn forget_callers(&mut self, has_left: impl Fn(CallerNumber) -> bool) {
+        for waiting in self.waiting.values_mut() {
+            waiting.retain(|(_, caller)| !has_left(*caller));
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
+    }
+
+    /// Answers the callers who wait for a release of a function.
+    pub fn answer(&mut self, function: &FunctionName, outcome: &Outcome, out: &mut Vec<Order>) {
+        let waiting = self.waiting.remove(function).into_iter().flatten();
+        out.extend(waiting.map(|(_, caller)| Order::Answer(caller, outcome.clone())));
+    }
+
+    /// Answers the callers whose release can no longer come, because somebody has chosen another release or the file has changed.
+    pub fn answer_unwanted(&mut self, out: &mut Vec<Order>) {
+        for (function, waiting) in &mut self.waiting {
+            let releases = self.of.get(function);
+            let is_wanted = |awaited: AwaitedRelease| releases.is_some_and(|releases| awaited.is_wanted(releases));
+            for (_, caller) in waiting.extract_if(.., |(awaited, _)| !is_wanted(*awaited)) {
+                let why = "the function's file has changed, or somebody has chosen another release, before it served";
+                out.push(Order::Answer(caller, Err(why.to_owned())));
+            }
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
+    }
+}
+
+/// Returns the words of `status` for a function with a canary or a held release.
+#[must_use]
+pub fn held_words(function: &FunctionName, releases: &Releases) -> Option<String> {
+    if let Some(canary) = releases.canary() {
+        return Some(canary_words(canary));
+    }
+    let hold = releases.hold()?;
+    let name = short(hold.version);
+    Some(match hold.kind {
+        HoldKind::Rollback => format!("rolled back to release {name}, until its file changes"),
+        HoldKind::Pin => match releases.waiting() {
+            Some(waiting) => {
+                let waiting = short(waiting);
+                format!(
+                    "pinned to release {name}, and release {waiting} waits: `fndctl unpin {function}` lets it serve"
+                )
+            }
+            None => format!("pinned to release {name}, until `fndctl unpin {function}`"),
+        },
+    })
+}

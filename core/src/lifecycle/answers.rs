@@ -1,0 +1,241 @@
+//! The spawner's answers about files and copies.
+
+use super::builds::Waiter;
+use super::order::{Order, Outcome, UploadSeen};
+use super::{Lifecycle, NodeFacts};
+use crate::supervisor::{Event, InstalledVersion};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Installed, NeedsBuild, Refused};
+use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::plan::CHECK;
+use serde::de::DeserializeOwned;
+
+/// The spawner's answer about a function's files.
+#[derive(Debug)]
+pub enum Judged {
+    /// They are installed, with the tree of their dependencies.
+    Installed(Box<Installed>, Option<Version>),
+    /// Their dependencies are to be installed first.
+    NeedsBuild(Box<NeedsBuild>),
+    /// They cannot be used.
+    Refused(Box<Refused>),
+}
+
+impl Judged {
+    /// Returns the function that it is about.
+    fn function(&self) -> &FunctionName {
+        match self {
+            Self::Installed(installed, _) => &installed.function,
+            Self::NeedsBuild(needs) => &needs.function,
+            Self::Refused(refused) => &refused.function,
+        }
+    }
+}
+
+/// A change of a function.
+#[derive(Debug)]
+pub(super) enum FunctionChange {
+    /// A version is installed and can serve, or get a share of the calls in percent.
+    Serves(Box<InstalledVersion>, Option<u32>),
+    /// A file is installed as this version and may not serve now; another release is installed in its place.
+    Waits(Version),
+    /// The newest content cannot serve.
+    Refused {
+        /// Why, in one line.
+        error: String,
+        /// Whether that is to be reported: a retry that is refused again is not.
+        report: bool,
+        /// Whether an earlier version goes on.
+        serving: bool,
+    },
+}
+
+impl Lifecycle {
+    /// Handles the spawner's answer. One about a file is kept until the file was checked again: the spawner reads it a moment after
+    /// the catalog's scan, and somebody may have begun to write in between. A copy never changes.
+    pub fn judged(&mut self, request: u32, judged: Judged, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        match self.installer.candidate(request) {
+            Some(files) if files.copy().is_none() => {
+                out.push(Order::Confirm(request, files.clone()));
+                self.judged.insert(request, judged);
+            }
+            Some(_) => self.answered(request, judged, node, out),
+            None => {}
+        }
+    }
+
+    /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files on again
+    /// when they are complete.
+    pub fn confirmed(&mut self, request: u32, same: bool, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        // Absent: checked twice, which cannot happen, and does no harm.
+        let Some(judged) = self.judged.remove(&request) else {
+            return;
+        };
+        if same {
+            return self.answered(request, judged, node, out);
+        }
+        if let Some(files) = self.installer.answered(request) {
+            // The retries end as well: they would bring the files as they were.
+            self.installer.is_final(&files);
+            // The answer may have been about a syntax check. The changed files get a check of their own.
+            self.installer.checks.forget(&files.function);
+            // While fnd waited for this answer, it deleted no version of the function.
+            out.push(Order::Prune(files.function));
+        }
+    }
+
+    fn answered(&mut self, request: u32, judged: Judged, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        let function = judged.function().clone();
+        // The file of a function and a stored copy of it may wait for different trees, so each is a waiter of its own.
+        let copy = self
+            .installer
+            .candidate(request)
+            .is_some_and(|files| files.copy().is_some());
+        // Its code is being fetched: this answer is about the code before, and what is fetched is installed as well.
+        let is_old_code = matches!(judged, Judged::Installed(..)) && !copy && self.builds.is_fetching(&function);
+        if !is_old_code {
+            let function = function.clone();
+            self.builds.forget(&Waiter { function, copy });
+        }
+        let was_check = self.installer.checks.was_asked(request);
+        let is_over = !matches!(judged, Judged::NeedsBuild(_)) && !was_check;
+        let change = match judged {
+            Judged::NeedsBuild(needs) if was_check && needs.build.function.as_str() == CHECK => {
+                self.needs_check(request, *needs, node, out);
+                None
+            }
+            Judged::Refused(refused) if was_check => {
+                let why = refused.problems.into_iter().next().map(|problem| problem.message);
+                self.check_refused(request, &why.unwrap_or_default());
+                None
+            }
+            // The file has changed since fnd asked for the check, and a request to check does not ask for the dependencies of
+            // the new content. So the file is installed again without a check.
+            Judged::Installed(..) if was_check => {
+                self.check_refused(request, "there is nothing to check");
+                None
+            }
+            Judged::NeedsBuild(needs) => {
+                if was_check {
+                    self.installer.checks.forget(&function); // its code is fetched first
+                }
+                self.needs_build(request, *needs, node, out);
+                None
+            }
+            Judged::Installed(installed, tree) => {
+                if !copy {
+                    self.builds.is_installed(&function);
+                }
+                let change = self.installed(request, (*installed, tree), node, out);
+                match change {
+                    Some(FunctionChange::Serves(..)) => {}
+                    // New content of the file ends a canary, even if the content is checked first or is wrong.
+                    _ if !copy => out.push(Order::FollowCanary(function.clone())),
+                    // Versions may have been kept for this copy, which nobody wants any more.
+                    _ => out.push(Order::Prune(function.clone())),
+                }
+                change
+            }
+            Judged::Refused(refused) => self.refused(request, *refused, node.now.mono, out),
+        };
+        if !copy {
+            let known = self.registry.get(&function);
+            let source = known.and_then(|known| known.findings.source.as_ref());
+            let every_s = source.and_then(|source| source.every_s);
+            if is_over {
+                self.sources.no_poll(&function);
+            }
+            self.sources.judged(&function, every_s, node.now.mono);
+            // The file cannot follow a new secret or interpreter, so the release that serves follows it alone.
+            if is_over && self.renewed.remove(&function) && matches!(change, Some(FunctionChange::Refused { .. })) {
+                self.live(&function)
+                    .into_iter()
+                    .for_each(|serving| self.enqueue_copy(&function, serving));
+            }
+        }
+        if let Some(change) = change {
+            self.changed(function.clone(), (change, !copy), out);
+        }
+        // Every judgement asks for the secrets again: a reload ends a rotation, and it judges every function.
+        out.push(Order::AskForSecrets(function));
+    }
+
+    /// Gives the orders that follow from a change of a function, of its file or of a copy. Callers of `build` and uploads wait for
+    /// the file.
+    pub(super) fn changed(
+        &mut self,
+        function: FunctionName,
+        (change, is_file): (FunctionChange, bool),
+        out: &mut Vec<Order>,
+    ) {
+        if is_file {
+            let (seen, outcome) = match &change {
+                FunctionChange::Serves(installed, _) => (UploadSeen::Installed, Ok(installed.version)),
+                // Another release is held. The uploaded files are installed all the same, so the upload is over.
+                FunctionChange::Waits(version) => (UploadSeen::Installed, Ok(*version)),
+                FunctionChange::Refused { error, .. } => (UploadSeen::Refused, Err(error.clone())),
+            };
+            self.answer_builds(&function, &outcome, out);
+            out.push(Order::UploadSeen(function.clone(), seen));
+        }
+        match change {
+            FunctionChange::Serves(installed, percent) => {
+                let version = installed.version;
+                self.is_built(&function, version);
+                // Before a run begins. A version that serves later is followed when it does.
+                out.push(Order::Listen(function.clone()));
+                out.push(match percent {
+                    None => Order::Serve(installed),
+                    Some(percent) => Order::Share(installed, percent),
+                });
+                // The file may be refused, and this is another release.
+                let known = self.registry.get(&function);
+                if let Some(error) = known.and_then(|known| known.findings.error.clone()) {
+                    let function = function.clone();
+                    out.push(Order::Supervise(Event::Refused { function, error }));
+                }
+                self.is_on_disk(&function, version, out);
+                out.push(Order::CheckAlert(function.clone()));
+                out.push(Order::FollowCanary(function.clone()));
+                if percent.is_none() {
+                    out.push(Order::EnqueueCanary(function));
+                }
+            }
+            FunctionChange::Waits(version) => {
+                self.is_on_disk(&function, version, out);
+                out.push(Order::Status(function.clone()));
+                out.push(Order::FollowCanary(function));
+            }
+            FunctionChange::Refused { error, report, serving } => {
+                if report {
+                    let (function, error) = (function.clone(), error.clone());
+                    out.push(Order::ReportRefused {
+                        function,
+                        error,
+                        serving,
+                    });
+                }
+                out.push(Order::Prune(function.clone()));
+                out.push(Order::Supervise(Event::Refused {
+                    function: function.clone(),
+                    error,
+                }));
+                out.push(Order::CheckAlert(function));
+            }
+        }
+    }
+
+    /// Answers the callers who wait until a function is installed, unless the answer that they wait for is still to come.
+    pub(super) fn answer_builds(&mut self, function: &FunctionName, outcome: &Outcome, out: &mut Vec<Order>) {
+        if self.sources.is_asked(function) || outcome.is_ok() && self.builds.is_fetching(function) {
+            return;
+        }
+        let waiting = self.build_callers.extract_if(.., |(name, _)| name == function);
+        out.extend(waiting.map(|(_, caller)| Order::Answer(caller, outcome.clone())));
+    }
+}
+
+/// Reads a document of the judge.
+pub(super) fn read_document<T: DeserializeOwned>(document: &Bytes) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(&document.0)
+}

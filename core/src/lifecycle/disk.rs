@@ -1,0 +1,55 @@
+//! Which installed versions stay on the disk: at most `keep_versions` of each function, and none of a deleted one. The spawner deletes
+//! the others.
+
+use super::Lifecycle;
+use super::order::Order;
+use super::release::Releases;
+use fnd_wire::ids::{FunctionName, Version};
+
+impl Lifecycle {
+    /// Notes that a version is installed and is the newest, and has the surplus versions deleted.
+    pub(super) fn is_on_disk(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
+        if let Some(installed) = self.versions.served(function, version) {
+            out.push(Order::StoreVersions(function.clone(), installed.to_vec()));
+        }
+        out.push(Order::Prune(function.clone()));
+    }
+
+    /// Returns the versions of a function that stay if the spawner is to delete others: the newest `keep`, those `in_use`, and those
+    /// that a rollback may need. Without a request, nothing. [`Versions::asked`](super::versions::Versions::asked) must follow.
+    pub fn prune(&mut self, function: &FunctionName, mut in_use: Vec<Version>, keep: usize) -> Option<Vec<Version>> {
+        // The installation that is under way may make a version that this request would not name, and so would delete. Its end
+        // prunes again.
+        if self.installer.is_asked(function) || self.versions.put_off(function) {
+            return None;
+        }
+        // An old version that still runs, and one that a rollback may need, stay in addition to the newest ones.
+        let releases = self.releases.get(function);
+        in_use.extend(releases.map(Releases::needed).unwrap_or_default());
+        let stay = self.versions.to_keep(function, keep, &in_use);
+        // The spawner may have versions of a deleted function that fnd does not know, because fnd drops an answer about files
+        // that have changed since.
+        let mut stay = stay.or((keep == 0).then(Vec::new))?;
+        // A version whose code is wrong has never served, so `to_keep` does not know it.
+        in_use.retain(|version| !stay.contains(version));
+        stay.append(&mut in_use);
+        Some(stay)
+    }
+
+    /// Handles the spawner's answer to such a request: whether it has deleted all versions but those that stay.
+    pub fn pruned(&mut self, function: &FunctionName, stay: &[Version], worked: bool, out: &mut Vec<Order>) {
+        // During the request, the last worker of another version may have ended: that version can be deleted now.
+        let again = self.versions.is_over(function);
+        if let Some(installed) = self.versions.answered(function, worked.then_some(stay)) {
+            let installed = installed.to_vec();
+            if self.releases.get(function).is_some() {
+                self.releases
+                    .change(function, |releases| releases.keep_only(&installed));
+            }
+            out.push(Order::StoreVersions(function.clone(), installed));
+        }
+        if again {
+            out.push(Order::Prune(function.clone()));
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Files and copies that are installed: which of them serve, get a share of the calls, are checked first, or wait.
+
+use super::answers::{FunctionChange, read_document};
+use super::checks::CheckResult;
+use super::installed_version::ServingVersion;
+use super::order::Order;
+use super::release::{AfterInstall, CanaryRules, Copied, Releases, Tried};
+use super::{Lifecycle, NodeFacts, SourceFiles};
+use crate::supervisor::{InstalledVersion, Rules};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::{Listen, Manifest, Mode};
+use fnd_manifest::judge::Verdict;
+use fnd_wire::frame::Installed;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use std::sync::Arc;
+
+impl Lifecycle {
+    /// Handles the answer that a file or a copy is installed, with this tree of its dependencies.
+    pub(super) fn installed(
+        &mut self,
+        request: u32,
+        (mut installed, tree): (Installed, Option<Version>),
+        node: NodeFacts<'_>,
+        out: &mut Vec<Order>,
+    ) -> Option<FunctionChange> {
+        let document = std::mem::take(&mut installed.document);
+        let asked = self.installer.answered(request)?;
+        let name = asked.function.clone();
+        let copy = asked.copy();
+        self.installer.is_final(&asked);
+        let files = match copy {
+            Some(_) => self.registry.get(&name)?.candidate.clone(), // absent: its file is gone
+            None => asked,
+        };
+        let verdict = read_document::<Verdict>(&document);
+        let unread = |error| out.push(Order::Error(format!("the verdict on `{name}` cannot be read: {error}")));
+        let verdict = verdict.map_err(unread).ok()?;
+        warn_of(&name, &installed, &verdict, out);
+        // The owner is looked up at the function's file, also for a copy: the copy itself belongs to root.
+        let author = (node.author)(&files, verdict.trusted);
+        if let Some(problem) = self.conflict(&files, author, &verdict) {
+            return match copy {
+                Some(asked) => self.copy_refused(&name, asked, (&problem.line(), None), out),
+                None => Some(self.unusable(files, &verdict.interpreters, problem)),
+            };
+        }
+        let verdict = match copy {
+            Some(asked) => match self.copy_installed(&name, asked, installed.version, out) {
+                Copied::Serves => verdict,
+                Copied::Canary(percent) => {
+                    let change = self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
+                    self.set_routes(&name, author, out);
+                    return change;
+                }
+                Copied::Unwanted => return None,
+            },
+            None => {
+                let next = self.decide_file(&files, (&installed, &verdict), node.now.unix_ms);
+                // A poll that has brought the same code changes nothing, and there is nothing to tell. A version that could not be
+                // loaded has its own times of another trial.
+                if next == AfterInstall::Serve && self.sources.is_poll(&name) && self.is_same(&name, installed.version)
+                {
+                    return None;
+                }
+                if let AfterInstall::Hold(_) | AfterInstall::First(_) = next {
+                    self.registry.waits(files, verdict);
+                    return Some(FunctionChange::Waits(installed.version));
+                }
+                let verdict = match self.checked_first(&files, (&installed, verdict), node, out) {
+                    Ok(verdict) => verdict,
+                    Err(change) => return change,
+                };
+                if let AfterInstall::Canary(percent) = next {
+                    self.registry.waits(files, verdict.clone());
+                    let change = self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
+                    self.set_routes(&name, author, out);
+                    return change;
+                }
+                verdict
+            }
+        };
+        // Both the version that goes and the one that comes may have subscriptions, so this is done before and after.
+        self.subscriptions_changed(&name);
+        let serves = self.live(&name);
+        match copy {
+            Some(_) => self.registry.installed_copy(&name, &installed, verdict, serves),
+            None => drop(self.registry.installed(files, &installed, verdict, serves)),
+        }
+        self.subscriptions_changed(&name);
+        self.unsettled = true;
+        self.set_hooks(&name, out);
+        self.set_author(&name, author);
+        self.set_routes(&name, author, out);
+        self.registry.has_tree(&name, installed.version, tree);
+        let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);
+        let rules = self.registry.rules(&manifest, node.host);
+        let newest = self.registry.get(&name)?.newest.as_ref()?;
+        let version = for_supervisor(&name, newest, rules);
+        Some(FunctionChange::Serves(Box::new(version), None))
+    }
+
+    /// Returns whether a version is the newest one of a function, without an error.
+    fn is_same(&self, function: &FunctionName, version: Version) -> bool {
+        self.registry.get(function).is_some_and(|known| {
+            let newest = known.newest.as_ref().map(|newest| newest.version);
+            newest == Some(version) && known.findings.error.is_none()
+        })
+    }
+
+    /// Decides what a copy is for, and answers those who wait for a version that serves already.
+    fn copy_installed(
+        &mut self,
+        function: &FunctionName,
+        asked: Version,
+        version: Version,
+        out: &mut Vec<Order>,
+    ) -> Copied {
+        let copied = self
+            .releases
+            .change(function, |releases| releases.copy_installed(asked, version));
+        if self.live(function) == Some(version) {
+            self.releases.answer(function, &Ok(version), out); // it is not going to begin to serve
+        }
+        self.copy_done(function, asked);
+        copied
+    }
+
+    /// Handles the end of an installation from a copy: perhaps the file follows.
+    pub(super) fn copy_done(&mut self, function: &FunctionName, asked: Version) {
+        if self.releases.change(function, |releases| releases.copy_done(asked)) {
+            self.enqueue_file(function);
+        }
+    }
+
+    /// Decides whether a file that was installed may serve; queues the copy that serves in its place.
+    fn decide_file(
+        &mut self,
+        files: &SourceFiles,
+        (installed, verdict): (&Installed, &Verdict),
+        now_ms: u64,
+    ) -> AfterInstall {
+        let function = &files.function;
+        let tried = self.tried(function, verdict);
+        // This is asked before the change, which may begin the first canary.
+        let known = self.releases.get(function);
+        let had_canary = known.is_some_and(|known| known.canary().is_some());
+        let version = (installed.version, installed.load_key);
+        let source = self.sources.name(function, &files.source);
+        let next = self.releases.change(function, |releases| {
+            releases.file_installed(now_ms, version, (&source, tried))
+        });
+        match next {
+            AfterInstall::Serve => {}
+            // The release that serves may have to follow a new secret or interpreter, too.
+            AfterInstall::Canary(_) if had_canary => {
+                if let Some(serving) = self.releases.get(function).and_then(Releases::serving) {
+                    self.enqueue_copy(function, serving);
+                }
+            }
+            AfterInstall::Canary(_) => {}
+            // After a start nothing serves yet: the copy that served last comes first, so that the file gets a trial and not
+            // the callers.
+            AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.enqueue_copy(function, copy),
+        }
+        next
+    }
+
+    fn tried(&self, function: &FunctionName, verdict: &Verdict) -> Tried {
+        let Some(manifest) = &verdict.manifest else {
+            return Tried::default();
+        };
+        let can_share = self
+            .serving_manifest(function)
+            .is_none_or(|serving| share_calls(serving, manifest));
+        let is_loaded = matches!(manifest.mode, Mode::Handler | Mode::Http) && manifest.release.check;
+        let percent = manifest.release.percent().filter(|_| can_share);
+        Tried {
+            before: verdict.checkable || is_loaded,
+            canary: percent.map(|percent| canary_rules(manifest, percent)),
+        }
+    }
+
+    fn serving_manifest(&self, function: &FunctionName) -> Option<&Manifest> {
+        let serving = self.releases.get(function).and_then(Releases::serving);
+        Some(&*self.registry.get(function)?.serving(serving)?.manifest)
+    }
+
+    /// Returns the change for a canary that was installed; ends it where calls cannot be shared.
+    fn canary(
+        &mut self,
+        name: &FunctionName,
+        (installed, verdict, tree): (&Installed, &Verdict, Option<Version>),
+        (percent, node): (u32, NodeFacts<'_>),
+        out: &mut Vec<Order>,
+    ) -> Option<FunctionChange> {
+        let canary = self.registry.version(installed, verdict)?;
+        let can_share = self
+            .serving_manifest(name)
+            .is_some_and(|serving| share_calls(serving, &canary.manifest));
+        if !can_share {
+            let why = "the release that serves has another mode or needs one port, so that calls cannot be shared";
+            let now_ms = node.now.unix_ms;
+            // An error says that it is no canary any more, which is what is wanted.
+            let _ = self
+                .releases
+                .change(name, |releases| releases.end_canary(now_ms, Some(why.to_owned())));
+            self.releases.answer(name, &Err(why.to_owned()), out);
+            return None;
+        }
+        let rules = canary_rules(&canary.manifest, percent);
+        let version = canary.version;
+        self.releases
+            .change(name, |releases| releases.canary_judged(version, rules));
+        let rules = self.registry.rules(&canary.manifest, node.host);
+        let shared = for_supervisor(name, &canary, rules);
+        self.registry.set_canary(name, Some(canary));
+        self.registry.has_tree(name, version, tree);
+        Some(FunctionChange::Serves(Box::new(shared), Some(percent)))
+    }
+
+    /// Has the file checked that was installed, if its syntax is to be checked before it serves. Returns the verdict on it if it may
+    /// serve.
+    ///
+    /// # Errors
+    /// The change if it may not: nothing until its check is over.
+    fn checked_first(
+        &mut self,
+        files: &SourceFiles,
+        (installed, verdict): (&Installed, Verdict),
+        node: NodeFacts<'_>,
+        out: &mut Vec<Order>,
+    ) -> Result<Verdict, Option<FunctionChange>> {
+        let (function, version) = (&files.function, installed.version);
+        let releases = self.releases.get(function).filter(|_| verdict.checkable);
+        if !releases.is_some_and(|releases| releases.is_checked_first(installed.load_key)) {
+            return Ok(verdict);
+        }
+        let checks = &mut self.installer.checks;
+        let now_ms = node.now.unix_ms;
+        if node.is_spawner_of_0_1 && checks.needs(function, version, now_ms) {
+            checks.cannot(function, "(not started): the running fnd-spawner is older than checks");
+        }
+        match checks.result(function, version).cloned() {
+            Some(CheckResult::Passed | CheckResult::Unchecked(_)) => Ok(verdict),
+            Some(CheckResult::Wrong(output)) => Err(Some(self.check_failed(
+                (files.clone(), verdict),
+                (installed, &output),
+                node.dirs,
+                out,
+            ))),
+            None => {
+                if checks.needs(function, version, now_ms) {
+                    // The next request for this file asks the spawner for the check.
+                    self.installer.requeue(files.clone());
+                }
+                self.registry.waits(files.clone(), verdict);
+                Err(None)
+            }
+        }
+    }
+}
+
+/// Writes the warnings about files into the journal.
+fn warn_of(name: &FunctionName, installed: &Installed, verdict: &Verdict, out: &mut Vec<Order>) {
+    let judged = verdict.diagnostics.iter().map(Diagnostic::text);
+    let found = installed.warnings.iter();
+    let found = found.map(|problem| format!("{}: {}; {}", problem.file, problem.message, problem.help));
+    out.extend(judged.chain(found).map(|text| Order::Warn(format!("{name}  {text}"))));
+}
+
+/// Returns a version as the supervisor takes it, without an id for the run that it may start.
+pub(super) fn for_supervisor(name: &FunctionName, serving: &ServingVersion, rules: Arc<Rules>) -> InstalledVersion {
+    InstalledVersion {
+        function: name.clone(),
+        id: serving.id,
+        version: serving.version,
+        load_key: serving.load_key,
+        load_id: InvocationId(0),
+        rules,
+    }
+}
+
+/// Returns how a release is tried with a share of the calls.
+fn canary_rules(manifest: &Manifest, percent: u32) -> CanaryRules {
+    let after = manifest.release.promote_after;
+    CanaryRules {
+        percent,
+        promote_after_ms: after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+        max_failures: manifest.release.max_failures,
+    }
+}
+
+/// Says whether calls can be shared between two releases: both take calls in the same mode, and none needs one port.
+fn share_calls(old: &Manifest, new: &Manifest) -> bool {
+    // Two releases cannot listen on one port at once.
+    let has_port = |manifest: &Manifest| {
+        let server = manifest.http_server.as_ref();
+        server.is_some_and(|server| matches!(server.listen, Listen::Port(_)))
+    };
+    old.mode == new.mode && old.mode != Mode::Service && new.enabled && !has_port(old) && !has_port(new)
+}

@@ -1,0 +1,93 @@
+//! The orders of the lifecycle: what the driver does for it. Each list of orders is carried out from front to back.
+
+use super::builds::Lane;
+use super::source_files::SourceFiles;
+use crate::supervisor::{Event, InstalledVersion};
+use fnd_wire::frame::Request;
+use fnd_wire::ids::{FunctionName, Version};
+
+/// The number of a caller who waits for an answer.
+pub type CallerNumber = u64;
+
+/// The answer to a caller: the version that serves or was installed, or the reason why none is.
+pub type Outcome = Result<Version, String>;
+
+/// Something that the driver does.
+#[derive(Debug)]
+pub enum Order {
+    /// Has the supervisor handle an event.
+    Supervise(Event),
+    /// Has the supervisor install a version that serves from now on, or after its trial. The driver gives it the id of the run that it
+    /// may start.
+    Serve(Box<InstalledVersion>),
+    /// The same for a version that gets a share of the calls, in percent.
+    Share(Box<InstalledVersion>, u32),
+    /// Asks the catalog whether the files of a request are as they were; [`Lifecycle::confirmed`](super::Lifecycle::confirmed) must
+    /// follow.
+    Confirm(u32, SourceFiles),
+    /// Sends the spawner a request whose answer changes nothing.
+    Request(Request),
+    /// Makes a tree of what the build in a lane has left, or removes it; [`Lifecycle::sealed`](super::Lifecycle::sealed) must follow.
+    Seal(Lane, Option<Version>),
+    /// Gives a lane the version that builds this tree; [`Lifecycle::lent`](super::Lifecycle::lent) must follow.
+    Lend(Lane, Version),
+    /// Starts the build in a lane, or waits for the end of the one that an earlier fnd has started there.
+    Build(Lane),
+    /// Starts the next run of checks, if none runs: [`Lifecycle::next_checks`](super::Lifecycle::next_checks).
+    RunChecks,
+    /// Starts a run of checks with this input.
+    Check(Vec<u8>),
+    /// Deletes the versions of the function that checks which are not needed any more:
+    /// [`Lifecycle::prune_checks`](super::Lifecycle::prune_checks).
+    PruneChecks,
+    /// Deletes the surplus versions of a function: [`Lifecycle::prune`](super::Lifecycle::prune).
+    Prune(FunctionName),
+    /// Takes a canary from the supervisor that is none any more: [`Lifecycle::follow_canary`](super::Lifecycle::follow_canary).
+    FollowCanary(FunctionName),
+    /// Has the canary installed that the supervisor lacks: [`Lifecycle::enqueue_canary`](super::Lifecycle::enqueue_canary).
+    EnqueueCanary(FunctionName),
+    /// Asks for installations while there is room, and handles what follows when all of them are over.
+    Settle,
+    /// Stores which versions of a function are installed.
+    StoreVersions(FunctionName, Vec<Version>),
+    /// Answers a caller.
+    Answer(CallerNumber, Outcome),
+    /// Tells an upload what was found about its files.
+    UploadSeen(FunctionName, UploadSeen),
+    /// Stops everything that a function does which is gone.
+    Remove(FunctionName),
+    /// Listens at the socket of a function, if one of its versions may do something there.
+    Listen(FunctionName),
+    /// Compares the condition of a function with its alerts.
+    CheckAlert(FunctionName),
+    /// Writes the status of a function.
+    Status(FunctionName),
+    /// Asks for the secrets that a function uses outside of its runs.
+    AskForSecrets(FunctionName),
+    /// Reports that new content of a function cannot serve; `serving`: an earlier version goes on.
+    ReportRefused {
+        /// The function.
+        function: FunctionName,
+        /// Why, in one line.
+        error: String,
+        /// Whether an earlier version goes on.
+        serving: bool,
+    },
+    /// Writes a line into the journal that says what fnd does.
+    Info(String),
+    /// Writes a warning into the journal.
+    Warn(String),
+    /// Writes an error into the journal.
+    Error(String),
+}
+
+/// The result of installing the files of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadSeen {
+    /// They are installed.
+    Installed,
+    /// They cannot be used.
+    Refused,
+    /// They are gone.
+    Removed,
+}

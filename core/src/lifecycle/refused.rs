@@ -1,0 +1,291 @@
+//! Files and copies that cannot be used: the version that serves goes on, and the reason is kept with the function.
+
+use super::answers::{FunctionChange, read_document};
+use super::check_problem::problem as syntax_problem;
+use super::function::UNFETCHED;
+use super::order::Order;
+use super::release::{Releases, short};
+use super::{Lifecycle, SourceFiles};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::BuildNetwork;
+use fnd_manifest::judge::Verdict;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Installed, Problem, Refused};
+use fnd_wire::ids::{FunctionName, Version};
+use std::time::Duration;
+
+impl Lifecycle {
+    /// Handles the answer that files cannot be used.
+    pub(super) fn refused(
+        &mut self,
+        request: u32,
+        mut refused: Refused,
+        mono: Duration,
+        out: &mut Vec<Order>,
+    ) -> Option<FunctionChange> {
+        let files = self.installer.answered(request)?;
+        let function = files.function.clone();
+        let document = refused.document.take();
+        let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
+        if let Some(asked) = files.copy() {
+            let retry = (!refused.problems.is_empty()).then_some(mono);
+            return self.copy_refused(&function, asked, (&reason(refused, verdict), retry), out);
+        }
+        // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
+        // files.
+        let is_retry = if refused.problems.is_empty() {
+            self.installer.is_final(&files);
+            false
+        } else {
+            self.installer.refused(files.clone(), mono)
+        };
+        let before = self.error_of(&function);
+        let error = self.registry.refused(files, refused, verdict);
+        self.decide_refused(&function);
+        // Code that was fetched again and is refused again is no news.
+        let is_same = self.sources.is_poll(&function) && before.as_ref() == Some(&error);
+        Some(self.change_refused(&function, error, !is_retry && !is_same))
+    }
+
+    /// Handles the answer that the spawner could not do what a request asked for, for a reason outside of the files.
+    pub fn failed(&mut self, request: u32, message: &str, mono: Duration, out: &mut Vec<Order>) {
+        if self.installer.checks.was_asked(request) {
+            return self.check_refused(request, message);
+        }
+        let Some(files) = self.installer.answered(request) else {
+            return;
+        };
+        let function = files.function.clone();
+        let is_file = files.copy().is_none();
+        let change = match files.copy() {
+            Some(asked) => self.copy_refused(&function, asked, (message, Some(mono)), out),
+            None => {
+                self.installer.refused(files.clone(), mono);
+                // The reason is kept with the function: its status, `show` and its alerts say it as long as it lasts.
+                let problem = Diagnostic::error("file", format!("it could not be installed: {message}"));
+                let error = self.registry.unusable(files, &[], vec![problem]);
+                Some(FunctionChange::Refused {
+                    error,
+                    report: false,
+                    serving: false,
+                })
+            }
+        };
+        if let Some(change) = change {
+            self.changed(function, (change, is_file), out);
+        }
+    }
+
+    /// Handles a copy that cannot be installed. If the reason may be over without a change of the files, the copy is tried again as
+    /// long as it is needed; then the time is given.
+    pub(super) fn copy_refused(
+        &mut self,
+        function: &FunctionName,
+        asked: Version,
+        (why, retry): (&str, Option<Duration>),
+        out: &mut Vec<Order>,
+    ) -> Option<FunctionChange> {
+        let ended = self.releases.change(function, |releases| releases.copy_refused(asked));
+        self.releases.answer(function, &Err(why.to_owned()), out);
+        self.copy_done(function, asked);
+        if ended {
+            // Its file may have been judged under the hold that is over now.
+            if self.releases.get(function).is_some_and(Releases::wants_file) {
+                self.enqueue_file(function);
+            }
+            return None;
+        }
+        let name = short(asked);
+        let error = format!("release {name}, which is to serve, cannot be installed: {why}");
+        let is_needed = self
+            .releases
+            .get(function)
+            .is_some_and(|releases| releases.needed().contains(&asked));
+        let copy = SourceFiles::of_copy(function.clone(), asked);
+        let is_retry = match retry.filter(|_| is_needed) {
+            Some(mono) => self.installer.refused(copy, mono),
+            None => {
+                self.installer.is_final(&copy);
+                false
+            }
+        };
+        let Some(error) = self.registry.copy_refused(function, error.clone()) else {
+            // The status shows why the file cannot serve, so this is only in the journal.
+            if !is_retry {
+                out.push(Order::Warn(format!("{function}  {error}")));
+            }
+            return None;
+        };
+        Some(self.change_refused(function, error, !is_retry))
+    }
+
+    /// Handles a file that cannot be used for this reason.
+    pub(super) fn unusable(
+        &mut self,
+        files: SourceFiles,
+        interpreters: &[String],
+        problem: Diagnostic,
+    ) -> FunctionChange {
+        let function = files.function.clone();
+        let error = self.registry.unusable(files, interpreters, vec![problem]);
+        self.decide_refused(&function);
+        self.change_refused(&function, error, true)
+    }
+
+    /// Handles dependencies that cannot be installed; the version that serves goes on. The first line of `why` is the reason, the
+    /// others are the last ones that were printed.
+    pub(super) fn build_failed(
+        &mut self,
+        (files, document): (SourceFiles, &Bytes),
+        why: &str,
+        dirs: &[String],
+        out: &mut Vec<Order>,
+    ) {
+        let (function, is_file) = (files.function.clone(), files.copy().is_none());
+        let verdict = read_document::<Verdict>(document).ok();
+        let mut lines = why.lines();
+        let (code, reason) = failed_step(verdict.as_ref(), lines.next().unwrap_or_default());
+        let change = if let Some(asked) = files.copy() {
+            self.copy_refused(&function, asked, (&reason, None), out)
+        } else {
+            let path = path_of(&files, dirs);
+            let help =
+                format!("`fndctl logs {function} --build` shows all of it; `fndctl build {function}` tries again");
+            let problem = Diagnostic::error(code, reason).in_file(&path).with_help(help);
+            let problem = lines.fold(problem, Diagnostic::with_note);
+            let before = self.error_of(&function);
+            let error = self.wrong_content(files, verdict, problem);
+            self.decide_refused(&function);
+            // The same again is no news: code is fetched again and again.
+            let is_news = before.as_ref() != Some(&error);
+            Some(self.change_refused(&function, error, is_news))
+        };
+        if let Some(change) = change {
+            self.changed(function, (change, is_file), out);
+        }
+    }
+
+    /// Refuses a file whose code is wrong; the version that serves goes on. The release that a person has asked for is over with it.
+    pub(super) fn check_failed(
+        &mut self,
+        (files, verdict): (SourceFiles, Verdict),
+        (installed, output): (&Installed, &str),
+        dirs: &[String],
+        out: &mut Vec<Order>,
+    ) -> FunctionChange {
+        let (function, version) = (files.function.clone(), installed.version);
+        let manifest = verdict.manifest.as_ref();
+        let entry = manifest.map_or(String::new(), |manifest| manifest.entry.clone());
+        let mut path = path_of(&files, dirs);
+        // Of a directory or an archive the problem names the file inside of it.
+        if !path.ends_with(&format!("/{entry}")) {
+            path = format!("{path}/{entry}");
+        }
+        let problem = syntax_problem(&path, &entry, output);
+        let why = problem.text();
+        let before = self.error_of(&function);
+        let error = self.wrong_content(files, Some(verdict), problem);
+        let hold = self.releases.get(&function).and_then(Releases::hold);
+        let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
+        self.releases.change(&function, |releases| {
+            releases.failed(version, &why);
+            releases.is_no_canary(version);
+        });
+        if is_asked {
+            self.releases.answer(&function, &Err(why), out);
+        }
+        let content = (version, installed.load_key);
+        let copy = self
+            .releases
+            .change(&function, |releases| releases.file_is_wrong(content));
+        if let Some(copy) = copy {
+            self.enqueue_copy(&function, copy);
+        }
+        self.change_refused(&function, error.clone(), before != Some(error))
+    }
+
+    /// Stores content that was judged good, and is not, for this reason. Returns the error in one line.
+    fn wrong_content(&mut self, files: SourceFiles, verdict: Option<Verdict>, problem: Diagnostic) -> String {
+        let (mut diagnostics, interpreters) = verdict
+            .map(|verdict| (verdict.diagnostics, verdict.interpreters))
+            .unwrap_or_default();
+        diagnostics.insert(0, problem);
+        self.registry.unusable(files, &interpreters, diagnostics)
+    }
+
+    /// Queues the copy that serves in place of a file that was refused.
+    pub(super) fn decide_refused(&mut self, function: &FunctionName) {
+        if let Some(copy) = self.releases.change(function, Releases::file_refused) {
+            self.enqueue_copy(function, copy);
+        }
+    }
+
+    fn error_of(&self, function: &FunctionName) -> Option<String> {
+        self.registry.get(function)?.findings.error.clone()
+    }
+
+    /// Returns the change of a function that was refused; `report` says whether people are told.
+    fn change_refused(&self, function: &FunctionName, error: String, report: bool) -> FunctionChange {
+        let serving = self.registry.get(function).is_some_and(|known| known.newest.is_some());
+        FunctionChange::Refused { error, report, serving }
+    }
+}
+
+/// Returns the path of a function's source.
+fn path_of(files: &SourceFiles, dirs: &[String]) -> String {
+    let dir = dirs.get(usize::from(files.directory));
+    format!("{}/{}", dir.map_or("", String::as_str), files.source)
+}
+
+/// Returns the code of the problem that a build has failed, and which step of it has, with the reason.
+fn failed_step(verdict: Option<&Verdict>, reason: &str) -> (&'static str, String) {
+    // The end of an invocation says its reason in parentheses.
+    let colon = if reason.starts_with('(') { "" } else { ":" };
+    let manifest = verdict.and_then(|verdict| verdict.manifest.as_ref());
+    let without_network = match manifest.map(|manifest| manifest.build.network) {
+        Some(BuildNetwork::None) => ", without network (`[build] network = \"none\"`)",
+        Some(BuildNetwork::Host) | None => "",
+    };
+    match verdict.and_then(Verdict::to_fetch) {
+        Some(origin) => {
+            let from = &origin.from;
+            (
+                UNFETCHED,
+                format!("fetching its code from {from} failed{colon} {reason}"),
+            )
+        }
+        None if verdict.is_some_and(|verdict| verdict.compiled) => (
+            "compile",
+            format!("compiling it failed{without_network}{colon} {reason}"),
+        ),
+        None => (
+            "dependencies",
+            format!("the installation of its dependencies failed{without_network}{colon} {reason}"),
+        ),
+    }
+}
+
+/// Returns why a copy was refused, in one line.
+fn reason(refused: Refused, verdict: Option<Verdict>) -> String {
+    let own = refused.problems.into_iter().next().map(|problem| problem.message);
+    let judged = || {
+        let found = verdict?.diagnostics;
+        found.iter().find(|found| found.is_error()).map(Diagnostic::line)
+    };
+    own.or_else(judged)
+        .unwrap_or_else(|| "it was refused without a reason".to_owned())
+}
+
+/// Adds the reason if the spawner of fnd 0.1 refuses a function because it knows nothing of dependencies: its judge accepts the function,
+/// and gives it no plan.
+pub fn refused_by_0_1(refused: &mut Refused) {
+    let document = refused.document.as_ref().filter(|_| refused.problems.is_empty());
+    let verdict = document.and_then(|document| read_document::<Verdict>(document).ok());
+    if verdict.is_some_and(|verdict| verdict.manifest.is_some()) {
+        refused.problems.push(Problem {
+            file: refused.function.to_string(),
+            message: "the running fnd-spawner is older than dependencies".to_owned(),
+            help: "start it again: `systemctl stop fnd && systemctl start fnd`".to_owned(),
+        });
+    }
+}

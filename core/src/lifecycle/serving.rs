@@ -1,0 +1,124 @@
+//! What the supervisor says of versions: one serves, gets a share of the calls, has failed as a canary, or could not be loaded.
+
+use super::order::{CallerNumber, Order};
+use super::people::{Change, ReleaseChange};
+use super::release::{Releases, short};
+use super::{Lifecycle, Running};
+use crate::supervisor::Event;
+use fnd_wire::ids::{FunctionName, Version};
+
+/// The number of a caller who waits for nothing. The callers of people have numbers from 1 on.
+const NOBODY: CallerNumber = 0;
+
+impl Lifecycle {
+    /// Handles a version that begins to serve.
+    pub fn serves(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
+        self.serves_another(function);
+        self.calls_of_serving(function, version, out);
+        self.routes_of_serving(function, version, out);
+        let releases = &mut self.releases;
+        let canary = releases.get(function).and_then(Releases::canary);
+        let is_promoted = canary.is_some_and(|canary| canary.version == version);
+        releases.change(function, |releases| releases.serves(version));
+        let held = releases.get(function).and_then(Releases::hold);
+        if is_promoted || held.is_some_and(|hold| hold.version == version) {
+            releases.answer(function, &Ok(version), out);
+        }
+    }
+
+    /// Handles a version on trial that could not be loaded.
+    pub fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str, out: &mut Vec<Order>) {
+        let releases = &mut self.releases;
+        let Some(known) = releases.get(function).filter(|known| known.get(version).is_some()) else {
+            return;
+        };
+        let hold = known.hold();
+        let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
+        let is_canary = known.canary().is_some_and(|canary| canary.version == version);
+        let copy = releases.change(function, |releases| releases.failed(version, why));
+        // A person may have asked again for a release that fails as before: this caller waits for an answer, too.
+        if is_asked || is_canary {
+            releases.answer(function, &Err(why.to_owned()), out);
+        }
+        // Its installation ends the trial.
+        if let Some(copy) = copy {
+            self.enqueue_copy(function, copy);
+        }
+    }
+
+    /// Handles a version that gets a share of the calls.
+    pub fn canary_serves(&mut self, function: &FunctionName, version: Version, now_ms: u64, out: &mut Vec<Order>) {
+        let releases = &mut self.releases;
+        let known = releases.get(function).and_then(Releases::canary);
+        // A caller that waits for a promotion is answered when the release serves.
+        let Some(known) = known.filter(|known| known.version == version && !known.promoted) else {
+            return;
+        };
+        if known.since_ms.is_none() {
+            releases.change(function, |releases| releases.canary_begins(version, now_ms));
+            let name = short(version);
+            out.push(Order::Info(format!(
+                "{function}: release {name} gets a share of the calls"
+            )));
+        }
+        releases.answer(function, &Ok(version), out);
+    }
+
+    /// Handles a failed attempt of a canary: with too many it is rolled back.
+    pub fn canary_failed(&mut self, function: &FunctionName, now_ms: u64, out: &mut Vec<Order>) {
+        let Some(why) = self.releases.change(function, Releases::canary_failed) else {
+            return;
+        };
+        let fault = Some(why.clone());
+        let ended = self
+            .releases
+            .change(function, |releases| releases.end_canary(now_ms, fault));
+        if let Ok(version) = ended {
+            let name = short(version);
+            self.releases.answer(function, &Err(why.clone()), out);
+            out.push(Order::FollowCanary(function.clone()));
+            out.push(Order::Warn(format!("{function}: release {name} is rolled back: {why}")));
+        }
+    }
+
+    /// Takes a canary from the supervisor that is none any more.
+    pub fn follow_canary(&mut self, function: &FunctionName, running: Running, out: &mut Vec<Order>) {
+        let on_trial = running.trial.filter(|(_, is_canary)| *is_canary);
+        let has = running.canary.or(on_trial.map(|(version, _)| version));
+        let known = self.releases.get(function).and_then(Releases::canary);
+        if has.is_some() && known.map(|canary| canary.version) != has {
+            self.registry.set_canary(function, None);
+            // Its routes are free for other functions.
+            self.set_routes(function, self.author(function), out);
+            out.push(Order::Supervise(Event::CanaryOver(function.clone())));
+        }
+    }
+
+    /// Has the canary of a function installed that the supervisor does not have: the release beside it was just installed.
+    pub fn enqueue_canary(&mut self, function: &FunctionName, running: Running) {
+        let releases = self.releases.get(function);
+        let Some(wanted) = releases.and_then(Releases::wanted_canary) else {
+            return;
+        };
+        let on_trial = running.trial.map(|(version, _)| version);
+        let has = running.canary == Some(wanted) || on_trial == Some(wanted);
+        if !has && self.installer.checks.waiting(function).is_none() {
+            self.enqueue_copy(function, wanted);
+        }
+    }
+
+    /// Promotes a canary whose time is over. Nobody waits for that.
+    pub fn promote_due(&mut self, function: &FunctionName, now_ms: u64, out: &mut Vec<Order>) {
+        let promotion = Change {
+            change: &ReleaseChange::Promote,
+            running: Running::default(),
+            now_ms,
+            is_spawner_of_0_1: false,
+        };
+        let line = match self.change(function, promotion, NOBODY, out) {
+            Ok(_) => Order::Info(format!("{function}: its canary is promoted")),
+            Err(why) => Order::Error(format!("{function}: its canary cannot be promoted: {why}")),
+        };
+        out.push(line);
+    }
+}

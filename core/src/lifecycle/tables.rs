@@ -1,0 +1,203 @@
+//! The tables of routes, subscriptions and calls of the functions that serve. A table is made when it is used next after a change:
+//! a table of ten thousand routes takes some ten milliseconds, and one of subscriptions compiles the schemas of all functions.
+
+use super::function::Function;
+use super::installed_version::ServingVersion;
+use super::order::Order;
+use super::{Lifecycle, SourceFiles};
+use crate::access::Author;
+use crate::triggers::event::subscription::Subscriptions;
+use crate::triggers::route::Routes;
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::function::{Manifest, calls};
+use fnd_manifest::judge::Verdict;
+use fnd_wire::ids::{FunctionName, Version};
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl Lifecycle {
+    /// Returns why a function cannot have its routes or its hooks, if another one has them.
+    pub(super) fn conflict(&mut self, files: &SourceFiles, author: Author, verdict: &Verdict) -> Option<Diagnostic> {
+        let manifest = verdict.manifest.as_ref()?;
+        let known = self.registry.get(&files.function);
+        let has_earlier = known.is_some_and(|known| known.newest.is_some());
+        // A conflict is noted where it is found, so the hooks are compared only if there is no conflict of routes.
+        self.routes
+            .conflict(files, author, manifest)
+            .or_else(|| self.hooks.conflict(files, manifest, has_earlier))
+    }
+
+    /// Gives a function the routes of its versions, or none if it is gone, and has those installed again for which that
+    /// changes something.
+    pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author, out: &mut Vec<Order>) {
+        let known = self.registry.get(function);
+        let manifests: Vec<_> = known.into_iter().flat_map(reserved).collect();
+        self.give_routes(function, (author, manifests), out);
+    }
+
+    /// Frees the routes of the version before the one that serves now.
+    pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
+        let known = self.registry.get(function).into_iter();
+        let manifests: Vec<_> = known.flat_map(|known| of_serving(known, version)).collect();
+        self.give_routes(function, (self.author(function), manifests), out);
+    }
+
+    fn give_routes(
+        &mut self,
+        function: &FunctionName,
+        (author, manifests): (Author, Vec<Arc<Manifest>>),
+        out: &mut Vec<Order>,
+    ) {
+        let manifests = manifests.iter().map(|manifest| &**manifest);
+        let (mut again, displaced) = self.routes.set(function, author, manifests);
+        for name in &displaced {
+            out.push(Order::Warn(format!(
+                "{name}  it loses a route: a function of root, `{function}`, has it now"
+            )));
+            again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
+        }
+        self.installer.enqueue(again);
+    }
+
+    /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
+    /// were refused for a route, are installed again.
+    pub fn set_events_path(&mut self, path: Option<&str>) {
+        if !self.routes.owners.set_events(path) {
+            return;
+        }
+        self.routes.table = None;
+        // The path that `[http] events` had may be the one for which they were refused.
+        let mut again: Vec<_> = std::mem::take(&mut self.routes.refused).into_values().collect();
+        let has_it = |function: &&Function| {
+            let manifest = function.newest.as_ref().map(|newest| &newest.manifest);
+            let routes = manifest.map(|manifest| manifest.http.as_slice()).unwrap_or_default();
+            routes.iter().any(|route| self.routes.owners.is_of_events(route))
+        };
+        let functions = self.registry.iter().map(|(_, function)| function);
+        again.extend(functions.filter(has_it).map(|function| function.candidate.clone()));
+        self.installer.enqueue(again);
+    }
+
+    /// Returns the table of routes.
+    pub fn route_table(&mut self) -> Rc<Routes> {
+        if let Some(table) = &self.routes.table {
+            return Rc::clone(table);
+        }
+        let routes = self.each_serving().flat_map(|(name, serving)| {
+            let manifest = &serving.manifest;
+            // A version from before another owner got the route still serves, without it.
+            let routes = manifest.http.iter();
+            let routes = routes.filter(|route| self.routes.owners.serves(self.author(name), route));
+            routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
+        });
+        let table = Rc::new(Routes::new(routes));
+        self.routes.table = Some(Rc::clone(&table));
+        table
+    }
+
+    /// Returns the table of subscriptions.
+    pub fn subscriptions(&mut self) -> Rc<Subscriptions> {
+        if let Some(table) = &self.subscriptions {
+            return Rc::clone(table);
+        }
+        let functions = self.each_serving().filter_map(|(name, serving)| {
+            let entries = serving.manifest.event.as_slice();
+            (!entries.is_empty()).then(|| (name.clone(), entries, serving.manifest.limits.body))
+        });
+        let table = Rc::new(Subscriptions::new(functions));
+        self.subscriptions = Some(Rc::clone(&table));
+        table
+    }
+
+    fn each_serving(&self) -> impl Iterator<Item = (&FunctionName, &ServingVersion)> {
+        let names = self.registry.iter().map(|(name, _)| name);
+        names.filter_map(|name| Some((name, self.serving(name)?)))
+    }
+
+    /// Makes the tables of routes and subscriptions anew before they are used next: another version of a function serves.
+    pub(super) fn serves_another(&mut self, function: &FunctionName) {
+        let known = self.registry.get(function).into_iter();
+        let has_routes = known.flat_map(reserved).any(|manifest| !manifest.http.is_empty());
+        self.routes.changed(function, has_routes);
+        self.subscriptions_changed(function);
+    }
+
+    /// Makes the table anew before it is used next, if a version of a function has subscriptions.
+    pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
+        let known = self.registry.get(function).into_iter();
+        if known.flat_map(reserved).any(|manifest| !manifest.event.is_empty()) {
+            self.subscriptions = None;
+        }
+    }
+
+    /// Gives a function the calls of its versions, or none if it is gone. Functions that were refused for calls that are gone are
+    /// installed again.
+    pub(super) fn set_hooks(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
+        let known = self.registry.get(function).into_iter();
+        let manifests: Vec<_> = known.flat_map(reserved).collect();
+        let free = self
+            .hooks
+            .set(function, manifests.iter().map(|manifest| &**manifest), out);
+        self.installer.enqueue(free);
+    }
+
+    /// Forgets the calls of the version before the one that serves now. Functions that were refused for them are installed again.
+    pub(super) fn calls_of_serving(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
+        let Some(known) = self.registry.get(function) else {
+            return;
+        };
+        let manifests: Vec<_> = of_serving(known, version).collect();
+        let free = self
+            .hooks
+            .set(function, manifests.iter().map(|manifest| &**manifest), out);
+        self.installer.enqueue(free);
+    }
+
+    /// Says whether the hooks of a function are off.
+    #[must_use]
+    pub fn are_hooks_off(&self, function: &FunctionName) -> bool {
+        self.hooks.is_off(function)
+    }
+
+    /// Returns the warnings about what a function calls: hooks that are off, and functions that do not exist.
+    #[must_use]
+    pub fn call_warnings(&self, function: &FunctionName, manifest: &Manifest) -> Vec<Diagnostic> {
+        let exists = |name: &FunctionName| self.registry.get(name).is_some();
+        let off = self.hooks.problem(function).into_iter();
+        off.chain(calls::to_nobody(function, manifest, exists)).collect()
+    }
+
+    /// Finds the functions whose calls reach nobody: to be called when a manifest has changed, or a function came or went.
+    pub fn find_calls(&mut self) {
+        let newest = |(name, function): (&FunctionName, &Function)| {
+            let warnings = self.call_warnings(name, &function.newest.as_ref()?.manifest);
+            (!warnings.is_empty()).then(|| (name.clone(), warnings))
+        };
+        self.to_nobody = self.registry.iter().filter_map(newest).collect();
+    }
+
+    /// Returns the warnings about calls of a function that reach nobody, as they were [found](Self::find_calls) last.
+    #[must_use]
+    pub fn calls_to_nobody(&self, function: &FunctionName) -> &[Diagnostic] {
+        self.to_nobody.get(function).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns all functions with such warnings.
+    pub fn all_calls_to_nobody(&self) -> impl Iterator<Item = (&FunctionName, &Diagnostic)> {
+        let all = self.to_nobody.iter();
+        all.flat_map(|(name, warnings)| warnings.iter().map(move |one| (name, one)))
+    }
+}
+
+/// Returns the manifests whose routes and calls belong to a function: those of all versions that run or may run. While the newest version
+/// is on trial, the version before it serves with its own routes, and a canary needs its routes when it is promoted.
+fn reserved(function: &Function) -> impl Iterator<Item = Arc<Manifest>> {
+    function.versions().map(|version| Arc::clone(&version.manifest))
+}
+
+/// The same once this version serves: the version before it is over.
+fn of_serving(function: &Function, serving: Version) -> impl Iterator<Item = Arc<Manifest>> {
+    let before = function.before.iter().filter(move |before| before.version == serving);
+    let versions = function.newest.iter().chain(before).chain(&function.canary);
+    versions.map(|version| Arc::clone(&version.manifest))
+}

@@ -1,0 +1,560 @@
+//! Facts go in, and the orders are compared.
+
+use super::answers::read_document;
+use super::order::Order;
+use super::registry::Registry;
+use super::release::{HoldKind, NotHeld, ReleaseState};
+use super::*;
+use crate::supervisor::Event;
+use fnd_manifest::judge::{Judge, Verdict};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Installed, NeedsBuild, Problem, Refused};
+use fnd_wire::ids::FunctionId;
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn candidate(name: &str) -> SourceFiles {
+    SourceFiles {
+        function: FunctionName::new(name).unwrap(),
+        directory: 0,
+        source: format!("{name}.sh"),
+        sidecar: None,
+        directory_form: false,
+    }
+}
+
+/// The judge's document about a script.
+fn document(name: &FunctionName) -> Bytes {
+    document_of(name, "echo\n")
+}
+
+fn document_of(name: &FunctionName, code: &str) -> Bytes {
+    let file = |path: &str, text: &str| JudgedFile {
+        path: path.into(),
+        bytes: Bytes(text.into()),
+        mode: 0o644,
+        trusted: true,
+    };
+    let mut judge = Judge::new();
+    let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+    let settings = JudgeSettings {
+        files: vec![],
+        runtimes: vec![file("runtime.toml", runtime)],
+    };
+    judge.settings(&settings);
+    let function = JudgeFunction {
+        name: name.clone(),
+        files: vec![file("/f/x.sh", code)],
+        manifest: None,
+        form: CodeLayout::File,
+    };
+    let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
+        panic!("it judges a function");
+    };
+    verdict.verdict.document
+}
+
+fn node(seconds: u64) -> NodeFacts<'static> {
+    NodeFacts {
+        host: "node",
+        now: Now {
+            mono: Duration::from_secs(seconds),
+            unix_ms: seconds * 1000,
+        },
+        dirs: &[],
+        is_spawner_of_0_1: false,
+        lanes: 1,
+        internal_memory: &|| u64::MAX,
+        author: &|_, _| Author::Root,
+    }
+}
+
+fn lifecycle() -> Lifecycle {
+    Lifecycle::new(Vec::new(), Versions::default(), str::to_owned)
+}
+
+/// Returns the orders about versions, in words.
+fn spelled(orders: &[Order]) -> String {
+    let number = |version: Version| version.0[0];
+    let word = |order: &Order| match order {
+        Order::Confirm(request, files) => Some(format!("confirm {request} {}", files.source)),
+        Order::Serve(installed) => Some(format!("serve {}", number(installed.version))),
+        Order::Share(installed, percent) => Some(format!("share {} {percent}", number(installed.version))),
+        Order::Supervise(Event::Refused { error, .. }) => Some(format!("refuse {error}")),
+        Order::ReportRefused { serving, .. } => Some(format!("report, serving {serving}")),
+        Order::Answer(caller, outcome) => Some(format!("answer {caller} {:?}", outcome.clone().map(number))),
+        Order::UploadSeen(_, seen) => Some(format!("upload {seen:?}")),
+        Order::Prune(_) => Some("prune".to_owned()),
+        Order::StoreVersions(_, installed) => Some(format!("store {}", installed.len())),
+        Order::Status(_) => Some("status".to_owned()),
+        Order::Remove(_) => Some("remove".to_owned()),
+        Order::Settle => Some("settle".to_owned()),
+        _ => None,
+    };
+    let words: Vec<_> = orders.iter().filter_map(word).collect();
+    words.join(", ")
+}
+
+fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+/// Asks for the installation of what waits, as request 1. Returns what is installed: a file, or the copy of a version.
+fn ask(lifecycle: &mut Lifecycle) -> String {
+    let Some((request, files)) = lifecycle.next_request(false) else {
+        return "nothing".to_owned();
+    };
+    let source = match files.copy() {
+        Some(version) => format!("copy {}", version.0[0]),
+        None => files.source.clone(),
+    };
+    lifecycle.asked(1, &request, files);
+    source
+}
+
+/// Lets the spawner answer the request about a file, which is as it was.
+fn answer(lifecycle: &mut Lifecycle, judged: Judged, seconds: u64) -> String {
+    let mut out = Vec::new();
+    lifecycle.judged(1, judged, node(seconds), &mut out);
+    if let [Order::Confirm(..)] = out[..] {
+        out.clear();
+        lifecycle.confirmed(1, true, node(seconds), &mut out);
+    }
+    spelled(&out)
+}
+
+/// Lets the spawner install this version of the file or the copy of `f` that was asked for. Its syntax is not checked.
+fn install(lifecycle: &mut Lifecycle, version: u8) -> String {
+    let version = Version([version; 32]);
+    let installed = Installed {
+        version,
+        load_key: version,
+        document: document_of(&name("f"), "# /// fnd\n# [release]\n# check = false\n# ///\necho\n"),
+        ..installed(&name("f"))
+    };
+    answer(lifecycle, Judged::Installed(Box::new(installed), None), 0)
+}
+
+/// Has a version serve that was installed, as the supervisor says it.
+fn serves(lifecycle: &mut Lifecycle, version: u8) -> String {
+    let mut out = Vec::new();
+    lifecycle.serves(&name("f"), Version([version; 32]), &mut out);
+    spelled(&out)
+}
+
+/// Writes the file of `f`, which the spawner installs as this version.
+fn write(lifecycle: &mut Lifecycle, version: u8) -> String {
+    lifecycle.files_changed(vec![candidate("f")]);
+    assert_eq!(ask(lifecycle), "f.sh");
+    install(lifecycle, version)
+}
+
+fn installed(name: &FunctionName) -> Installed {
+    Installed {
+        function: name.clone(),
+        id: FunctionId(1),
+        version: Version([1; 32]),
+        load_key: Version([2; 32]),
+        interpreter: String::new(),
+        uid: 70_000,
+        warnings: Vec::new(),
+        document: document(name),
+    }
+}
+
+fn refused(name: &FunctionName) -> Refused {
+    let problem = Problem {
+        file: "/f/x.sh".to_owned(),
+        message: "no room".to_owned(),
+        help: String::new(),
+    };
+    Refused {
+        function: name.clone(),
+        problems: vec![problem],
+        document: None,
+    }
+}
+
+#[test]
+fn equal_manifests_are_stored_once_and_shown_with_their_own_entry() {
+    let mut registry = Registry::new(str::to_owned);
+    for name in ["a", "b"] {
+        let candidate = candidate(name);
+        let installed = installed(&candidate.function);
+        let mut verdict: Verdict = read_document(&installed.document).unwrap();
+        verdict.manifest.as_mut().unwrap().entry.clone_from(&candidate.source);
+        registry.installed(candidate, &installed, verdict, None);
+    }
+    let serving = |name| {
+        let function = registry.get(&FunctionName::new(name).unwrap());
+        function.unwrap().newest.as_ref().unwrap()
+    };
+    assert_eq!(serving("a").whole_manifest().entry, "a.sh");
+    assert_eq!(serving("b").whole_manifest().entry, "b.sh");
+    let [a, b] = ["a", "b"].map(|name| Arc::clone(&serving(name).manifest));
+    assert!(Arc::ptr_eq(&a, &b));
+    assert!(Arc::ptr_eq(&registry.rules(&a, "node"), &registry.rules(&b, "node")));
+}
+
+#[test]
+fn an_answer_counts_when_the_files_are_still_the_same() {
+    let mut lifecycle = lifecycle();
+    for same in [false, true] {
+        lifecycle.files_changed(vec![candidate("f")]);
+        assert_eq!(
+            (ask(&mut lifecycle), ask(&mut lifecycle)),
+            ("f.sh".into(), "nothing".into())
+        );
+        let mut out = Vec::new();
+        let judged = Judged::Installed(Box::new(installed(&name("f"))), None);
+        lifecycle.judged(1, judged, node(0), &mut out);
+        assert_eq!(spelled(&out), "confirm 1 f.sh");
+        out.clear();
+        lifecycle.confirmed(1, same, node(0), &mut out);
+        let expected = if same {
+            "upload Installed, serve 1, store 1, prune"
+        } else {
+            "prune"
+        };
+        assert_eq!(spelled(&out), expected);
+        assert!(
+            lifecycle.installer.is_idle(),
+            "a dropped answer is waited for no longer"
+        );
+    }
+    let mut out = Vec::new();
+    lifecycle.confirmed(1, true, node(0), &mut out);
+    assert!(out.is_empty(), "once");
+}
+
+#[test]
+fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet() {
+    let mut lifecycle = lifecycle();
+    write(&mut lifecycle, 1);
+    assert!(!lifecycle.has_settled());
+    lifecycle.quiet();
+    assert!(lifecycle.has_settled());
+    assert!(!lifecycle.has_settled(), "once");
+    let mut out = Vec::new();
+    lifecycle.removed(&[name("f")], &mut out);
+    assert_eq!(spelled(&out), "upload Removed, remove");
+    assert!(lifecycle.registry.get(&name("f")).is_none() && lifecycle.releases.get(&name("f")).is_none());
+}
+
+#[test]
+fn an_installation_that_failed_keeps_its_reason() {
+    let mut lifecycle = lifecycle();
+    lifecycle.files_changed(vec![candidate("f")]);
+    ask(&mut lifecycle);
+    let mut out = Vec::new();
+    lifecycle.failed(1, "No space left on device", Duration::from_secs(100), &mut out);
+    let error = "error: it could not be installed: No space left on device";
+    assert_eq!(spelled(&out), format!("upload Refused, prune, refuse {error}"));
+    let kept = lifecycle.registry.get(&name("f")).unwrap().findings.error.clone();
+    assert_eq!(kept.as_deref(), Some(error));
+}
+
+#[test]
+fn a_retry_that_is_refused_again_is_not_reported_again() {
+    let mut lifecycle = lifecycle();
+    lifecycle.files_changed(vec![candidate("f")]);
+    for (seconds, report) in [(100, "report, serving false, "), (102, "")] {
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        let said = answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), seconds);
+        assert_eq!(
+            said,
+            format!("upload Refused, {report}prune, refuse error: /f/x.sh: no room")
+        );
+        let due = lifecycle.next_due().unwrap();
+        assert!(lifecycle.install_due(due));
+    }
+}
+
+#[test]
+fn a_release_that_a_person_holds_is_installed_from_its_copy_and_the_file_waits() {
+    let mut lifecycle = lifecycle();
+    let f = name("f");
+    for version in [1, 2] {
+        write(&mut lifecycle, version);
+        serves(&mut lifecycle, version);
+    }
+    let change = |lifecycle: &mut Lifecycle, change: ReleaseChange, caller| {
+        let change = Change {
+            change: &change,
+            running: Running::default(),
+            now_ms: 5,
+            is_spawner_of_0_1: false,
+        };
+        let mut out = Vec::new();
+        let changed = lifecycle.change(&f, change, caller, &mut out);
+        lifecycle.take_changed(&mut out);
+        (changed, spelled(&out))
+    };
+    let back = ReleaseChange::Hold(HoldKind::Rollback, None);
+    let (one, asked) = (Version([1; 32]), |state| Changed::Asked(Version([1; 32]), state));
+    let said = change(&mut lifecycle, back, 7);
+    assert_eq!(said, (Ok(asked(ReleaseState::Serving)), "settle".to_owned()));
+    assert_eq!(ask(&mut lifecycle), "copy 1");
+    assert_eq!(install(&mut lifecycle, 1), "serve 1, store 2, prune");
+    assert_eq!(serves(&mut lifecycle, 1), "answer 7 Ok(1)");
+    assert_eq!(lifecycle.live(&f), Some(one));
+    // The same content again waits; other content ends a rollback.
+    assert_eq!(write(&mut lifecycle, 2), "upload Installed, store 2, prune, status");
+    assert_eq!(ask(&mut lifecycle), "copy 1");
+    assert_eq!(install(&mut lifecycle, 1), "serve 1, store 2, prune");
+    // A person who asks for another release meanwhile replaces the one who waits.
+    change(
+        &mut lifecycle,
+        ReleaseChange::Hold(HoldKind::Pin, Some("02".to_owned())),
+        8,
+    )
+    .0
+    .unwrap();
+    let pin = ReleaseChange::Hold(HoldKind::Pin, Some("01".to_owned()));
+    let said = change(&mut lifecycle, pin, 9);
+    let replaced = "answer 8 Err(\"another release was asked for meanwhile\")";
+    assert_eq!(
+        said,
+        (Ok(Changed::Done(Some(one), ReleaseState::Serving)), replaced.to_owned())
+    );
+    let said = change(&mut lifecycle, ReleaseChange::EndHold, 10);
+    let done = Changed::Done(Some(one), ReleaseState::Serving);
+    assert_eq!(said, (Ok(done), "settle, status".to_owned()));
+    assert_eq!(ask(&mut lifecycle), "f.sh");
+    let refused = change(&mut lifecycle, ReleaseChange::EndHold, 11);
+    assert_eq!(refused, (Err(NotHeld::NothingHeld), String::new()));
+}
+
+#[test]
+fn a_caller_whose_release_cannot_come_any_more_is_answered() {
+    let mut lifecycle = lifecycle();
+    let f = name("f");
+    for version in [1, 2] {
+        write(&mut lifecycle, version);
+        serves(&mut lifecycle, version);
+    }
+    let change = Change {
+        change: &ReleaseChange::Hold(HoldKind::Rollback, None),
+        running: Running::default(),
+        now_ms: 5,
+        is_spawner_of_0_1: false,
+    };
+    lifecycle.change(&f, change, 7, &mut Vec::new()).unwrap();
+    ask(&mut lifecycle);
+    write(&mut lifecycle, 3);
+    let mut out = Vec::new();
+    assert_eq!(lifecycle.take_changed(&mut out).len(), 1);
+    let why = "the function's file has changed, or somebody has chosen another release, before it served";
+    assert_eq!(spelled(&out), format!("answer 7 Err({why:?})"));
+}
+
+/// Makes a change for a person, and returns the orders.
+fn person(lifecycle: &mut Lifecycle, change: &ReleaseChange) -> String {
+    let change = Change {
+        change,
+        running: Running::default(),
+        now_ms: 5,
+        is_spawner_of_0_1: false,
+    };
+    let mut out = Vec::new();
+    lifecycle.change(&name("f"), change, 9, &mut out).unwrap();
+    spelled(&out)
+}
+
+/// Returns a machine in which the versions 1 and 2 of `f` have served, one after the other.
+fn two_versions() -> Lifecycle {
+    let mut lifecycle = lifecycle();
+    for version in [1, 2] {
+        write(&mut lifecycle, version);
+        serves(&mut lifecycle, version);
+    }
+    lifecycle
+}
+
+/// The answer that the dependencies of `f` are to be installed first.
+fn needs_build() -> Judged {
+    let build = Installed {
+        function: name("fnd-build"),
+        ..installed(&name("f"))
+    };
+    Judged::NeedsBuild(Box::new(NeedsBuild {
+        function: name("f"),
+        document: document(&name("f")),
+        build,
+    }))
+}
+
+#[test]
+fn an_answer_about_a_copy_answers_nobody_who_waits_for_the_file() {
+    let mut lifecycle = two_versions();
+    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
+    assert!(lifecycle.build_again(&name("f"), false, 7));
+    assert_eq!(ask(&mut lifecycle), "f.sh");
+    answer(&mut lifecycle, needs_build(), 0);
+    // The pinned release is installed once more; the file is still being built.
+    assert_eq!(ask(&mut lifecycle), "copy 2");
+    assert_eq!(install(&mut lifecycle, 2), "serve 2, prune");
+    lifecycle.files_changed(vec![candidate("f")]);
+    ask(&mut lifecycle);
+    assert_eq!(
+        install(&mut lifecycle, 3),
+        "answer 7 Ok(3), upload Installed, store 3, prune, status"
+    );
+}
+
+#[test]
+fn a_rollback_during_a_build_outlasts_the_build_and_ends_with_the_next_edit() {
+    let mut lifecycle = two_versions();
+    lifecycle.files_changed(vec![candidate("f")]);
+    ask(&mut lifecycle);
+    answer(&mut lifecycle, needs_build(), 0);
+    let back = ReleaseChange::Hold(HoldKind::Rollback, Some("01".to_owned()));
+    person(&mut lifecycle, &back);
+    assert_eq!(ask(&mut lifecycle), "copy 1");
+    install(&mut lifecycle, 1);
+    serves(&mut lifecycle, 1);
+    // The build has ended, so the file is installed.
+    lifecycle.installer.requeue(candidate("f"));
+    ask(&mut lifecycle);
+    assert!(install(&mut lifecycle, 3).ends_with("status"), "it waits");
+    let held = |lifecycle: &Lifecycle| lifecycle.releases.get(&name("f")).unwrap().hold().is_some();
+    assert!(held(&lifecycle));
+    assert!(write(&mut lifecycle, 4).contains("serve 4"));
+    assert!(!held(&lifecycle));
+}
+
+#[test]
+fn a_copy_that_the_spawner_cannot_install_now_is_tried_again_while_it_is_needed() {
+    let mut lifecycle = two_versions();
+    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
+    write(&mut lifecycle, 3);
+    assert_eq!(ask(&mut lifecycle), "copy 2");
+    let said = answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 100);
+    let error = "release 020202020202, which is to serve, cannot be installed: no room";
+    assert_eq!(said, format!("report, serving true, prune, refuse {error}"));
+    assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
+    assert!(lifecycle.install_due(Duration::from_secs(102)));
+    assert_eq!(ask(&mut lifecycle), "copy 2");
+    assert_eq!(install(&mut lifecycle, 2), "serve 2, store 3, prune");
+    assert_eq!(lifecycle.next_due(), None);
+}
+
+#[test]
+fn a_release_follows_a_new_secret_also_beside_a_refused_file() {
+    let mut lifecycle = two_versions();
+    for secret in [false, true] {
+        if secret {
+            lifecycle.secrets_changed(&BTreeSet::from(["key".to_owned()]));
+        } else {
+            lifecycle.files_changed(vec![candidate("f")]);
+        }
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 0);
+        assert_eq!(ask(&mut lifecycle), if secret { "copy 2" } else { "nothing" });
+    }
+}
+
+#[test]
+fn a_route_is_free_when_the_version_that_had_it_serves_no_more() {
+    const AT_X: &str =
+        "# /// fnd\n# [release]\n# check = false\n# [[http]]\n# path = \"/x\"\n# auth = \"none\"\n# ///\necho\n";
+    let mut lifecycle = lifecycle();
+    let mut number = 0;
+    let mut put = |lifecycle: &mut Lifecycle, function: &str, code: &str| {
+        number += 1;
+        let version = Version([number; 32]);
+        lifecycle.files_changed(vec![candidate(function)]);
+        ask(lifecycle);
+        let installed = Installed {
+            version,
+            load_key: version,
+            document: document_of(&name(function), code),
+            ..installed(&name(function))
+        };
+        answer(lifecycle, Judged::Installed(Box::new(installed), None), 0)
+    };
+    let quiet = "# /// fnd\n# [release]\n# check = false\n# ///\necho\n";
+    put(&mut lifecycle, "f", AT_X);
+    serves(&mut lifecycle, 1);
+    put(&mut lifecycle, "f", quiet);
+    assert!(
+        put(&mut lifecycle, "g", AT_X).contains("`f` keeps it"),
+        "the version before may still serve"
+    );
+    assert_eq!(ask(&mut lifecycle), "nothing");
+    serves(&mut lifecycle, 2);
+    assert_eq!(ask(&mut lifecycle), "g.sh");
+}
+
+/// Rules that follow from all manifests together are made anew only when one of the manifests has changed.
+#[test]
+fn an_edit_of_the_code_alone_changes_no_manifest() {
+    const KEEPS: &str = "# /// fnd\n# [history]\n# keep = 5\n# ///\n";
+    let mut registry = Registry::new(str::to_owned);
+    let name = FunctionName::new("f").unwrap();
+    let mut number = 0;
+    let mut changed = |registry: &mut Registry, code: &str| {
+        let before = Version([number; 32]);
+        number += 1;
+        let version = Version([number; 32]);
+        let answer = Installed {
+            version,
+            ..installed(&name)
+        };
+        let verdict = read_document(&document_of(&name, code)).unwrap();
+        registry.installed(candidate("f"), &answer, verdict, Some(before));
+        assert!(registry.take_changed());
+        registry.take_manifests_changed()
+    };
+    assert!(changed(&mut registry, "echo 1\n"), "it came");
+    assert!(!changed(&mut registry, "echo 2\n"));
+    assert!(!changed(&mut registry, "echo 3\n"));
+    assert!(changed(&mut registry, &format!("{KEEPS}echo 3\n")), "another manifest");
+    assert!(
+        changed(&mut registry, &format!("{KEEPS}echo 4\n")),
+        "the version before has lost its manifest"
+    );
+    assert!(!changed(&mut registry, &format!("{KEEPS}echo 5\n")));
+    registry.remove(&name);
+    assert!(registry.take_manifests_changed(), "it is gone");
+}
+
+/// A table of many routes takes some milliseconds, in which fnd serves nobody.
+#[test]
+fn an_edit_of_a_function_without_routes_leaves_the_table_of_routes() {
+    let mut functions = lifecycle();
+    let mut number = 0;
+    let mut edit = |functions: &mut Lifecycle, name: &str, code: &str| {
+        number += 1;
+        let candidate = candidate(name);
+        let answer = Installed {
+            version: Version([number; 32]),
+            ..installed(&candidate.function)
+        };
+        let verdict: Verdict = read_document(&document_of(&candidate.function, code)).unwrap();
+        let manifest = verdict.manifest.clone();
+        functions.registry.installed(candidate.clone(), &answer, verdict, None);
+        functions
+            .routes
+            .set(&candidate.function, Author::Root, manifest.as_ref());
+    };
+    let paths = |functions: &mut Lifecycle| functions.route_table();
+    const AT_X: &str = "# /// fnd\n# [[http]]\n# path = \"/x\"\n# auth = \"none\"\n# ///\necho\n";
+    edit(&mut functions, "web", AT_X);
+    let first = paths(&mut functions);
+    let [web, job] = ["web", "job"].map(|name| FunctionName::new(name).unwrap());
+    assert!(first.has(&web) && !first.has(&job));
+    edit(&mut functions, "job", "echo 1\n");
+    functions.serves_another(&job);
+    assert!(Rc::ptr_eq(&first, &paths(&mut functions)));
+    edit(&mut functions, "web", AT_X);
+    let second = paths(&mut functions);
+    assert!(!Rc::ptr_eq(&first, &second) && second.has(&web));
+    functions.serves_another(&web);
+    assert!(!Rc::ptr_eq(&second, &paths(&mut functions)));
+    edit(&mut functions, "web", "echo without routes\n");
+    assert!(!paths(&mut functions).has(&web), "it had one");
+    edit(&mut functions, "job", &AT_X.replace("/x", "/y"));
+    assert!(paths(&mut functions).has(&job), "it has one now");
+}

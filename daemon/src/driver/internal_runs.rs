@@ -1,0 +1,160 @@
+//! Starts the runs of fnd's own functions: builds in their lanes, and checks. The lifecycle decides what is built and checked.
+
+use super::Driver;
+use crate::workers::PendingRequest;
+use fnd_core::instant;
+use fnd_core::lifecycle::builds::Lane;
+use fnd_core::lifecycle::checks::CheckResult;
+use fnd_core::lifecycle::waiting_builds::BuildEnd;
+use fnd_core::lifecycle::{CheckEnd, checker};
+use fnd_core::records::Payload;
+use fnd_core::records::outcome::Trigger;
+use fnd_core::supervisor::Submit;
+use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};
+use fnd_wire::ids::{FunctionName, Version};
+use std::path::Path;
+
+impl Driver {
+    /// Returns how many trees are built at once.
+    pub(super) fn lanes(&self) -> u32 {
+        if self.workers.welcome.is_of_0_1() {
+            return 1;
+        }
+        self.node.settings.settings.build.jobs
+    }
+
+    pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
+        let function = lane.builder();
+        let request = Request::Seal(SealTree { function, tree });
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, PendingRequest::Seal(lane));
+        }
+    }
+
+    /// Handles the answer that there is a tree, or why there is none.
+    pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
+        if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
+            // The size of all trees is counted anew when the next status asks for it.
+            self.trees.changed();
+            let sealed = why.map_or(Ok(()), Err);
+            self.decide_lifecycle(|lifecycle, node, out| lifecycle.sealed(&lane, sealed, node, out));
+        }
+    }
+
+    pub(super) fn lend(&mut self, lane: Lane, tree: Version) {
+        let request = Request::Install(Install {
+            directory: STORED,
+            function: lane.builder(),
+            source: tree.hex(),
+            sidecar: None,
+            directory_form: false,
+        });
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
+            self.workers.asked.insert(number, PendingRequest::Lend(lane, tree));
+        }
+    }
+
+    /// Says whether a request gives a version to a lane.
+    pub(super) fn is_lent(&self, request: u32) -> bool {
+        matches!(self.workers.asked.get(&request), Some(PendingRequest::Lend(..)))
+    }
+
+    /// Handles the answer that a lane gets no version, if the request asked for that; says whether it did.
+    pub(super) fn not_lent(&mut self, request: u32, refused: &Refused) -> bool {
+        let why = refused.problems.first().map(|problem| problem.message.clone());
+        self.is_lent(request) && self.lent(request, Err(why.unwrap_or_default()))
+    }
+
+    /// Handles the answer that a lane has the version that builds its tree, or why it has not. Says whether the request asked
+    /// for that.
+    pub(super) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
+        if !self.is_lent(request) {
+            return false;
+        }
+        if let Some(PendingRequest::Lend(lane, tree)) = self.workers.asked.remove(&request) {
+            self.decide_lifecycle(|lifecycle, node, out| lifecycle.lent((lane, tree), lent, node, out));
+        }
+        true
+    }
+
+    /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.
+    pub(super) fn start_build(&mut self, lane: &Lane) {
+        let builder = lane.builder();
+        if let Some(id) = self.supervisor.live_of(&builder) {
+            self.lifecycle.builds.started(lane, id, false);
+            return;
+        }
+        let submit = self.new_submit(builder, Trigger::Manual);
+        let id = submit.id;
+        self.lifecycle.builds.started(lane, id, true);
+        // The supervisor has refused the build. Its end is handled later, because other orders may still have to be carried out.
+        if let Err(why) = self.submit_own(submit) {
+            let outcome = Err(format!("(not started): {why}"));
+            let last = String::new();
+            self.turn.builds.push_back(BuildEnd { id, outcome, last });
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-build`.
+    pub(super) fn build_ended(&mut self, end: BuildEnd) {
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.build_ended(end, node, out));
+    }
+
+    /// Removes what builds of an earlier fnd have left, if it was killed.
+    pub(super) fn sweep_builds(&mut self) {
+        // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
+        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.trees.is_swept, true) {
+            return;
+        }
+        let homes = Path::new(&self.node.places.state).join("home");
+        // Other lanes are emptied when something is built there: fnd may not list the homes.
+        for lane in Lane::of_root().filter(|lane| homes.join(lane.builder().as_str()).exists()) {
+            let live = self.supervisor.live_of(&lane.builder());
+            self.decide_lifecycle(|lifecycle, node, out| lifecycle.sweep_lane(lane, live, node, out));
+        }
+    }
+
+    /// Starts the next run of checks, if there is none.
+    pub(super) fn run_checks(&mut self) {
+        let is_busy = self.supervisor.live_of(&checker()).is_some();
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.next_checks(is_busy, node, out));
+    }
+
+    /// Starts a run of checks with this input: many files, because starting a process in a new sandbox takes longer than all else of
+    /// an edit.
+    pub(super) fn start_checks(&mut self, input: Vec<u8>) {
+        let submit = self.new_submit(checker(), Trigger::Manual);
+        let id = submit.id;
+        self.lifecycle.installer.checks.started(id);
+        // It need not be durable: a next fnd checks anew. A failure is no dead letter, either.
+        let submit = Submit {
+            wait: true,
+            payload: Payload {
+                data: Some(input.into()),
+                ..Payload::default()
+            },
+            ..submit
+        };
+        if let Err(why) = self.submit_own(submit) {
+            self.turn.checks.push_back(CheckEnd::not_started(id, &why));
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-check`.
+    pub(super) fn check_ended(&mut self, end: CheckEnd) {
+        self.decide_lifecycle(|lifecycle, _, out| lifecycle.check_ended(end, out));
+    }
+
+    /// Says that the file of a function waits for its check, or that the version that serves was not checked.
+    pub(super) fn check_words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
+        let checks = &self.lifecycle.installer.checks;
+        if let Some((_, since_ms)) = checks.waiting(function) {
+            let since = instant::text(since_ms);
+            return Some(format!("the syntax of its code is being checked since {since}"));
+        }
+        match checks.result(function, serving?)? {
+            CheckResult::Unchecked(why) => Some(format!("the syntax of its code could not be checked {why}")),
+            CheckResult::Passed | CheckResult::Wrong(_) => None,
+        }
+    }
+}
