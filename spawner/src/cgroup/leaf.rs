@@ -15,8 +15,8 @@ use std::time::Duration;
 /// fnd waits.
 pub struct Leaf {
     path: PathBuf,
-    /// `cgroup.events`.
-    events: File,
+    /// `cgroup.events`: it polls `POLLPRI` when it has changed since it was last read.
+    pub events: File,
     /// `cpu.stat`.
     cpu: File,
     /// `memory.peak` and `memory.events.local`, if the memory controller is in cgroup2 and the kernel has them.
@@ -74,11 +74,6 @@ impl Leaf {
     /// If writing fails.
     pub fn kill(&self) -> io::Result<()> {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
-    }
-
-    /// Returns `cgroup.events`: it polls `POLLPRI` when it has changed since it was last read.
-    pub fn events(&self) -> &File {
-        &self.events
     }
 
     /// Returns whether a process is in the leaf. If this can't be read, the leaf counts as populated.

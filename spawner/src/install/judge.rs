@@ -36,11 +36,11 @@ pub struct Judge {
     image: Option<OwnedFd>,
     running: Option<(Channel, Child)>,
     /// Uid of the owner whose files the judge has read.
-    owner: Option<u32>,
+    pub owner: Option<u32>,
     /// Descriptors that the judge passed.
     unwanted: Vec<OwnedFd>,
     /// The message with the last settings that the judge accepted.
-    settings: Option<Vec<u8>>,
+    pub settings: Option<Vec<u8>>,
     /// Whether the next answer is to settings that the judge got only because it was started again.
     repeated: bool,
     /// The messages without an answer: the first one is the current one.
@@ -67,11 +67,6 @@ impl Judge {
         }
     }
 
-    /// Returns the uid of the owner whose files the judge has read.
-    pub fn owner(&self) -> Option<u32> {
-        self.owner
-    }
-
     /// Returns whether this is the judge's process.
     pub fn is(&self, pid: u32) -> bool {
         self.running.as_ref().is_some_and(|(_, child)| child.pid == pid)
@@ -85,11 +80,6 @@ impl Judge {
     /// Gives the judge this much more time: the spawner did not run meanwhile.
     pub fn wait_longer(&mut self, pause: Duration) {
         self.deadline += pause;
-    }
-
-    /// Returns the message with the last settings that the judge accepted.
-    pub fn settings(&self) -> Option<&[u8]> {
-        self.settings.as_deref()
     }
 
     /// Returns whether a request about files of this owner may be sent now.

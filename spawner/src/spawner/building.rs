@@ -31,7 +31,7 @@ impl Spawner {
         let document = function.verdict.document.clone();
         let found = match self.tree(&mut snapshot, build, true) {
             Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
-            Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host().places).map_err(|problem| vec![problem]),
+            Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host.places).map_err(|problem| vec![problem]),
             Err(problems) => Err(problems),
         };
         match found {
@@ -56,7 +56,7 @@ impl Spawner {
         let PlannedBuild { mut plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
         let trust = snapshot.trust(&self.sources);
         let digest = digest(&plan, &sandbox, &trust);
-        let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
+        let staging = self.workers.host.places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
         // A check leaves no tree.
         let is_check = snapshot.purpose == Purpose::Check && !is_source;
@@ -66,7 +66,7 @@ impl Spawner {
         let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
         planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
-        let places = &self.workers.host().places;
+        let places = &self.workers.host.places;
         let again = snapshot.purpose == Purpose::Rebuild;
         if !is_source {
             let of = trees::generation(places, &installed.version, again, snapshot.stored_tree());
@@ -134,7 +134,7 @@ impl Spawner {
 
     fn admit_build(&mut self, build: &Installed) {
         let name = self.uids.get(build.id).map(|(_, name)| name.file_form());
-        let has_home = name.is_some_and(|name| self.workers.host().places.of(&name).home.exists());
+        let has_home = name.is_some_and(|name| self.workers.host.places.of(&name).home.exists());
         self.build_homes.admit(build.id, build.version, has_home);
     }
 
@@ -150,7 +150,7 @@ impl Spawner {
         let told = |(name, _): &(String, Bytes)| {
             !name.starts_with("FND_") && !OF_BUILDS.contains(&name.as_str()) || name.starts_with("FND_PARAM_")
         };
-        let invocation = self.workers.host().places.of(&name.file_form()).invocation(spawn.invocation);
+        let invocation = self.workers.host.places.of(&name.file_form()).invocation(spawn.invocation);
         let start = match spawn.input || spawn.previous || spawn.environment.iter().any(told) {
             true => BuildStart::Given,
             false if invocation.exists() => BuildStart::Again,
@@ -162,7 +162,7 @@ impl Spawner {
     /// Has a helper make a tree of what a build has left, and empty the home of builds: an install script must not leave
     /// anything there for the build of another tree.
     pub(super) fn seal(&mut self, request: u32, builder: &FunctionName, tree: Option<Version>) {
-        let places = self.workers.host().places.clone();
+        let places = self.workers.host.places.clone();
         let home = places.of(&builder.file_form()).home;
         let Some(id) = self.uids.id(builder) else {
             let why = tree.map(|_| "nothing was built there".to_owned());
@@ -196,7 +196,7 @@ impl Spawner {
     }
 
     pub(super) fn prune_trees(&mut self, request: u32, keep: Duration) {
-        let places = self.workers.host().places.clone();
+        let places = self.workers.host.places.clone();
         self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep)));
     }
 }

@@ -81,14 +81,14 @@ impl Spawner {
         let kilobytes = |text: String| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok();
         let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).unwrap_or(0) << 10;
         let bytes = policy.memory.unwrap_or(machine.saturating_sub(policy.reserve_memory));
-        let bounded = self.workers.host().tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
+        let bounded = self.workers.host.tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
         if let Err(why) = bounded {
             crate::log!("the limit on the memory of all functions together is not changed: {why}");
         }
     }
 
     fn kept_at(&self) -> PathBuf {
-        self.workers.host().places.state.join(LAST_SETTINGS)
+        self.workers.host.places.state.join(LAST_SETTINGS)
     }
 
     fn kept_settings(&self) -> Option<JudgeSettings> {
@@ -105,7 +105,7 @@ impl Spawner {
 
     /// Keeps the files of the configuration in force, if they differ from the kept ones.
     fn keep_settings(&self) {
-        let (Some(message), path) = (self.judge.settings(), self.kept_at()) else { return };
+        let (Some(message), path) = (self.judge.settings.as_deref(), self.kept_at()) else { return };
         // To replace the file costs a sync, and most reloads change nothing.
         if fs::read(&path).is_ok_and(|kept| kept == message) {
             return;

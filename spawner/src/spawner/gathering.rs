@@ -31,9 +31,9 @@ impl Spawner {
         let failed = |what: &str, error: io::Error| one(format!("failed to make {what}: {error}"), "reload fnd");
         let memory = memfd_create("fnd-credentials", MemfdFlags::CLOEXEC);
         let memory = memory.map_err(|error| failed("a memory file", error.into()))?;
-        let key = credentials::key(&self.workers.host().places.state.join("spawner/key"));
+        let key = credentials::key(&self.workers.host.places.state.join("spawner/key"));
         let key = key.map_err(|error| failed("the key of this machine", error))?;
-        let (host, install) = (self.workers.host(), &snapshot.install);
+        let (host, install) = (&self.workers.host, &snapshot.install);
         let root = self.sources.dirs.get(usize::from(install.directory)).cloned().unwrap_or_default();
         let source = root.join(&install.source);
         let own = if install.directory_form { Some(source.as_path()) } else { source.parent() };

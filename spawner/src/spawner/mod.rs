@@ -51,7 +51,7 @@ use fnd_wire::frame::{
     Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause,
     Welcome, decode, encode,
 };
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use fnd_wire::naming::UPLOADS;
 use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsJudgment};
 use fnd_wire::sandbox::Profile;
@@ -217,8 +217,8 @@ impl Spawner {
         // Before fnd can connect: the stored exits decide which worker number is the first free one.
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
-        spawner.workers.host().places.remove_spare_results();
-        spawner.workers.add_stale_sockets(sockets::set_aside(&spawner.workers.host().places.http()));
+        spawner.workers.host.places.remove_spare_results();
+        spawner.workers.sockets = sockets::set_aside(&spawner.workers.host.places.http());
         if let Some(SocketSource::Inherited(number)) = spawner.args.socket {
             let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
@@ -239,7 +239,7 @@ impl Spawner {
         let result = self.serve();
         notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.kill_all();
-        match &self.workers.host().tree {
+        match &self.workers.host.tree {
             Some(tree) => tree.clear(PATIENCE),
             // The inits get a signal when their parent dies; this only waits for their end.
             None => self.workers.wait(),
@@ -309,7 +309,7 @@ impl Spawner {
                 self.orphans,
                 self.hello.as_ref().map(|(_, _, at)| *at),
                 reading,
-                self.workers.enforce_at(),
+                self.workers.enforce_at,
             ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
@@ -353,7 +353,7 @@ impl Spawner {
 
     /// Returns the file that keeps unacknowledged exits over a stop.
     fn exits(&self) -> PathBuf {
-        self.workers.host().places.state.join("spawner/exits")
+        self.workers.host.places.state.join("spawner/exits")
     }
 
     fn signalled(&mut self) {

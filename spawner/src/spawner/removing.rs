@@ -13,7 +13,7 @@ impl Spawner {
         let Some((_, name)) = self.uids.get(release.function) else {
             return self.failed(request, "no function has this number".to_owned());
         };
-        let places = self.workers.host().places.of(&name.file_form());
+        let places = self.workers.host.places.of(&name.file_form());
         self.empty_and_remove((request, Some(release.function)), places, release.invocation);
     }
 
@@ -42,7 +42,7 @@ impl Spawner {
 
     /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
     pub(super) fn sweep(&mut self, request: u32, sweep: &Sweep) {
-        let places = self.workers.host().places.clone();
+        let places = self.workers.host.places.clone();
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
         for (function, invocation) in places.invocations() {
             if !known.contains(&invocation) {
@@ -60,7 +60,7 @@ impl Spawner {
             self.build_homes.keep(id, &prune.keep);
         }
         let mut gone = Vec::new();
-        let dir = self.workers.host().places.of(&prune.function.file_form()).versions;
+        let dir = self.workers.host.places.of(&prune.function.file_form()).versions;
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let version = entry.file_name().to_str().and_then(Version::parse);
             // A launcher's version stays although fnd does not name it: its processes may still read the code.
@@ -74,7 +74,7 @@ impl Spawner {
 
     /// Removes the incomplete copies that a killed spawner left.
     pub(super) fn remove_staged(&mut self) {
-        let versions = self.workers.host().places.state.join("versions");
+        let versions = self.workers.host.places.state.join("versions");
         let staged = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".new-");
         let entries = fs::read_dir(versions).into_iter().flatten().flatten();
         let found: Vec<PathBuf> = entries.filter(staged).map(|entry| entry.path()).collect();
@@ -87,7 +87,7 @@ impl Spawner {
 
     /// Removes the directories of sockets whose workers are gone, with everything that the workers left in them.
     pub(super) fn remove_sockets(&mut self) {
-        for dir in self.workers.unused_sockets() {
+        for dir in std::mem::take(&mut self.workers.sockets) {
             if !sockets::remove(&dir) {
                 let (target, root) = (dir.clone(), self.sources.myself.root());
                 self.helpers.add(Lane::Clean, After::Emptied(dir), Box::new(move || removal::empty(&target, root)));
@@ -97,7 +97,7 @@ impl Spawner {
 
     /// Syncs the file system of the state directory.
     pub(super) fn sync(&mut self) {
-        let state = self.workers.host().places.state.clone();
+        let state = self.workers.host.places.state.clone();
         let body =
             Box::new(move || i32::from(!fs::File::open(&state).is_ok_and(|dir| rustix::fs::syncfs(dir).is_ok())));
         self.helpers.add(Lane::Write, After::Done(0), body);

@@ -32,7 +32,7 @@ impl Spawner {
         rustix::io::ioctl_fionbio(&socket, true)?;
         self.poller.add(&socket, Token::Connection)?;
         let fnd = rustix::net::sockopt::socket_peercred(&socket)?;
-        self.workers.serve((fnd.uid.as_raw(), fnd.gid.as_raw()));
+        self.workers.fnd = (fnd.uid.as_raw(), fnd.gid.as_raw());
         self.interest = (true, false);
         self.welcomed = false;
         self.configured = false;
@@ -93,7 +93,7 @@ impl Spawner {
 
     /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
     fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
-        let passed = self.workers.host().passed;
+        let passed = self.workers.host.passed;
         let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || PassedDescriptor::is_connection(fd);
         let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
         if other.is_empty() {
@@ -161,8 +161,8 @@ impl Spawner {
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                     self.workers.keep_given(id, &[]);
-                    let _ = fs::remove_dir(self.workers.host().places.api(id)); // with fnd's socket in it, it stays
-                    if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
+                    let _ = fs::remove_dir(self.workers.host.places.api(id)); // with fnd's socket in it, it stays
+                    if let (Some(names), Some((uid, _))) = (&self.workers.host.names, self.uids.get(id)) {
                         names.remove(&function, uid);
                     }
                 }
@@ -213,20 +213,20 @@ impl Spawner {
             return self.failed(number, text);
         }
         self.welcomed = true;
-        let host = self.workers.host();
+        let host = &self.workers.host;
         let welcome = Welcome {
             protocol: hello.max.min(PROTOCOL_MAX),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             containment: host.containment,
             layout: host.tree.as_ref().map_or("none", CgroupTree::layout).to_owned(),
             missing: host.missing(),
-            next_worker: self.workers.next_worker(),
+            next_worker: WorkerId(self.workers.next),
             functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
             memory: host.tree.as_ref().map_or(MemoryGroups::None, CgroupTree::memory),
         };
         self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        let http = self.workers.host().places.http().to_string_lossy().into_owned();
+        let http = self.workers.host.places.http().to_string_lossy().into_owned();
         self.reply(number, &Reply::Sockets(http), Vec::new());
         for (reply, descriptors) in self.workers.held(now()) {
             self.reply(0, &reply, descriptors);

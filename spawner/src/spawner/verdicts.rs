@@ -129,7 +129,7 @@ impl Spawner {
                 }
                 Job::Install(request, install, purpose) => {
                     self.snapshots += 1;
-                    let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
+                    let staging = self.workers.host.places.state.join(format!("versions/.new-{}", self.snapshots));
                     match Snapshot::new(request, &install, &self.sources, staging) {
                         Ok(mut snapshot) => {
                             snapshot.purpose = purpose;
@@ -173,7 +173,7 @@ impl Spawner {
     }
 
     fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, InstallWork)> {
-        let host = self.workers.host();
+        let host = &self.workers.host;
         match snapshot.unpacker(&host.fnd, host.myself.root())? {
             Some(unpacker) => Ok((Lane::Unpack, unpacker)),
             None => Ok((Lane::Write, snapshot.copier()?)),
@@ -192,7 +192,7 @@ impl Spawner {
             let dir = self.sources.dirs.get(usize::from(install.directory));
             // This owner is only a hint for the order. The owner that counts is read from the open file.
             let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
-            if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner()) {
+            if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner) {
                 taken = index;
                 break;
             }
@@ -351,7 +351,7 @@ impl Spawner {
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
-        let (host, facts) = (self.workers.host(), &self.sources.facts);
+        let (host, facts) = (&self.workers.host, &self.sources.facts);
         let function = &snapshot.install.function;
         // A file may have taken over the judge, so nothing in the plan is believed.
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
@@ -435,7 +435,7 @@ impl Spawner {
 
     /// Copies a function to its place; if it is large, a helper does it.
     pub(super) fn store(&mut self, snapshot: Snapshot, plan: Planned, installed: Installed, group: Option<u32>) {
-        let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
+        let (snapshot, places) = (Rc::new(snapshot), self.workers.host.places.clone());
         if !snapshot.is_staged() {
             let written = snapshot.store(&plan, &installed.version, &places, group);
             return self.stored(&snapshot, snapshot.request, installed, written.map_err(|error| error.to_string()));

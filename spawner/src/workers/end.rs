@@ -192,7 +192,7 @@ impl WorkerTable {
             if std::mem::replace(stragglers, true) {
                 return; // they were killed before
             }
-            let watched = poller.add(leaf.events(), Token::Leaf(id));
+            let watched = poller.add(&leaf.events, Token::Leaf(id));
             match leaf.kill().and(watched) {
                 // It may have become empty before the watch began.
                 Ok(()) if leaf.populated() => return,

@@ -128,11 +128,6 @@ impl WorkerTable {
         self.enforce_at = self.running().into_iter().filter_map(due).min();
     }
 
-    /// Returns when [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
-    pub fn enforce_at(&self) -> Option<Duration> {
-        self.enforce_at
-    }
-
     /// Makes sure that [`enforce`](Self::enforce) runs at this time.
     pub(super) fn recheck_at(&mut self, at: Option<Duration>) {
         self.enforce_at = self.enforce_at.into_iter().chain(at).min();

@@ -224,7 +224,7 @@ enum Stage {
 
 /// All launchers and workers.
 pub struct WorkerTable {
-    host: Host,
+    pub host: Host,
     launchers: BTreeMap<u64, Launcher>,
     workers: BTreeMap<u64, WorkerProcess>,
     active: HashMap<FunctionId, Active>,
@@ -233,7 +233,8 @@ pub struct WorkerTable {
     /// How many starts of a function in a row hung.
     hangs: HashMap<FunctionId, u32>,
     launcher_count: u64,
-    next: u64,
+    /// The first unused worker number.
+    pub next: u64,
     /// Number of leaves that were made.
     leaves: u64,
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
@@ -242,15 +243,16 @@ pub struct WorkerTable {
     emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<LeavingLeaf>,
-    /// Directories of sockets whose workers are gone.
-    sockets: Vec<PathBuf>,
-    /// User and group of the connected fnd.
+    /// Directories of sockets whose workers are gone, to be removed.
+    pub sockets: Vec<PathBuf>,
+    /// User and group of the connected fnd: workers started from now on give the group their sockets.
     pub fnd: (u32, u32),
     /// Unused descriptors; closing some makes room for others.
     aside: Vec<OwnedFd>,
-    /// How much longer fnd has to end a worker whose time is up, and when this is checked next.
+    /// How much longer fnd has to end a worker whose time is up.
     slack: Duration,
-    enforce_at: Option<Duration>,
+    /// When [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
+    pub enforce_at: Option<Duration>,
 }
 
 impl WorkerTable {
@@ -276,31 +278,6 @@ impl WorkerTable {
             slack: Duration::ZERO,
             enforce_at: None,
         }
-    }
-
-    /// Returns the parts of the environment that a start needs.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// Records user and group of an fnd that has connected: workers started from now on give the group their sockets.
-    pub fn serve(&mut self, fnd: (u32, u32)) {
-        self.fnd = fnd;
-    }
-
-    /// Adds directories of sockets that an earlier spawner left, to be removed.
-    pub fn add_stale_sockets(&mut self, sockets: Vec<PathBuf>) {
-        self.sockets.extend(sockets);
-    }
-
-    /// Returns the directories of sockets that are not needed any more, each only once.
-    pub fn unused_sockets(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.sockets)
-    }
-
-    /// Returns the first unused worker number.
-    pub fn next_worker(&self) -> WorkerId {
-        WorkerId(self.next)
     }
 
     /// Returns whether a process of a worker may still run.
