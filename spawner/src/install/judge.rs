@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
 use crate::process::clone::{Child, ChildPlace};
-use crate::process::{reap, unprivileged};
+use crate::process::{closing, reap, unprivileged};
 use crate::protocol::Channel;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
@@ -37,8 +37,6 @@ pub struct Judge {
     running: Option<(Channel, Child)>,
     /// Uid of the owner whose files the judge has read.
     pub owner: Option<u32>,
-    /// Descriptors that the judge passed.
-    unwanted: Vec<OwnedFd>,
     /// The message with the last settings that the judge accepted.
     pub settings: Option<Vec<u8>>,
     /// Whether the next answer is to settings that the judge got only because it was started again.
@@ -52,14 +50,12 @@ pub struct Judge {
 impl Judge {
     /// Returns a judge whose process is started at the first request.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        let (running, unwanted) = (None, Vec::new());
         Self {
             program,
             root,
             image: None,
-            running,
+            running: None,
             owner: None,
-            unwanted,
             settings: None,
             repeated: false,
             asked: VecDeque::new(),
@@ -156,15 +152,9 @@ impl Judge {
 
     fn end(&mut self) -> Option<u32> {
         let (channel, child) = self.running.take()?;
-        self.unwanted.extend(channel.into_descriptors());
+        channel.give_up();
         reap::end(&child);
         Some(child.pid)
-    }
-
-    /// Returns the descriptors that the judge passed. The spawner uses none of them.
-    pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
-        let running = self.running.iter_mut().flat_map(|(channel, _)| channel.take_unwanted());
-        self.unwanted.drain(..).chain(running).collect()
     }
 
     fn receive(&mut self) -> io::Result<Option<JudgeReply>> {
@@ -173,7 +163,7 @@ impl Judge {
         };
         channel.flush()?;
         while let Some(frame) = channel.receive()? {
-            self.unwanted.extend(frame.descriptors);
+            closing::later(frame.descriptors); // the spawner wants none
             if frame.bytes.len() > ANSWER_MAX {
                 return Err(io::Error::other("its answer is too large"));
             }

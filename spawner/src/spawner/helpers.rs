@@ -95,13 +95,11 @@ impl Helpers {
     /// Closes descriptors in a helper, since closing may take as long as the process that made them likes.
     pub(super) fn close(&mut self, descriptors: impl IntoIterator<Item = OwnedFd>) {
         let numbers: Vec<RawFd> = descriptors.into_iter().map(OwnedFd::into_raw_fd).collect();
-        if !numbers.is_empty() {
-            let body = move || {
-                numbers.iter().for_each(|number| clone::close(*number));
-                0
-            };
-            self.add(Lane::Close, After::Done(0), Box::new(body));
-        }
+        let body = move || {
+            numbers.iter().for_each(|number| clone::close(*number));
+            0
+        };
+        self.add(Lane::Close, After::Done(0), Box::new(body));
     }
 
     /// Starts waiting work while there are free places; returns the next steps of work that could not be started.

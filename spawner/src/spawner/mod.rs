@@ -269,7 +269,7 @@ impl Spawner {
             self.workers.enforce(now, if self.connection.is_some() { FNDS_TURN } else { Duration::ZERO });
             self.answer_hello();
             self.judge_some();
-            self.helpers.close(closing::dropped());
+            closing::dropped().into_iter().for_each(|descriptors| self.helpers.close(descriptors));
             if self.sync_at.is_some_and(|at| now >= at) {
                 self.sync_at = None;
                 self.sync();

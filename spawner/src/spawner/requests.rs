@@ -22,7 +22,7 @@ impl Spawner {
         (0..16).for_each(|_| self.read_requests());
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
-            self.helpers.close([socket]);
+            closing::later([socket]);
         } else if let Err(error) = self.connect(socket) {
             crate::log!("failed to use a connection: {error}");
         }
@@ -48,7 +48,7 @@ impl Spawner {
             }
             self.poller.remove(&connection);
             // Descriptors that fnd passed and that were not read are closed with the connection.
-            self.helpers.close(connection.into_descriptors());
+            connection.give_up();
             self.hello = None;
             self.disown();
         }
@@ -65,7 +65,6 @@ impl Spawner {
                 let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
                 Ok(Some((number, request, frame.descriptors, frame.cut)))
             });
-            self.helpers.close(connection.take_unwanted());
             match read {
                 Ok(None) => return,
                 Ok(Some((
@@ -78,7 +77,7 @@ impl Spawner {
                 ))) => {
                     // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the
                     // attempt has not begun.
-                    self.helpers.close(descriptors);
+                    closing::later(descriptors);
                     let message = "failed to receive its input: too many files are open".to_owned();
                     self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
                 }
@@ -100,7 +99,7 @@ impl Spawner {
             return fine.into();
         }
         crate::log!("fnd passed a descriptor that is neither a pipe, a memory file nor a connection; it is not used");
-        self.helpers.close(other);
+        closing::later(other);
         VecDeque::new()
     }
 

@@ -73,7 +73,6 @@ impl Spawner {
                 self.judged(subject, reply);
             }
         }
-        self.helpers.close(self.judge.take_unwanted());
     }
 
     /// Reads files for one turn, and sends them to the judge; handles the end of a judge that is silent.
