@@ -141,8 +141,8 @@ pub enum Purpose {
 
 /// A function's files, partly or completely read.
 pub struct Snapshot {
-    /// The request's number.
-    pub request: u32,
+    /// The request's number, with that of its connection.
+    pub request: u64,
     /// The request's body.
     pub install: Install,
     /// Whether root owns code and manifest (or the spawner's user, if the spawner is not root).
@@ -193,7 +193,7 @@ impl Drop for Snapshot {
 
 impl Snapshot {
     /// Returns a snapshot of nothing, which reads no file.
-    fn empty(request: u32, install: Install, staging: PathBuf) -> Self {
+    fn empty(request: u64, install: Install, staging: PathBuf) -> Self {
         Self {
             request,
             install,
@@ -225,7 +225,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The mistake in the request or in the manifest.
-    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
+    pub fn new(request: u64, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
         let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
         let manifest = match &stored {

@@ -161,7 +161,7 @@ impl Spawner {
 
     /// Has a helper make a tree of what a build has left, and empty the home of builds: an install script must not leave
     /// anything there for the build of another tree.
-    pub(super) fn seal(&mut self, request: u32, builder: &FunctionName, tree: Option<Version>) {
+    pub(super) fn seal(&mut self, request: u64, builder: &FunctionName, tree: Option<Version>) {
         let places = self.workers.host.places.clone();
         let home = places.of(&builder.file_form()).home;
         let Some(id) = self.uids.id(builder) else {
@@ -189,13 +189,13 @@ impl Spawner {
         self.helpers.add(Lane::Write, After::Sealed(request, id, report), Box::new(body));
     }
 
-    pub(super) fn sealed(&mut self, request: u32, builder: FunctionId, report: &std::path::Path) {
+    pub(super) fn sealed(&mut self, request: u64, builder: FunctionId, report: &std::path::Path) {
         self.build_homes.sealed(builder);
         let why = read_report::<bool>(report).err();
         self.reply(request, &Reply::Sealed(why), Vec::new());
     }
 
-    pub(super) fn prune_trees(&mut self, request: u32, keep: Duration) {
+    pub(super) fn prune_trees(&mut self, request: u64, keep: Duration) {
         let places = self.workers.host.places.clone();
         self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep)));
     }

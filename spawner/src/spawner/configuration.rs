@@ -11,7 +11,7 @@ const OTHERS: &str = "give the two instances different `[users] range`s, or stop
 
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
-    pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
+    pub(super) fn read_settings(&mut self, request: u64) -> Option<(Subject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
         let (settings, problems) = crate::install::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
@@ -24,7 +24,7 @@ impl Spawner {
     /// Handles the judge's verdict on the configuration. `refused` is the newer configuration that this one replaces.
     pub(super) fn settings_judged(
         &mut self,
-        (request, trusted, refused): (u32, bool, Option<SettingsRead>),
+        (request, trusted, refused): (u64, bool, Option<SettingsRead>),
         SettingsJudgment { verdict, tls, secrets, profile, age_key }: SettingsJudgment,
     ) {
         let document = verdict.document;
@@ -66,7 +66,7 @@ impl Spawner {
     }
 
     /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
-    pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
+    pub(super) fn settings_refused(&mut self, request: u64, refused: SettingsRead) {
         match self.kept_settings().filter(|_| !self.configured) {
             // Before the installs that wait: without a configuration each of them would be refused.
             Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),

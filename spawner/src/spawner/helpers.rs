@@ -37,21 +37,21 @@ const LANES: [(usize, Duration); 4] = [
     (4, Duration::from_secs(30)),
 ];
 
-/// The next step when a helper ends. The number is that of a request (0: none).
+/// The next step when a helper ends. A number is that of a [request](super::Spawner::number) (0: none).
 pub(super) enum After {
-    Done(u32),
+    Done(u64),
     /// The `tmp` of the invocation was emptied; the rest of its files are removed now. The function, if fnd knows it.
-    Released(u32, Option<FunctionId>, FunctionPlaces, InvocationId),
+    Released(u64, Option<FunctionId>, FunctionPlaces, InvocationId),
     /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
-    Stored(Rc<Snapshot>, u32, Box<Installed>),
+    Stored(Rc<Snapshot>, Box<Installed>),
     /// The secrets of a function were read.
     Gathered(Box<Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
-    Sealed(u32, FunctionId, PathBuf),
+    Sealed(u64, FunctionId, PathBuf),
     /// The files that builds have left in this home were removed.
-    Cleared(u32, FunctionId, PathBuf),
+    Cleared(u64, FunctionId, PathBuf),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
@@ -164,29 +164,9 @@ impl Helpers {
 
     /// Returns how many functions wait for a copy; each keeps the files that were read in memory.
     pub(super) fn copying(&self) -> usize {
-        self.afters().filter(|after| matches!(after, After::Copied(_))).count()
-    }
-
-    fn afters(&self) -> impl Iterator<Item = &After> {
         let waiting = self.waiting.iter().map(|task| &task.after);
-        self.running.values().map(|helper| &helper.after).chain(waiting)
-    }
-
-    /// Clears all request numbers: the fnd that waited for the answers is gone.
-    pub(super) fn disown(&mut self) {
-        let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
-        for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {
-            match after {
-                After::Done(request)
-                | After::Released(request, ..)
-                | After::Stored(_, request, _)
-                | After::Sealed(request, ..)
-                | After::Cleared(request, ..) => *request = 0,
-                After::Copied(snapshot) => snapshot.request = 0,
-                After::Gathered(waiting) => waiting.snapshot.request = 0,
-                After::Emptied(_) => {}
-            }
-        }
+        let all = self.running.values().map(|helper| &helper.after).chain(waiting);
+        all.filter(|after| matches!(after, After::Copied(_))).count()
     }
 }
 

@@ -87,13 +87,15 @@ pub struct Spawner {
     poller: Poller,
     listener: Option<OwnedFd>,
     connection: Option<Channel>,
+    /// The number of the connection, or of the next one. It is the upper half of the number of each request here.
+    connections: u64,
     /// Whether the connection is watched for reading and for writing.
     interest: (bool, bool),
     welcomed: bool,
     /// The protocol of this connection.
     protocol: u16,
     /// The Hello of a new connection: its request number, its body, and when it is answered at the latest.
-    hello: Option<(u32, Hello, Duration)>,
+    hello: Option<(u64, Hello, Duration)>,
     signals: SignalFd,
     /// When to wait next for ended children that no other part of the spawner waits for.
     orphans: Option<Duration>,
@@ -180,6 +182,7 @@ impl Spawner {
             poller,
             listener: None,
             connection: None,
+            connections: 1,
             interest: (true, false),
             welcomed: false,
             protocol: PROTOCOL_MIN,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 impl Spawner {
-    pub(super) fn release(&mut self, request: u32, release: &Release) {
+    pub(super) fn release(&mut self, request: u64, release: &Release) {
         let Some((_, name)) = self.uids.get(release.function) else {
             return self.failed(request, "no function has this number".to_owned());
         };
@@ -19,7 +19,7 @@ impl Spawner {
 
     fn empty_and_remove(
         &mut self,
-        (request, function): (u32, Option<FunctionId>),
+        (request, function): (u64, Option<FunctionId>),
         places: FunctionPlaces,
         invocation: InvocationId,
     ) {
@@ -32,7 +32,7 @@ impl Spawner {
         self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
     }
 
-    fn emptied(&mut self, request: u32, function: Option<FunctionId>, places: &FunctionPlaces) {
+    fn emptied(&mut self, request: u64, function: Option<FunctionId>, places: &FunctionPlaces) {
         if let Some(function) = function {
             self.workers.unbound(function, places);
             self.workers.make_ready(function, places);
@@ -41,7 +41,7 @@ impl Spawner {
     }
 
     /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
-    pub(super) fn sweep(&mut self, request: u32, sweep: &Sweep) {
+    pub(super) fn sweep(&mut self, request: u64, sweep: &Sweep) {
         let places = self.workers.host.places.clone();
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
         for (function, invocation) in places.invocations() {
@@ -54,7 +54,7 @@ impl Spawner {
         self.reply(request, &Reply::Swept(Swept { count, names }), Vec::new());
     }
 
-    pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
+    pub(super) fn prune(&mut self, request: u64, prune: &Prune) {
         if let Some(id) = self.uids.id(&prune.function) {
             self.workers.keep_given(id, &prune.keep);
             self.build_homes.keep(id, &prune.keep);
@@ -125,11 +125,11 @@ impl Spawner {
     fn helped(&mut self, after: After) {
         match after {
             // No request asked for it, or nobody waits for the answer any more.
-            After::Done(0) => {}
+            After::Done(request) if self.number(request) == 0 => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
             After::Released(request, _, places, id) if !places.remove_invocation(id) => {
                 let why = format!("failed to remove `{}`", places.invocation(id).display());
-                if request == 0 {
+                if self.number(request) == 0 {
                     crate::log!("{why}");
                 } else {
                     self.failed(request, why);
@@ -152,9 +152,9 @@ impl Spawner {
                 self.reply(request, &Reply::Sealed(None), Vec::new());
             }
             After::Gathered(waiting) => self.gathered(*waiting),
-            After::Stored(snapshot, request, installed) => {
+            After::Stored(snapshot, installed) => {
                 let written = install::read_report(&snapshot.report());
-                self.stored(&snapshot, request, *installed, written);
+                self.stored(&snapshot, *installed, written);
                 if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
                     self.put_away(snapshot);
                 }

@@ -50,7 +50,7 @@ impl Spawner {
             // Descriptors that fnd passed and that were not read are closed with the connection.
             connection.give_up();
             self.hello = None;
-            self.disown();
+            self.connections += 1;
         }
     }
 
@@ -63,7 +63,7 @@ impl Spawner {
             let read = received.and_then(|frame| {
                 let Some(frame) = frame else { return Ok(None) };
                 let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
-                Ok(Some((number, request, frame.descriptors, frame.cut)))
+                Ok(Some((self.connections << 32 | u64::from(number), request, frame.descriptors, frame.cut)))
             });
             match read {
                 Ok(None) => return,
@@ -103,7 +103,7 @@ impl Spawner {
         VecDeque::new()
     }
 
-    fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
+    fn request(&mut self, number: u64, request: Request, descriptors: VecDeque<OwnedFd>) {
         let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
             descriptors.into_iter().partition(PassedDescriptor::is_connection);
         // Also those that nobody uses are closed elsewhere.
@@ -175,7 +175,7 @@ impl Spawner {
         self.reply(number, &Reply::Done, Vec::new());
     }
 
-    fn spawn(&mut self, what: (u32, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+    fn spawn(&mut self, what: (u64, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
         let (worker, function) = (spawn.worker, spawn.function);
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
@@ -190,7 +190,7 @@ impl Spawner {
         }
     }
 
-    fn secret(&mut self, number: u32, asked: &SecretAsked) {
+    fn secret(&mut self, number: u64, asked: &SecretAsked) {
         match self.secrets.open(asked) {
             Ok(memory) => self.reply(number, &Reply::Secret, vec![memory]),
             Err(NoSecret::Refused(problem)) => self.reply(number, &Reply::SecretRefused(problem), Vec::new()),
@@ -201,7 +201,7 @@ impl Spawner {
     /// Answers the Hello once no start is under way, so that fnd learns of every worker. A start that takes too long
     /// fails.
     pub(super) fn answer_hello(&mut self) {
-        let ready = |(_, _, at): &mut (u32, Hello, Duration)| now() >= *at || !self.workers.any_starting();
+        let ready = |(_, _, at): &mut (u64, Hello, Duration)| now() >= *at || !self.workers.any_starting();
         let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
@@ -234,11 +234,18 @@ impl Spawner {
         self.jobs.push_back(Job::Reload(0));
     }
 
-    pub(super) fn failed(&mut self, request: u32, why: String) {
+    /// Returns the number that the connected fnd has given to a request; 0 if it was an earlier fnd's: the numbers of each fnd
+    /// begin anew.
+    pub(super) fn number(&self, request: u64) -> u32 {
+        request.checked_sub(self.connections << 32).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn failed(&mut self, request: u64, why: String) {
         self.reply(request, &Reply::Failed(why), Vec::new());
     }
 
-    pub(super) fn reply(&mut self, request: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
+    pub(super) fn reply(&mut self, request: u64, reply: &Reply, descriptors: Vec<OwnedFd>) {
+        let number = self.number(request);
         let Some(connection) = self.connection.as_mut().filter(|_| self.welcomed || matches!(reply, Reply::Failed(_)))
         else {
             return;
@@ -247,7 +254,7 @@ impl Spawner {
         if self.protocol == PROTOCOL_0_1 && matches!(reply, Reply::Masks(_)) {
             return;
         }
-        if let Err(error) = still_heard(connection.send(&encode(request, reply), descriptors)) {
+        if let Err(error) = still_heard(connection.send(&encode(number, reply), descriptors)) {
             self.disconnect(&error);
         }
     }

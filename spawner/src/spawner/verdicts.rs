@@ -27,45 +27,20 @@ const BATCH: usize = 64;
 
 /// The work that is read and judged, each with its request's number, in order.
 pub(super) enum Job {
-    Reload(u32),
+    Reload(u64),
     /// The last good configuration, in place of a newer one that was refused.
-    LastGood(u32, JudgeSettings, SettingsRead),
-    Install(u32, Install, Purpose),
+    LastGood(u64, JudgeSettings, SettingsRead),
+    Install(u64, Install, Purpose),
 }
 
 /// The subject of a question to the judge.
 pub(super) enum Subject {
     /// Settings: the request, whether root owns all files, and the refused newer settings that these replace.
-    Settings(u32, bool, Option<SettingsRead>),
+    Settings(u64, bool, Option<SettingsRead>),
     Function(Box<Snapshot>),
 }
 
-impl Job {
-    pub(super) fn request(&mut self) -> &mut u32 {
-        let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, ..)) = self;
-        request
-    }
-}
-
-impl Subject {
-    pub(super) fn request(&mut self) -> &mut u32 {
-        match self {
-            Self::Settings(request, ..) => request,
-            Self::Function(snapshot) => &mut snapshot.request,
-        }
-    }
-}
-
 impl Spawner {
-    /// Clears all request numbers: the fnd that waited for the answers is gone, and the next fnd's numbers begin anew.
-    pub(super) fn disown(&mut self) {
-        let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
-        let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);
-        let jobs = self.jobs.iter_mut().map(Job::request);
-        subjects.map(Subject::request).chain(reading).chain(jobs).for_each(|request| *request = 0);
-        self.helpers.disown();
-    }
-
     /// Handles the judge's answers that came, and the judge's end.
     pub(super) fn judge_answered(&mut self) {
         while let Some(reply) = self.judge.answer(&self.poller) {
@@ -322,7 +297,7 @@ impl Spawner {
 
     pub(super) fn refuse(
         &mut self,
-        request: u32,
+        request: u64,
         function: FunctionName,
         problems: Vec<Problem>,
         document: Option<Bytes>,
@@ -437,28 +412,21 @@ impl Spawner {
         let (snapshot, places) = (Rc::new(snapshot), self.workers.host.places.clone());
         if !snapshot.is_staged() {
             let written = snapshot.store(&plan, &installed.version, &places, group);
-            return self.stored(&snapshot, snapshot.request, installed, written.map_err(|error| error.to_string()));
+            return self.stored(&snapshot, installed, written.map_err(|error| error.to_string()));
         }
         let (copy, version) = (Rc::clone(&snapshot), installed.version);
         let body = move || install::write_report(&copy.report(), copy.store(&plan, &version, &places, group));
-        let request = snapshot.request;
-        self.helpers.add(Lane::Write, After::Stored(snapshot, request, Box::new(installed)), Box::new(body));
+        self.helpers.add(Lane::Write, After::Stored(snapshot, Box::new(installed)), Box::new(body));
     }
 
     /// Handles the result of copying a function to its place.
-    pub(super) fn stored(
-        &mut self,
-        snapshot: &Snapshot,
-        request: u32,
-        installed: Installed,
-        written: Result<bool, String>,
-    ) {
+    pub(super) fn stored(&mut self, snapshot: &Snapshot, installed: Installed, written: Result<bool, String>) {
         let written = match written {
             Ok(written) => written,
             Err(why) => {
                 let help = "check the state directory and the free space on its disk";
                 let problem = problem(&snapshot.shown, format!("failed to install it: {why}"), help);
-                return self.refuse(request, installed.function, vec![problem], Some(installed.document));
+                return self.refuse(snapshot.request, installed.function, vec![problem], Some(installed.document));
             }
         };
         if written && self.sync_at.is_none() {
@@ -470,6 +438,6 @@ impl Spawner {
             Some(tree) => Reply::InstalledWithTree(InstalledWithTree { installed, tree }),
             None => Reply::Installed(installed),
         };
-        self.reply(request, &reply, Vec::new());
+        self.reply(snapshot.request, &reply, Vec::new());
     }
 }

@@ -75,7 +75,7 @@ impl WorkerTable {
         }
     }
 
-    pub(super) fn failed(&mut self, id: u64, request: u32, why: NoStart, out: &mut Outbox) {
+    pub(super) fn failed(&mut self, id: u64, request: u64, why: NoStart, out: &mut Outbox) {
         let mut function = FunctionId(0);
         if let Some(worker) = self.workers.remove(&id) {
             function = worker.function;
@@ -118,7 +118,7 @@ impl WorkerTable {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,
         };
-        let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
+        let lost: Vec<(u64, u64)> = self.workers.iter().filter_map(starting).collect();
         for (id, request) in lost {
             // This start had numbers set aside for its answer, which does not come any more.
             self.make_room();

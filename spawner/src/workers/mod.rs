@@ -88,7 +88,7 @@ const OOM_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::fro
 pub const TMP: &str = "tmp";
 
 /// Answers and reports for fnd: the request that is answered (0: none), the reply, its descriptors.
-pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
+pub type Outbox = Vec<(u64, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
@@ -216,7 +216,7 @@ struct WorkerProcess {
 }
 
 enum Stage {
-    Starting { request: u32 },
+    Starting { request: u64 },
     Running { child: Child, report: Option<OwnedFd> },
     Draining { ended: ChildEnd, stragglers: bool },
     Ended { exited: Exited, lasted: Duration, at_ms: u64 },

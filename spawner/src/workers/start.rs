@@ -20,7 +20,7 @@ impl WorkerTable {
     /// Why the worker was not started; then nothing of it remains.
     pub fn spawn(
         &mut self,
-        (request, program): (u32, Program),
+        (request, program): (u64, Program),
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Grants, &Poller),
