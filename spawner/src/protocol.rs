@@ -1,6 +1,7 @@
 //! Sends and receives frames and descriptors over `SOCK_SEQPACKET` sockets: with fnd, the judge and launchers.
 
 use crate::process::closing;
+use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, packets};
 use rustix::io::Errno;
 use rustix::net::{
@@ -158,6 +159,16 @@ fn send(socket: &OwnedFd, packet: &[u8], descriptors: &[OwnedFd]) -> Result<(), 
         return Err(Errno::TOOBIG);
     }
     sendmsg(socket, &[IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL).map(|_| ())
+}
+
+/// Receives the only text that a process sends: why it failed, or nothing. `silent` is the reason if it sends none.
+///
+/// # Errors
+/// Why it failed.
+pub fn hear(socket: OwnedFd, silent: &str) -> Result<(), String> {
+    let said = Channel::new(socket).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    let why = said.unwrap_or_else(|| silent.to_owned());
+    if why.is_empty() { Ok(()) } else { Err(why) }
 }
 
 /// Copies the content of a descriptor that the peer passed, from its start, at most `max` bytes. Only a regular or

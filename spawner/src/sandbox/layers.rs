@@ -9,7 +9,7 @@ use super::mounts::{Building, MountView, Use};
 use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::process::clone::{self, Init, Seal};
-use crate::protocol::Channel;
+use crate::protocol::{Channel, hear};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::Containment;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
@@ -139,11 +139,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         reap_for_ever()
     });
     started.failed("start the init of the pid namespace")?;
-    let first = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
-    match first {
-        Some(why) if why.is_empty() => Ok(()),
-        why => Err(why.unwrap_or_else(|| "the init of the pid namespace ended".to_owned())),
-    }
+    hear(ours, "the init of the pid namespace ended")
 }
 
 fn reap_for_ever() -> ! {
@@ -230,10 +226,7 @@ fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         i32::from(theirs.send(&why.to_wire(), Vec::new()).is_err())
     });
     let child = child.failed("start a process")?;
-    let said = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    let said = hear(ours, "a process that tried it was killed");
     let _ = crate::process::reap::wait(&child);
-    match said {
-        Some(why) if why.is_empty() => Ok(()),
-        why => Err(why.unwrap_or_else(|| "a process that tried it was killed".to_owned())),
-    }
+    said
 }

@@ -46,6 +46,9 @@ const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
 const INODES: &str = "16384";
 const INODES_OF_RUNS: &str = "65536";
 
+/// Neither devices nor programs with the rights of their owners work on a mount of a function.
+const PROTECTED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+
 /// How a function may use a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -148,10 +151,12 @@ fn attach(mount: &OwnedFd, at: impl AsFd) -> io::Result<()> {
     Ok(move_mount(mount, "", at, "", both)?)
 }
 
-/// Returns a new temporary file system with these options.
-fn file_system(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd> {
+/// Returns a new temporary file system with these options. `noswap`: the kernel does not swap it out if it can (since
+/// Linux 6.4).
+fn file_system(kind: &str, options: &[(&str, &str)], noswap: bool, flags: MountAttrFlags) -> io::Result<OwnedFd> {
     let made = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
+    let _ = noswap && fsconfig_set_flag(&made, "noswap").is_ok();
     fsconfig_create(&made)?;
     Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }
@@ -177,11 +182,10 @@ pub fn cover(dir: &Path, size: u64, covered: bool) -> io::Result<()> {
         fsconfig_set_string(&picked, "size", &*size)?;
         return Ok(fsconfig_reconfigure(&picked)?);
     }
-    let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let options = [("size", &*size), ("nr_inodes", INODES_OF_RUNS), ("mode", "0711")];
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat(CWD, dir, flags, Mode::empty())?;
-    attach(&file_system("tmpfs", &options, protected)?, place)
+    attach(&file_system("tmpfs", &options, false, PROTECTED)?, place)
 }
 
 /// Takes that file system away, with everything in it.
@@ -192,25 +196,14 @@ pub fn uncover(dir: &Path) -> io::Result<()> {
     Ok(unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
 }
 
-/// Returns a new file system in memory, which the kernel does not swap out if it can (since Linux 6.4).
-fn secret_file_system() -> io::Result<OwnedFd> {
-    let flags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let options = [("size", "8M"), ("nr_inodes", "8192"), ("mode", "0700")];
-    let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
-    let _ = fsconfig_set_flag(&made, "noswap");
-    fsconfig_create(&made)?;
-    Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
-}
-
 /// Mounts secrets and service bindings at their places below a root.
 ///
 /// # Errors
 /// If the machine does not allow it.
 fn give(secrets: &SecretFiles, root: impl AsFd) -> io::Result<()> {
+    let options = [("size", "8M"), ("nr_inodes", "8192"), ("mode", "0700")];
     for (place, files) in &secrets.places {
-        let mounted = secret_file_system()?;
+        let mounted = file_system("tmpfs", &options, true, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
         fill(&mounted, files, secrets.owner.as_ref())?;
         set(&mounted, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&mounted, find(&root, place)?).map_err(|error| at(&place.to_string_lossy(), &error))?;
@@ -264,11 +257,10 @@ impl<'a> Building<'a> {
         // The mounts of all other functions go, since the tree would be a copy of each of them.
         let runs = view.runs.as_ref().map(|dir| copy(open(dir)?, "", false)).transpose()?;
         view.runs.iter().filter_map(|dir| dir.parent()).try_for_each(|all| unmount(all, UnmountFlags::DETACH))?;
-        let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let (machine, root) = (open(Path::new("/"))?, copy(CWD, "/", true)?);
-        set(&root, true, protected | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        set(&root, true, PROTECTED | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         let size = view.sandbox.tmp.to_string();
-        let own = file_system("tmpfs", &[("size", &size), ("nr_inodes", INODES), ("mode", "0711")], protected)?;
+        let own = file_system("tmpfs", &[("size", &size), ("nr_inodes", INODES), ("mode", "0711")], false, PROTECTED)?;
         // First, so that its directories can be copied; the tree covers it.
         attach(&own, open(&view.root)?)?;
         attach(&root, open(&view.root)?)?;
@@ -329,7 +321,7 @@ impl<'a> Building<'a> {
             self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error))?;
         }
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], flags);
+        let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], false, flags);
         // Where it is not allowed (a container), there are no terminals.
         terminals.and_then(|pts| attach(&pts, find(&self.root, Path::new("/dev/pts"))?)).or(Ok(()))
     }
@@ -423,9 +415,7 @@ impl<'a> Building<'a> {
 /// # Errors
 /// If the machine does not allow it.
 fn mount_proc(root: &OwnedFd) -> io::Result<()> {
-    let flags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let proc = file_system("proc", &[], flags)?;
+    let proc = file_system("proc", &[], false, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     attach(&proc, find(root, Path::new("/proc"))?)?;
     let null = find(root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {

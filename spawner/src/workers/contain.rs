@@ -10,7 +10,7 @@
 
 use crate::log::Failed as _;
 use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
-use crate::protocol::Channel;
+use crate::protocol::{Channel, hear};
 use crate::sandbox::{layers, user_namespace};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
@@ -67,11 +67,9 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Re
         ..format!("failed to {SET_UP}: {error}").into()
     };
     let child = copied.map_err(set_up)?;
-    let mut report = Channel::new(ours.try_clone().failed(SET_UP)?);
-    let first = report.receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
-    match first {
-        Some(why) if why.is_empty() => Ok((child, ours)),
-        why => Err(CloneError { why: why.unwrap_or(format!("failed to {SET_UP}")), child: Some(child), shortage: 0 }),
+    match hear(ours.try_clone().failed(SET_UP)?, &format!("failed to {SET_UP}")) {
+        Ok(()) => Ok((child, ours)),
+        Err(why) => Err(CloneError { why, child: Some(child), shortage: 0 }),
     }
 }
 
