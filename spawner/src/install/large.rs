@@ -7,30 +7,22 @@ use std::io::Seek as _;
 use std::os::fd::AsRawFd as _;
 
 impl Snapshot {
-    /// Returns the function that copies the large file in a helper, and the descriptor that the helper has to keep for
-    /// it.
+    /// Returns the function that copies the large file or unpacks the archive in a helper, and the descriptor that the
+    /// helper has to keep for it; also whether it is an archive.
     ///
     /// # Errors
     /// If a descriptor can't be duplicated.
-    pub fn copier(&self) -> io::Result<InstallWork> {
+    pub fn copier(&self, program: &Path, root: bool) -> io::Result<(bool, InstallWork)> {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
-        let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
+        let (file, report) = (opened.file.try_clone()?, self.report());
         let kept = file.as_raw_fd();
-        Ok((kept, Box::new(move || write_report(&report, stage(&file, &path)))))
-    }
-
-    /// Returns the function that unpacks the archive in a helper, and the descriptor that the helper has to keep for it;
-    /// none if the code is no archive.
-    ///
-    /// # Errors
-    /// As [`copier`](Self::copier).
-    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<InstallWork>> {
-        let Some((format, (_, opened))) = self.packed().zip(self.large.as_ref()) else { return Ok(None) };
-        let code = self.begun().join("code");
-        let unpacker =
-            Unpacker { program: program.to_owned(), root, spawner: getpid(), format, code, held_max: HELD_MAX };
-        let (archive, report) = (opened.file.try_clone()?, self.report());
-        Ok(Some((archive.as_raw_fd(), Box::new(move || write_report(&report, unpacker.unpack(&archive))))))
+        let Some(format) = self.packed() else {
+            let path = self.staged(relative);
+            return Ok((false, (kept, Box::new(move || write_report(&report, stage(&file, &path))))));
+        };
+        let (program, code) = (program.to_owned(), self.begun().join("code"));
+        let unpacker = Unpacker { program, root, spawner: getpid(), format, code, held_max: HELD_MAX };
+        Ok((true, (kept, Box::new(move || write_report(&report, unpacker.unpack(&file))))))
     }
 
     /// Returns the format of the function's archive; none if its code is something else.
@@ -46,7 +38,7 @@ impl Snapshot {
         self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none() && self.source.is_none()))
     }
 
-    /// Goes on with code that was fetched to a tree: one file, to be [copied](Self::copier) or [unpacked](Self::unpacker).
+    /// Goes on with code that was fetched to a tree: one file, to be [copied or unpacked](Self::copier).
     ///
     /// # Errors
     /// If it can't be opened, or if there is none.

@@ -120,7 +120,7 @@ impl Content {
 pub enum InstallProgress {
     /// Some files are still to be read.
     More,
-    /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
+    /// A large file has to be copied first, or an archive [unpacked](Snapshot::copier).
     Copy,
     Read,
 }

@@ -9,6 +9,7 @@
 
 use super::identity::Identity;
 use super::{privileges, rlimits};
+use fnd_wire::frame::is_shortage;
 use fnd_wire::plan::UMASK;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -92,13 +93,13 @@ pub struct CloneError {
     pub why: String,
     /// The child, if one was made; its parent has to wait for it.
     pub child: Option<Child>,
-    /// The error number if the machine has run out of something, else 0.
-    pub shortage: u32,
+    /// The error, if the machine has run out of something.
+    pub shortage: Option<Errno>,
 }
 
 impl From<String> for CloneError {
     fn from(why: String) -> Self {
-        Self { why, child: None, shortage: 0 }
+        Self { why, child: None, shortage: None }
     }
 }
 
@@ -154,8 +155,10 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &order);
-    let failed_clone =
-        |error: io::Error| CloneError { shortage: not_cloned(&error), ..format!("failed to clone: {error}").into() };
+    let failed_clone = |error: io::Error| CloneError {
+        shortage: shortage_in_group(&error),
+        ..format!("failed to clone: {error}").into()
+    };
     let child = taken(result, &pidfd).map_err(failed_clone)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
@@ -167,8 +170,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     };
     // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
     // fault.
-    let shortage = if failed == Some(Errno::NFILE) { Errno::NFILE.raw_os_error().cast_unsigned() } else { 0 };
-    Err(CloneError { why, child: Some(child), shortage })
+    Err(CloneError { why, child: Some(child), shortage: failed.filter(|errno| *errno == Errno::NFILE) })
 }
 
 /// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
@@ -197,20 +199,14 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
     checks < PATIENCE * CHECKS_PER_SECOND
 }
 
-/// Returns the error's number if it means that the machine has run out of something; else 0.
-pub fn shortage(error: &io::Error) -> u32 {
-    error.raw_os_error().filter(|_| fnd_wire::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
+/// Returns the error if it means that the machine has run out of something.
+pub fn shortage(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|_| is_shortage(error))
 }
 
-/// The same for `clone3` into a leaf, which somebody else may have removed.
-fn not_cloned(error: &io::Error) -> u32 {
-    let gone = Errno::from_io_error(error).filter(|errno| is_group_gone(*errno));
-    gone.map_or_else(|| shortage(error), |errno| errno.raw_os_error().cast_unsigned())
-}
-
-/// Returns whether an error means that a cgroup does not exist any more.
-pub fn is_group_gone(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::NODEV)
+/// The same for a step in a cgroup: only somebody who has removed that can make it fail so.
+pub fn shortage_in_group(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|errno| is_shortage(error) || matches!(*errno, Errno::NOENT | Errno::NODEV))
 }
 
 /// Copies this process, into a cgroup if one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, exits

@@ -117,10 +117,7 @@ impl Spawner {
                 self.admit_build(&installed);
                 self.store(snapshot, planned, installed, group);
             }
-            Err(problems) => {
-                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
-                self.put_away(snapshot);
-            }
+            Err(problems) => self.refuse_snapshot(snapshot, problems, None),
         }
     }
 

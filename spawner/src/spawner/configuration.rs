@@ -17,7 +17,7 @@ impl Spawner {
         if problems.is_empty() {
             return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
         }
-        self.settings_refused(request, SettingsRead { document: Bytes::default(), problems, applied: false });
+        self.settings_refused(request, Bytes::default(), problems);
         None
     }
 
@@ -37,12 +37,11 @@ impl Spawner {
             problems.push(problem(&self.args.config.display().to_string(), why, OTHERS));
         }
         let Some(mut policy) = verdict.policy.filter(|_| problems.is_empty()) else {
-            let read = SettingsRead { document, problems, applied: false };
             // The kept configuration is refused, too: by this version of fnd, or because another instance has its users
             // now. fnd gets the problems of the newer one, which people have to correct.
             return match refused {
                 Some(refused) => self.reply(request, &Reply::Settings(refused), Vec::new()),
-                None => self.settings_refused(request, read),
+                None => self.settings_refused(request, document, problems),
             };
         };
         // A user who can write the settings may let functions run as other users only if that user is root anyway.
@@ -66,7 +65,8 @@ impl Spawner {
     }
 
     /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
-    pub(super) fn settings_refused(&mut self, request: u64, refused: SettingsRead) {
+    pub(super) fn settings_refused(&mut self, request: u64, document: Bytes, problems: Vec<Problem>) {
+        let refused = SettingsRead { document, problems, applied: false };
         match self.kept_settings().filter(|_| !self.configured) {
             // Before the installs that wait: without a configuration each of them would be refused.
             Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),

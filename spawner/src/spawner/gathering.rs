@@ -101,9 +101,7 @@ impl Spawner {
         function: Box<FunctionJudgment>,
         problems: Vec<Problem>,
     ) {
-        let name = snapshot.install.function.clone();
-        self.secrets.judged(&name, None, snapshot.stamps.clone());
-        self.refuse(snapshot.request, name, problems, Some(function.verdict.document));
-        self.put_away(snapshot);
+        self.secrets.judged(&snapshot.install.function, None, snapshot.stamps.clone());
+        self.refuse_snapshot(snapshot, problems, Some(function.verdict.document));
     }
 }

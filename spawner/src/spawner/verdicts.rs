@@ -3,7 +3,7 @@
 use super::*;
 use crate::grants::{Claimed, Rights};
 use crate::install::homes;
-use crate::install::{InstallWork, Planned, Purpose};
+use crate::install::{Planned, Purpose};
 use crate::secrets::credentials::Gathered;
 use crate::uids::Assigned;
 use fnd_wire::frame::InstalledWithTree;
@@ -137,20 +137,16 @@ impl Spawner {
 
     /// Has a helper copy the large file, or unpack the archive.
     pub(super) fn copy(&mut self, snapshot: Snapshot) {
-        match self.copier(&snapshot) {
-            Ok((lane, body)) => self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body),
+        let host = &self.workers.host;
+        match snapshot.copier(&host.fnd, host.myself.root()) {
+            Ok((is_archive, body)) => {
+                let lane = if is_archive { Lane::Unpack } else { Lane::Write };
+                self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body);
+            }
             Err(error) => {
                 let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
                 self.refuse_unread(snapshot, problem);
             }
-        }
-    }
-
-    fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, InstallWork)> {
-        let host = &self.workers.host;
-        match snapshot.unpacker(&host.fnd, host.myself.root())? {
-            Some(unpacker) => Ok((Lane::Unpack, unpacker)),
-            None => Ok((Lane::Write, snapshot.copier()?)),
         }
     }
 
@@ -179,7 +175,11 @@ impl Spawner {
     /// Refuses a function because of a problem that was found before the judge read it.
     pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
         self.claim_unread(&snapshot.install);
-        self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
+        self.refuse_snapshot(snapshot, vec![problem], None);
+    }
+
+    pub(super) fn refuse_snapshot(&mut self, snapshot: Snapshot, problems: Vec<Problem>, document: Option<Bytes>) {
+        self.refuse(snapshot.request, snapshot.install.function.clone(), problems, document);
         self.put_away(snapshot);
     }
 
@@ -251,7 +251,6 @@ impl Spawner {
             return self.fetch(snapshot, function, build);
         }
         let FunctionJudgment { verdict, secrets, sandbox, .. } = *function;
-        let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
         let build = snapshot.build.take().filter(|_| verdict.plan.is_some());
         let tree = match build.map(|build| self.tree(&mut snapshot, build, false)).transpose() {
@@ -265,17 +264,14 @@ impl Spawner {
             self.check_secrets(&snapshot, &secrets)?;
             self.install(&snapshot, plan, [digest, tree])
         });
-        self.secrets.judged(&name, result.is_ok().then_some(secrets), snapshot.stamps.clone());
+        self.secrets.judged(&snapshot.install.function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
         match result {
             Ok((plan, installed, group)) => {
                 self.workers.give(installed.id, installed.version, gathered);
                 let installed = Installed { document: verdict.document, ..installed };
                 self.store(snapshot, plan, installed, group);
             }
-            Err(problems) => {
-                self.refuse(snapshot.request, name, problems, Some(verdict.document));
-                self.put_away(snapshot);
-            }
+            Err(problems) => self.refuse_snapshot(snapshot, problems, Some(verdict.document)),
         }
     }
 
@@ -284,13 +280,11 @@ impl Spawner {
             Subject::Settings(request, _, Some(refused)) => self.reply(request, &Reply::Settings(refused), Vec::new()),
             Subject::Settings(request, _, None) => {
                 let problems = vec![problem(&self.args.config.display().to_string(), why, help)];
-                let read = SettingsRead { document: Bytes::default(), problems, applied: false };
-                self.settings_refused(request, read);
+                self.settings_refused(request, Bytes::default(), problems);
             }
             Subject::Function(snapshot) => {
                 let problems = vec![problem(&snapshot.shown, why, help)];
-                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
-                self.put_away(*snapshot);
+                self.refuse_snapshot(*snapshot, problems, None);
             }
         }
     }

@@ -69,7 +69,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Re
     let child = copied.map_err(set_up)?;
     match hear(ours.try_clone().failed(SET_UP)?, &format!("failed to {SET_UP}")) {
         Ok(()) => Ok((child, ours)),
-        Err(why) => Err(CloneError { why, child: Some(child), shortage: 0 }),
+        Err(why) => Err(CloneError { why, child: Some(child), shortage: None }),
     }
 }
 

@@ -116,14 +116,14 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             spec.exec.environment = texts(all).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();
-        let (pid, errno, why, descriptors) = match started {
-            Ok((child, report)) => (child.pid, 0, String::new(), [Some(child.pidfd), report]),
-            Err(CloneError { why, child, shortage }) => {
-                (child.as_ref().map_or(0, |child| child.pid), shortage, why, [child.map(|child| child.pidfd), None])
-            }
+        let (child, report, shortage, why) = match started {
+            Ok((child, report)) => (Some(child), report, None, String::new()),
+            Err(CloneError { why, child, shortage }) => (child, None, shortage, why),
         };
+        let errno = shortage.map_or(0, |errno| errno.raw_os_error().cast_unsigned());
+        let (pid, pidfd) = child.map_or((0, None), |child| (child.pid, Some(child.pidfd)));
         let answer: LauncherAnswer = (worker, ((pid, errno), why));
-        if channel.send(&answer.to_wire(), descriptors.into_iter().flatten().collect()).is_err() {
+        if channel.send(&answer.to_wire(), [pidfd, report].into_iter().flatten().collect()).is_err() {
             break;
         }
     }

@@ -2,7 +2,6 @@
 //! something. Also sets descriptors aside, so that a start that was ordered can't fail for want of them.
 
 use super::*;
-use fnd_wire::frame::is_shortage;
 use rustix::io::Errno;
 
 /// Number of descriptors in the answer to an order: that of the process, and the channel of an init.
@@ -39,16 +38,12 @@ pub(super) trait Tried<T> {
 
 impl<T> Tried<T> for io::Result<T> {
     fn tried(self, what: &str) -> Result<T, NoStart> {
-        self.map_err(|error| NoStart {
-            why: format!("failed to {what}: {error}"),
-            shortage: Errno::from_io_error(&error).filter(|_| is_shortage(&error)),
-        })
+        self.map_err(|error| NoStart { why: format!("failed to {what}: {error}"), shortage: clone::shortage(&error) })
     }
 
     fn tried_in_group(self, what: &str) -> Result<T, NoStart> {
-        let gone = |error: &io::Error| Errno::from_io_error(error).filter(|errno| clone::is_group_gone(*errno));
-        let errno = self.as_ref().err().and_then(gone);
-        self.tried(what).map_err(|NoStart { why, shortage }| NoStart { why, shortage: shortage.or(errno) })
+        let shortage = self.as_ref().err().and_then(clone::shortage_in_group);
+        self.tried(what).map_err(|NoStart { why, .. }| NoStart { why, shortage })
     }
 }
 
