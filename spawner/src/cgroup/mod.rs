@@ -317,9 +317,7 @@ pub fn remove_stale(hierarchies: &[Hierarchy], alive: impl Fn(&str) -> bool) {
     for hierarchy in hierarchies {
         for entry in fs::read_dir(&hierarchy.mount).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("fnd-")) else {
-                continue;
-            };
+            let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("fnd-")) else { continue };
             if pid.bytes().all(|b| b.is_ascii_digit()) && !alive(pid) {
                 remove(&entry.path());
             }

@@ -14,9 +14,7 @@ const TOO_MANY: &str = "too many files wait to be read";
 
 impl Spawner {
     pub(super) fn accept(&mut self) {
-        let Some(socket) = self.listener.as_ref().and_then(listener::accept) else {
-            return;
-        };
+        let Some(socket) = self.listener.as_ref().and_then(listener::accept) else { return };
         // The previous fnd may have ended without being noticed yet. Its last requests, at most some 300 frames in the
         // socket's buffer, are read first, then the end of its connection.
         (0..16).for_each(|_| self.read_requests());

@@ -6,9 +6,7 @@ impl WorkerTable {
     /// Sends SIGTERM or SIGKILL to every process of a worker; does nothing if the worker has ended.
     pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
-        let Some(worker) = self.workers.get_mut(&id.0) else {
-            return;
-        };
+        let Some(worker) = self.workers.get_mut(&id.0) else { return };
         if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {

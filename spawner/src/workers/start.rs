@@ -303,9 +303,7 @@ impl WorkerTable {
     }
 
     pub(super) fn activate(&self, function: FunctionId, name: &str, poller: &Poller) -> io::Result<Active> {
-        let Some(tree) = &self.host.tree else {
-            return Ok(Active::default());
-        };
+        let Some(tree) = &self.host.tree else { return Ok(Active::default()) };
         let group = tree.group(name)?;
         let mut active = Active::default();
         if let Some(memory) = group.v1_memory() {
