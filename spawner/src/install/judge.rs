@@ -187,7 +187,7 @@ impl Judge {
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
         let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = unprivileged::start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
-        poller.add(&channel, Token::Judge)?;
+        poller.add(&channel, (Token::Judge, 0))?;
         Ok((channel, child))
     }
 }

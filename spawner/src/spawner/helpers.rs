@@ -117,7 +117,7 @@ impl Helpers {
             match fork(lane, kept, body) {
                 Ok(child) => {
                     self.count += 1;
-                    let _ = poller.add(&child.pidfd, Token::Helper(self.count)); // fails only without memory
+                    let _ = poller.add(&child.pidfd, (Token::Helper, self.count)); // fails only without memory
                     let helper = Helper { child, lane, after, ends_at: now() + lasts, killed: false };
                     self.running.insert(self.count, helper);
                 }
@@ -193,7 +193,7 @@ mod tests {
     fn next_end(poller: &Poller) -> u64 {
         let limit = now() + Duration::from_secs(60);
         while now() < limit {
-            if let Some(Token::Helper(number)) = poller.wait(Some(Duration::from_secs(1))).unwrap().first() {
+            if let Some((Token::Helper, number)) = poller.wait(Some(Duration::from_secs(1))).unwrap().first() {
                 return *number;
             }
         }

@@ -32,7 +32,7 @@ use crate::listener;
 use crate::log::Failed as _;
 use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
-use crate::poller::{Poller, Token};
+use crate::poller::{NumberedToken, Poller, Token};
 use crate::process::closing;
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
@@ -153,7 +153,7 @@ impl Spawner {
             lacking.0.push(("pid", "the machine does not allow it".to_owned()));
         }
         let poller = Poller::new().failed("create an epoll instance")?;
-        poller.add(&signals, Token::Signals).failed("watch signals")?;
+        poller.add(&signals, (Token::Signals, 0)).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
@@ -227,7 +227,7 @@ impl Spawner {
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
         } else if let Some(SocketSource::Listen(path)) = &spawner.args.socket {
             let listener = listener::listen_at(path).failed("open the socket")?;
-            spawner.poller.add(&listener, Token::Listener).failed("listen")?;
+            spawner.poller.add(&listener, (Token::Listener, 0)).failed("listen")?;
             spawner.listener = Some(listener);
         }
         Ok(spawner)
@@ -284,7 +284,7 @@ impl Spawner {
                 let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
                 // epoll is told of changes only, since each change is a system call.
                 if std::mem::replace(&mut self.interest, interest) != interest {
-                    self.poller.change(connection, Token::Connection, interest);
+                    self.poller.change(connection, (Token::Connection, 0), interest);
                 }
             }
             if let Some(kill_at) = self.stopping {
@@ -326,18 +326,18 @@ impl Spawner {
         }
     }
 
-    fn handle(&mut self, token: Token) {
+    fn handle(&mut self, (token, number): NumberedToken) {
         let mut out = Outbox::new();
         match token {
             Token::Listener => self.accept(),
             Token::Connection => self.read_requests(),
             Token::Signals => self.signalled(),
             Token::Judge => self.judge_answered(),
-            Token::Launcher(number) => self.workers.launcher_ready(number, &self.poller, &mut out),
-            Token::Worker(number) => self.workers.worker_ended(number, &self.poller, &mut out),
-            Token::Leaf(number) => self.workers.leaf_changed(number, &self.poller, &mut out),
-            Token::Oom(function) => self.workers.oom(function),
-            Token::Helper(number) => self.helper_ended(number),
+            Token::Launcher => self.workers.launcher_ready(number, &self.poller, &mut out),
+            Token::Worker => self.workers.worker_ended(number, &self.poller, &mut out),
+            Token::Leaf => self.workers.leaf_changed(number, &self.poller, &mut out),
+            Token::Oom => self.workers.oom(number),
+            Token::Helper => self.helper_ended(number),
         }
         self.send_replies(out);
         self.workers.remove_emptied();

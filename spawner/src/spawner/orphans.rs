@@ -29,7 +29,7 @@ impl Spawner {
             let Some(pid) = reap::first_ended() else { return self.orphans = None };
             let (worker, launcher) = self.workers.who_is(pid);
             if let Some(worker) = worker {
-                self.handle(Token::Worker(worker));
+                self.handle((Token::Worker, worker));
                 continue;
             }
             if launcher || self.helpers.has(pid) || self.judge.is(pid) || self.workers.may_be_starting(pid) {

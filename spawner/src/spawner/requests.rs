@@ -3,7 +3,7 @@
 use super::*;
 use crate::install::Purpose;
 use crate::process::closing::Closing;
-use fnd_wire::frame::SealTree;
+use fnd_wire::frame::{STORED, SealTree};
 use fnd_wire::plan::is_builder;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
@@ -28,7 +28,7 @@ impl Spawner {
 
     pub(super) fn connect(&mut self, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        self.poller.add(&socket, Token::Connection)?;
+        self.poller.add(&socket, (Token::Connection, 0))?;
         let fnd = rustix::net::sockopt::socket_peercred(&socket)?;
         self.workers.fnd = (fnd.uid.as_raw(), fnd.gid.as_raw());
         self.interest = (true, false);
@@ -110,35 +110,18 @@ impl Spawner {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
-        let purpose = match request {
-            Request::Files(_) => Purpose::Files,
-            Request::Fetch(_) => Purpose::Fetch,
-            Request::Check(_) => Purpose::Check,
-            Request::Rebuild(_) => Purpose::Rebuild,
-            _ => Purpose::Install,
-        };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
-            Request::Install(mut install)
-            | Request::Files(mut install)
-            | Request::Fetch(mut install)
-            | Request::Check(mut install)
-            | Request::Rebuild(mut install) => {
-                if purpose == Purpose::Files {
-                    install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
-                }
-                let paths = [Some(&install.source), install.sidecar.as_ref()];
-                let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
-                if long || self.jobs.len() >= JOBS_MAX {
-                    let too_long = ("its path is too long", "give it a shorter name");
-                    let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
-                    let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
-                    return self.refuse(number, install.function, vec![problem], None);
-                }
-                return self.jobs.push_back(Job::Install(number, install, purpose));
+            Request::Install(install) => return self.add_install(number, install, Purpose::Install),
+            // fnd may not read what only root can.
+            Request::Files(install) => {
+                return self.add_install(number, Install { directory: STORED, ..install }, Purpose::Files);
             }
+            Request::Fetch(install) => return self.add_install(number, install, Purpose::Fetch),
+            Request::Check(install) => return self.add_install(number, install, Purpose::Check),
+            Request::Rebuild(install) => return self.add_install(number, install, Purpose::Rebuild),
             Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
             Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
             Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, descriptors),
@@ -171,6 +154,18 @@ impl Spawner {
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());
+    }
+
+    fn add_install(&mut self, number: u64, install: Install, purpose: Purpose) {
+        let paths = [Some(&install.source), install.sidecar.as_ref()];
+        let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
+        if long || self.jobs.len() >= JOBS_MAX {
+            let too_long = ("its path is too long", "give it a shorter name");
+            let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
+            let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
+            return self.refuse(number, install.function, vec![problem], None);
+        }
+        self.jobs.push_back(Job::Install(number, install, purpose));
     }
 
     fn spawn(&mut self, what: (u64, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {

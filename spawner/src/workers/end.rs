@@ -17,7 +17,7 @@ impl WorkerTable {
             let waited = launcher.channel.waiting() > 0;
             let flushed = launcher.channel.flush();
             if waited && launcher.channel.waiting() == 0 {
-                poller.change(&launcher.channel, Token::Launcher(number), (true, false));
+                poller.change(&launcher.channel, (Token::Launcher, number), (true, false));
             }
             match launcher.channel.receive() {
                 Ok(Some(frame)) => self.answered(frame, poller, out),
@@ -48,7 +48,7 @@ impl WorkerTable {
                 for signal in std::mem::take(&mut worker.early) {
                     worker.signal(&child, signal, self.host.containment);
                 }
-                let watched = poller.add(&child.pidfd, Token::Worker(id));
+                let watched = poller.add(&child.pidfd, (Token::Worker, id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
@@ -192,7 +192,7 @@ impl WorkerTable {
             if std::mem::replace(stragglers, true) {
                 return; // they were killed before
             }
-            let watched = poller.add(&leaf.events, Token::Leaf(id));
+            let watched = poller.add(&leaf.events, (Token::Leaf, id));
             match leaf.kill().and(watched) {
                 // It may have become empty before the watch began.
                 Ok(()) if leaf.populated() => return,

@@ -144,7 +144,7 @@ impl WorkerTable {
                 let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
                 launcher.channel.send(&order.to_wire(), beside)?;
                 if launcher.channel.waiting() > 0 {
-                    poller.change(&launcher.channel, Token::Launcher(number), (true, true));
+                    poller.change(&launcher.channel, (Token::Launcher, number), (true, true));
                 }
                 Ok::<_, io::Error>((ends, ours, ready, aside))
             })();
@@ -313,7 +313,7 @@ impl WorkerTable {
             let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
             // Without this event an OOM kill is still counted. Only the rest of the process tree is not killed at once.
             if fs::write(memory.join("cgroup.event_control"), line).is_ok() {
-                poller.add(&event, Token::Oom(u64::from(function.0)))?;
+                poller.add(&event, (Token::Oom, u64::from(function.0)))?;
                 active.oom = Some(event);
             }
         }
@@ -339,6 +339,6 @@ fn start_launcher(spec: Spec, number: u64, poller: &Poller, own_ipc: bool) -> io
     let leaf = leaf.as_ref().map(|leaf| leaf.as_fd());
     let child =
         clone::fork(leaf, false, if own_ipc { libc::CLONE_NEWIPC } else { 0 }, move || launcher::run(spec, theirs))?;
-    poller.add(&channel, Token::Launcher(number))?;
+    poller.add(&channel, (Token::Launcher, number))?;
     Ok((channel, child))
 }
