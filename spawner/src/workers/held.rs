@@ -40,6 +40,17 @@ impl Handover {
     pub(super) fn new(record: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
         Self { record, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
     }
+
+    /// Returns when the worker is ended next: by SIGTERM, or with SIGKILL if it got that already. If fnd terminated it, fnd may
+    /// kill it first.
+    fn due(&self, grace: Duration, slack: Duration) -> Option<Duration> {
+        match self.termed {
+            None => self.until.map(|until| until + slack),
+            Some(_) if self.killed => None,
+            Some((at, TermCause::Asked)) => Some(at + grace + slack),
+            Some((at, _)) => Some(at + grace),
+        }
+    }
 }
 
 impl WorkerTable {
@@ -53,16 +64,14 @@ impl WorkerTable {
             reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
-        let late = |worker: &WorkerProcess| match &worker.stage {
-            Stage::Ended { exited, lasted, at_ms } => {
-                // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
-                let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
-                let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
-                Some(Exited { late: Some((ago, lasted)), ..exited.clone() })
-            }
-            _ => None,
+        let late = |worker: &WorkerProcess| {
+            let Stage::Ended { exited, lasted, at_ms } = &worker.stage else { return None };
+            // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
+            let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
+            let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+            Some((Reply::Exited(Exited { late: Some((ago, lasted)), ..exited.clone() }), Vec::new()))
         };
-        reports.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
+        reports.extend(self.workers.values().filter_map(late));
         reports
     }
 
@@ -107,24 +116,13 @@ impl WorkerTable {
         }
         for (id, grace) in self.running() {
             let Some(worker) = self.workers.get_mut(&id.0) else { continue };
-            match worker.handover.termed {
-                None if worker.handover.until.is_some_and(|until| until + slack <= now) => {
-                    self.terminate(id, TermCause::TimeUp);
-                }
-                Some((at, cause)) if at + grace + slack_of(cause, slack) <= now && !worker.handover.killed => {
-                    worker.handover.killed = true;
-                    self.signal(id, Signal::KILL);
-                }
-                _ => {}
+            if worker.handover.due(grace, slack).is_none_or(|at| at > now) {
+                continue;
             }
+            worker.handover.killed = worker.handover.termed.is_some();
+            if worker.handover.killed { self.signal(id, Signal::KILL) } else { self.terminate(id, TermCause::TimeUp) }
         }
-        let due = |(id, grace): (WorkerId, Duration)| {
-            let handover = &self.workers.get(&id.0)?.handover;
-            match handover.termed {
-                None => handover.until.map(|until| until + slack),
-                Some((at, cause)) => (!handover.killed).then_some(at + grace + slack_of(cause, slack)),
-            }
-        };
+        let due = |(id, grace): (WorkerId, Duration)| self.workers.get(&id.0)?.handover.due(grace, slack);
         self.enforce_at = self.running().into_iter().filter_map(due).min();
     }
 
@@ -180,22 +178,8 @@ impl WorkerTable {
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
             let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
-            let (function, before) = (FunctionId(0), Counters::default());
-            let worker = WorkerProcess {
-                socket: None, // the earlier spawner removed it
-                function,
-                invocation: InvocationId(0),
-                launcher: 0,
-                leaf: None,
-                before,
-                shared: false,
-                early: vec![],
-                ready: vec![],
-                handover,
-                masks: Masks::default(),
-                stage,
-            };
-            self.workers.insert(id, worker);
+            // The earlier spawner has removed its socket and its leaf.
+            self.workers.insert(id, WorkerProcess::new((FunctionId(0), InvocationId(0), 0), handover, stage));
             self.next = self.next.max(id + 1);
         }
         self.kept = Some(path.to_owned());
@@ -211,6 +195,14 @@ impl WorkerTable {
 }
 
 impl WorkerProcess {
+    /// Returns a worker of a function, an invocation and a launcher.
+    pub(super) fn new(of: (FunctionId, InvocationId, u64), handover: Handover, stage: Stage) -> Self {
+        let (leaf, socket, before, masks) = (None, None, Counters::default(), Masks::default());
+        let ((function, invocation, launcher), early, ready) = (of, Vec::new(), Vec::new());
+        let shared = false;
+        Self { function, invocation, launcher, leaf, socket, before, shared, early, ready, handover, masks, stage }
+    }
+
     /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
@@ -262,11 +254,6 @@ impl WorkerProcess {
             record: self.handover.record.clone(),
         }
     }
-}
-
-/// Returns how much later the spawner kills a worker: if fnd terminated it, fnd may kill it first.
-fn slack_of(cause: TermCause, slack: Duration) -> Duration {
-    if cause == TermCause::Asked { slack } else { Duration::ZERO }
 }
 
 /// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.

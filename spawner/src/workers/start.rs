@@ -170,23 +170,8 @@ impl WorkerTable {
         // Where only the function as a whole is counted, nobody can say which of two workers ran out of memory.
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        self.workers.insert(
-            id,
-            WorkerProcess {
-                function,
-                invocation: spawn.invocation,
-                launcher: number,
-                leaf,
-                socket,
-                before,
-                shared,
-                early: Vec::new(),
-                ready,
-                handover,
-                masks,
-                stage,
-            },
-        );
+        let worker = WorkerProcess::new((function, spawn.invocation, number), handover, stage);
+        self.workers.insert(id, WorkerProcess { leaf, socket, before, shared, ready, masks, ..worker });
         Ok(())
     }
 
