@@ -63,7 +63,8 @@ impl Spawner {
         let own = if is_check { FunctionName::new(CHECK).expect("a name") } else { trees::builder(&trust) };
         plan.function = own.clone();
         let inner = snapshot.of_build(own, &inputs, made, staging).map_err(unread)?;
-        let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
+        let (mut planned, mut installed, group) =
+            self.install(&inner, (plan, sandbox), [Some(digest), None]).map_err(|problem| vec![problem])?;
         planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
         let places = &self.workers.host.places;
@@ -104,7 +105,7 @@ impl Spawner {
             plan.function = snapshot.install.function.clone();
             if !from.is_some_and(|from| self.build_homes.admits(from, &version)) {
                 let message = "this build was not installed since fnd-spawner was started";
-                return Err(vec![problem(&snapshot.shown, message, "reload fnd")]);
+                return Err(problem(&snapshot.shown, message, "reload fnd"));
             }
             let digest = digest(&plan, &sandbox, &trust);
             let (mut planned, mut installed, group) = self.install(&snapshot, (plan, sandbox), [Some(digest), None])?;
@@ -117,7 +118,7 @@ impl Spawner {
                 self.admit_build(&installed);
                 self.store(snapshot, planned, installed, group);
             }
-            Err(problems) => self.refuse_snapshot(snapshot, problems, None),
+            Err(problem) => self.refuse_snapshot(snapshot, vec![problem], None),
         }
     }
 

@@ -262,7 +262,7 @@ impl Spawner {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
             self.check_secrets(&snapshot, &secrets)?;
-            self.install(&snapshot, plan, [digest, tree])
+            self.install(&snapshot, plan, [digest, tree]).map_err(|problem| vec![problem])
         });
         self.secrets.judged(&snapshot.install.function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
         match result {
@@ -314,31 +314,28 @@ impl Spawner {
         snapshot: &Snapshot,
         (mut plan, sandbox): (Plan, Sandbox),
         [secrets, tree]: [Option<Version>; 2],
-    ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
+    ) -> Result<(Planned, Installed, Option<u32>), Problem> {
         let shown = &snapshot.shown;
-        let one = |message: String, help: &str| vec![problem(shown, message, help)];
-        let unread = || one("the configuration has not been read yet".to_owned(), "try again");
+        let unread = || problem(shown, "the configuration has not been read yet", "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
         let (host, facts) = (&self.workers.host, &self.sources.facts);
         let function = &snapshot.install.function;
         // A file may have taken over the judge, so nothing in the plan is believed.
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
-            return Err(one(why, "correct the manifest"));
+            return Err(problem(shown, why, "correct the manifest"));
         }
         if snapshot.is_stored_version() {
-            self.grants
-                .check(&plan)
-                .map_err(|why| one(why, "write the user into the manifest, or choose another release"))?;
+            let help = "write the user into the manifest, or choose another release";
+            self.grants.check(&plan).map_err(|why| problem(shown, why, help))?;
         }
-        let interpreter = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))
-            .map_err(|problem| vec![problem])?;
+        let interpreter = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))?;
         let mut warnings = Vec::new();
-        policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
+        policy::shim(&plan, &host.myself, facts)?;
         // A limit that the manifest names is a refusal. A default that can't be enforced is only shown by `status`.
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
             if !self.args.best_effort && !policy.best_effort_limits && limit != TMP {
-                return Err(one(message, GO_ON));
+                return Err(problem(shown, message, GO_ON));
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
@@ -347,35 +344,36 @@ impl Spawner {
         {
             let message =
                 format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
-            return Err(one(message, "run `chown root` for code and manifest, or remove the setting"));
+            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove the setting"));
         }
         if plan.calls() && !snapshot.trusted {
-            let message = "it wants to call fnd, but root does not own all of its files".to_owned();
-            return Err(one(message, "run `chown root` for code and manifest, or remove `[access]`"));
+            let message = "it wants to call fnd, but root does not own all of its files";
+            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove `[access]`"));
         }
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
         if let Some((layer, why)) = lacking {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
-            return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
+            let help = "remove the setting from `[sandbox]` of the manifest, or use another machine";
+            return Err(problem(shown, message, help));
         }
         let tools: Vec<_> = host.tools(facts).collect();
         let code: Vec<_> = host.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
-        policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter).map_err(|problem| vec![problem])?;
+        policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter)?;
         let range = host.myself.root().then_some(policy.uid_range);
         let owner = snapshot.owner(&self.sources);
         let again =
             snapshot.is_stored_version().then(|| self.uids.again(function, snapshot.apart.get(), range)).flatten();
         let assigned = again.map_or_else(|| self.uids.assign(function, owner.as_ref(), range, host.myself.uid), Ok);
-        let Assigned { id, uid, apart } = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;
+        let Assigned { id, uid, apart } = assigned.map_err(|why| problem(shown, why, "check `[users]` in fnd.toml"))?;
         snapshot.apart.set(apart.then_some(uid));
         let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
         if range.is_some() {
             warnings.extend(homes::set_aside((function, uid), owner.as_ref(), (&self.uids, &host.places), shown));
             host.forget_names(function, self.uids.others(function, uid).map(|(other, ..)| other));
         }
+        let help = "remove `user` and `groups` from the manifest, or allow them";
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
-        let (identity, _) =
-            granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
+        let (identity, _) = granted.map_err(|why| problem(shown, why, help))?;
         drop(host.name(&plan, uid, &dirs.home)); // so that people can use it before the first start
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, [secrets, tree]);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
@@ -384,9 +382,7 @@ impl Spawner {
         let group = identity.as_ref().map(|identity| identity.gid);
         if plan.calls() {
             let made = host.places.prepare_api(id, group.map(|gid| (self.workers.fnd.0, gid)));
-            made.map_err(|error| {
-                one(format!("failed to make its socket's directory: {error}"), "check the run directory")
-            })?;
+            made.failed("make its socket's directory").map_err(|why| problem(shown, why, "check the run directory"))?;
         }
         let installed = Installed {
             function: function.clone(),
