@@ -28,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AHEAD: (usize, usize) = (32, 1 << 20);
 
 /// The judge and the request it is working on.
+#[derive(Default)]
 pub struct Judge {
     program: PathBuf,
     root: bool,
@@ -50,17 +51,7 @@ pub struct Judge {
 impl Judge {
     /// Returns a judge whose process is started at the first request.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        Self {
-            program,
-            root,
-            image: None,
-            running: None,
-            owner: None,
-            settings: None,
-            repeated: false,
-            asked: VecDeque::new(),
-            deadline: Duration::ZERO,
-        }
+        Self { program, root, ..Self::default() }
     }
 
     /// Returns whether this is the judge's process.

@@ -227,11 +227,6 @@ impl Snapshot {
     /// The mistake in the request or in the manifest.
     pub fn new(request: u64, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
-        let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
-        let manifest = match &stored {
-            Some((_, origin)) => origin.manifest.clone(),
-            None => reading::manifest(install, sources, &mut stamps, &mut authors)?,
-        };
         let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
         // A version of a build is lent to the other functions that build.
@@ -240,12 +235,13 @@ impl Snapshot {
         let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
         let kind = if is_tree { SourceKind::Directory } else { SourceKind::File };
         let mut snapshot = Self::empty(request, install, staging);
-        snapshot.trusted = manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         if let Some(origin) = origin {
             (snapshot.trusted, snapshot.owner, snapshot.shown) = (origin.trusted, origin.owner, origin.shown.clone());
+            snapshot.manifest.clone_from(&origin.manifest);
+        } else {
+            snapshot.open_manifest(sources)?;
         }
         snapshot.pending = VecDeque::from([(String::new(), kind)]);
-        (snapshot.stamps, snapshot.manifest, snapshot.authors) = (stamps, manifest, authors);
         snapshot.apart.set(stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?)));
         (snapshot.source, snapshot.stored) = (stored_source, stored);
         Ok(snapshot)

@@ -95,7 +95,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
             unshare(UnshareFlags::NEWPID).failed("make a pid namespace")?;
             // `unshare` puts only children into the pid namespace, and `/proc` shows the namespace of the process that
             // mounts it. So the first child mounts `/proc`.
-            init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
+            init(|| if own_proc { mounts::mount_proc(&building.root).failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
         later.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
@@ -110,7 +110,8 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     // After the secrets were written: a rule is for the file that is there now.
     let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view));
     let wanted = files.is_some() || missing.can("landlock");
-    let rules = if wanted { landlock::ruleset(sandbox, files.as_deref())? } else { None };
+    let rules =
+        if wanted { landlock::ruleset(sandbox, files.as_deref()).map_err(|error| error.to_string())? } else { None };
     // The filters come last: they refuse the calls that the other layers are built with.
     let filters = filters.unwrap_or_default();
     if containment == Containment::Cgroup {
@@ -190,7 +191,10 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
     add("pid", pid);
     add("network", with(off(strict(Network::Loopback)), &[]));
     add("seccomp", with(Sandbox { syscalls: Profile::Strict, ..off(strict(Network::Host)) }, &[]));
-    add("landlock", tried(|| restrict(landlock::ruleset(&strict(Network::Host), None)?)));
+    add(
+        "landlock",
+        tried(|| restrict(landlock::ruleset(&strict(Network::Host), None).map_err(|error| error.to_string())?)),
+    );
     missing
 }
 
@@ -208,7 +212,7 @@ fn restrict(rules: Option<OwnedFd>) -> Result<(), String> {
 fn closes_files(sandbox: &Sandbox) -> Result<(), String> {
     let root = [(PathBuf::from("/"), Use::Read)];
     tried(|| {
-        restrict(landlock::ruleset(sandbox, Some(&root))?)?;
+        restrict(landlock::ruleset(sandbox, Some(&root)).map_err(|error| error.to_string())?)?;
         match File::options().write(true).open("/dev/null") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err("the kernel closes no files".to_owned()),

@@ -238,7 +238,7 @@ pub struct Building<'a> {
     /// The root of the machine's tree.
     machine: OwnedFd,
     /// The root of the new tree.
-    root: OwnedFd,
+    pub root: OwnedFd,
     /// The function's temporary file system.
     own: OwnedFd,
     /// A copy of the mount of its invocations.
@@ -389,14 +389,6 @@ impl<'a> Building<'a> {
         Ok(())
     }
 
-    /// Mounts `/proc` of the caller's pid namespace in the new tree.
-    ///
-    /// # Errors
-    /// If the machine does not allow it.
-    pub fn mount_proc(&self) -> io::Result<()> {
-        mount_proc(&self.root)
-    }
-
     /// Makes the new tree the root of the calling process, and lets go of the old one.
     ///
     /// # Errors
@@ -414,7 +406,7 @@ impl<'a> Building<'a> {
 ///
 /// # Errors
 /// If the machine does not allow it.
-fn mount_proc(root: &OwnedFd) -> io::Result<()> {
+pub fn mount_proc(root: &OwnedFd) -> io::Result<()> {
     let proc = file_system("proc", &[], false, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     attach(&proc, find(root, Path::new("/proc"))?)?;
     let null = find(root, Path::new("/dev/null"))?;

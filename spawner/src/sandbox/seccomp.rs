@@ -96,15 +96,10 @@ const REFUSED_HERE: &[i64] = calls! { SYS_ioperm SYS_iopl SYS_modify_ldt SYS_use
 const REFUSED_HERE: &[i64] = &[];
 
 /// Flags of `clone` that make a namespace: a user namespace would give back every privilege inside it.
-const NAMESPACES: [i32; 7] = [
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWCGROUP,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-];
+#[rustfmt::skip]
+const NAMESPACES: &[i32] = calls! {
+    CLONE_NEWNS CLONE_NEWCGROUP CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET
+};
 
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -179,8 +174,8 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     if profile == Profile::Strict {
         rules.insert(libc::SYS_ptrace, Vec::new());
     }
-    let flags = NAMESPACES.map(|flag| u64::from(flag.cast_unsigned()));
-    let clone = flags.into_iter().map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
+    let flags = NAMESPACES.iter().map(|flag| u64::from(flag.cast_unsigned()));
+    let clone = flags.map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
     // Input for a terminal that other programs read.
     let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(&[(1, SeccompCmpOp::Eq, request)]));

@@ -248,11 +248,8 @@ impl Spawner {
             None => self.workers.wait(),
         }
         // Only now, when no process writes to a pipe any more, the rest of the output is complete.
-        let _ = self
-            .workers
-            .store_ends(&self.exits())
-            .failed("store the exits of workers")
-            .map_err(|why| crate::log!("{why}"));
+        let stored = self.workers.store_ends(&self.exits()).failed("store the exits of workers");
+        let _ = stored.map_err(|why| crate::log!("{why}"));
         result.failed("wait for events")
     }
 

@@ -125,12 +125,11 @@ impl WorkerTable {
             self.failed(id, request, NoStart { why: why.why.clone(), shortage: why.shortage }, out);
         }
         let function = launcher.function;
-        if !self.launchers.values().any(|other| other.function == function) {
-            self.empty_credentials(&launcher.plan.function);
+        if self.launchers.values().any(|other| other.function == function) {
+            return;
         }
-        let in_use = self.launchers.values().any(|other| other.function == function)
-            || self.workers.values().any(|worker| worker.function == function && !worker.is_over());
-        if !in_use {
+        self.empty_credentials(&launcher.plan.function);
+        if self.is_idle(function) {
             if let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
                 group.remove(); // dropping `oom` closes it, which ends the watch
             }
