@@ -52,6 +52,8 @@ impl Home {
 #[derive(Debug)]
 pub struct CgroupTree {
     base: PathBuf,
+    /// The directory of the functions' groups.
+    functions: PathBuf,
     homes: Vec<Home>,
     device: Option<String>,
     /// The limits that can't be enforced, with the reason.
@@ -109,7 +111,7 @@ impl CgroupTree {
             Some((limit.0.to_owned(), why))
         };
         let missing = limits::LIMITS.iter().filter_map(lacking).collect();
-        Ok(Self { base, homes, device, missing })
+        Ok(Self { base, functions, homes, device, missing })
     }
 
     /// Returns the layout as a word: `v2` or `hybrid`.
@@ -127,16 +129,12 @@ impl CgroupTree {
         }
     }
 
-    fn functions(&self) -> PathBuf {
-        self.base.join("f")
-    }
-
     /// Makes the groups of a function if they are missing, and opens them; `name` is the file form.
     ///
     /// # Errors
     /// If a directory can't be made.
     pub fn group(&self, name: &str) -> io::Result<Group> {
-        let dir = self.functions().join(name);
+        let dir = self.functions.join(name);
         make(&dir)?;
         let mut homes = self.homes.clone();
         for home in &mut homes {
@@ -179,21 +177,21 @@ impl CgroupTree {
     /// Kills all processes of all functions, and waits until they are gone; at most `patience`.
     fn kill_all(&self, patience: Duration) {
         // The file is missing before Linux 5.14. Then the launchers end at the end of their sockets.
-        let _ = fs::write(self.functions().join("cgroup.kill"), "1");
-        leaf::wait_empty(&self.functions(), patience);
+        let _ = fs::write(self.functions.join("cgroup.kill"), "1");
+        leaf::wait_empty(&self.functions, patience);
     }
 
     /// Kills the processes that an earlier spawner with the same base left, and removes their groups.
     pub fn kill_remaining(&self, patience: Duration) {
         self.kill_all(patience);
-        remove_below(&self.functions());
+        remove_below(&self.functions);
     }
 
     /// Kills all processes, waits until they are gone (at most `patience`) and removes the groups below the base;
     /// outside a unit also the base.
     pub fn clear(&self, patience: Duration) {
         self.kill_all(patience);
-        remove(&self.functions());
+        remove(&self.functions);
         for home in self.homes.iter().filter(|home| home.v1) {
             remove(&home.dir);
         }

@@ -12,7 +12,7 @@ const OTHERS: &str = "give the two instances different `[users] range`s, or stop
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
     pub(super) fn read_settings(&mut self, request: u64) -> Option<(Subject, JudgeRequest)> {
-        let (args, myself) = (&self.args, &self.sources.myself);
+        let (args, myself) = (&self.workers.host.args, &self.sources.myself);
         let (settings, problems) = crate::install::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
             return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
@@ -34,7 +34,7 @@ impl Spawner {
         if let (Some(ranges), Some(range)) = (&self.ranges, range)
             && let Err(why) = ranges.take(range)
         {
-            problems.push(problem(&self.args.config.display().to_string(), why, OTHERS));
+            problems.push(problem(&self.workers.host.args.config.display().to_string(), why, OTHERS));
         }
         let Some(mut policy) = verdict.policy.filter(|_| problems.is_empty()) else {
             // The kept configuration is refused, too: by this version of fnd, or because another instance has its users
@@ -46,11 +46,12 @@ impl Spawner {
         };
         // A user who can write the settings may let functions run as other users only if that user is root anyway.
         policy.allow_root &= trusted;
+        policy.best_effort_limits |= self.workers.host.args.best_effort;
         policy.allow_users.retain(|_| trusted);
         self.secrets.tls = tls.filter(|_| trusted);
         self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
         let age_key = age_key.filter(|_| trusted).map(PathBuf::from);
-        self.secrets.vault.age_key = age_key.unwrap_or_else(|| self.args.config.with_file_name("age.key"));
+        self.secrets.vault.age_key = age_key.unwrap_or_else(|| self.workers.host.args.config.with_file_name("age.key"));
         self.bound_memory(&policy);
         self.profile = if trusted { profile } else { Profile::Strict };
         self.policy = Some(policy);

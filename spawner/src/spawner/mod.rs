@@ -83,7 +83,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const STARTS: Duration = Duration::from_secs(1);
 
 pub struct Spawner {
-    args: Args,
     poller: Poller,
     listener: Option<OwnedFd>,
     connection: Option<Channel>,
@@ -162,21 +161,27 @@ impl Spawner {
             crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
         let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
+        let sources = Sources {
+            dirs: args.functions.clone(),
+            uploads: args.state.join(UPLOADS),
+            myself: myself.clone(),
+            facts: StatCache::default(),
+        };
+        let secrets = SecretSources::new(Vault::new(&args.config, credentials, myself.clone()));
+        let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
         let host = Host {
-            fnd: fnd.clone(),
+            args,
+            fnd,
             places,
-            functions: args.functions.clone(),
             tree,
             containment,
             own_ipc: crate::workers::contain::own_ipc(),
             lacking,
-            runtimes: args.runtimes.clone(),
             names,
             zone: crate::workers::environment::machine_zone(),
             passed: PassedDescriptor::detect().failed("examine a pipe and a memory file")?,
-            best_effort: args.best_effort,
             private_mounts,
-            myself: myself.clone(),
+            myself,
         };
         let mut spawner = Self {
             poller,
@@ -189,16 +194,11 @@ impl Spawner {
             hello: None,
             signals,
             orphans: None,
-            sources: Sources {
-                dirs: args.functions.clone(),
-                uploads: args.state.join(UPLOADS),
-                myself: myself.clone(),
-                facts: StatCache::default(),
-            },
+            sources,
             uids,
             ranges,
             workers: WorkerTable::new(host),
-            judge: Judge::new(fnd, myself.root()),
+            judge,
             policy: None,
             profile: Profile::Strict,
             configured: false,
@@ -212,21 +212,20 @@ impl Spawner {
             helpers: Helpers::default(),
             grants: Grants::default(),
             build_homes: BuildHomes::default(),
-            secrets: SecretSources::new(Vault::new(&args.config, credentials, myself)),
+            secrets,
             sync_at: None,
             stopping: None,
-            args,
         };
         // Before fnd can connect: the stored exits decide which worker number is the first free one.
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
         spawner.workers.host.places.remove_spare_results();
         spawner.workers.sockets = sockets::set_aside(&spawner.workers.host.places.http());
-        if let Some(SocketSource::Inherited(number)) = spawner.args.socket {
+        if let Some(SocketSource::Inherited(number)) = socket {
             let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
-        } else if let Some(SocketSource::Listen(path)) = &spawner.args.socket {
-            let listener = listener::listen_at(path).failed("open the socket")?;
+        } else if let Some(SocketSource::Listen(path)) = socket {
+            let listener = listener::listen_at(&path).failed("open the socket")?;
             spawner.poller.add(&listener, (Token::Listener, 0)).failed("listen")?;
             spawner.listener = Some(listener);
         }
@@ -361,7 +360,7 @@ impl Spawner {
         if signal.ssi_signo == Signal::SIGCHLD as u32 {
             return self.orphans = Some(Duration::ZERO);
         }
-        if matches!(self.args.socket, Some(SocketSource::Inherited(_))) {
+        if matches!(self.workers.host.args.socket, Some(SocketSource::Inherited(_))) {
             return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {

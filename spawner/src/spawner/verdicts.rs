@@ -279,7 +279,7 @@ impl Spawner {
         match subject {
             Subject::Settings(request, _, Some(refused)) => self.reply(request, &Reply::Settings(refused), Vec::new()),
             Subject::Settings(request, _, None) => {
-                let problems = vec![problem(&self.args.config.display().to_string(), why, help)];
+                let problems = vec![problem(&self.workers.host.args.config.display().to_string(), why, help)];
                 self.settings_refused(request, Bytes::default(), problems);
             }
             Subject::Function(snapshot) => {
@@ -334,7 +334,7 @@ impl Spawner {
         // A limit that the manifest names is a refusal. A default that can't be enforced is only shown by `status`.
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
-            if !self.args.best_effort && !policy.best_effort_limits && limit != TMP {
+            if !policy.best_effort_limits && limit != TMP {
                 return Err(problem(shown, message, GO_ON));
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
@@ -357,7 +357,7 @@ impl Spawner {
             return Err(problem(shown, message, help));
         }
         let tools: Vec<_> = host.tools(facts).collect();
-        let code: Vec<_> = host.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
+        let code: Vec<_> = host.args.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
         policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter)?;
         let range = host.myself.root().then_some(policy.uid_range);
         let owner = snapshot.owner(&self.sources);

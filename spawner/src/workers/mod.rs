@@ -37,6 +37,7 @@ mod view;
 use self::contain::InitReport;
 use self::launcher::{LauncherAnswer, LauncherOrder, Spec};
 use self::names::UserNames;
+use crate::args::Args;
 use crate::cgroup::{self, CgroupTree, Counters, Group, Leaf};
 use crate::clock::now;
 use crate::fd_policy::PassedDescriptor;
@@ -92,16 +93,15 @@ pub type Outbox = Vec<(u64, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
+    pub args: Args,
     pub fnd: PathBuf,
     pub places: Places,
-    pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
     pub tree: Option<CgroupTree>,
     /// How process trees are contained.
     pub containment: Containment,
     /// The layers of the sandbox that this machine can't give.
     pub lacking: Missing,
-    pub runtimes: Vec<PathBuf>,
     /// Whether each launcher gets an ipc namespace of its own.
     pub own_ipc: bool,
     /// The user that the spawner runs as.
@@ -111,8 +111,6 @@ pub struct Host {
     pub zone: String,
     /// Checks the descriptors that fnd passes.
     pub passed: PassedDescriptor,
-    /// Whether functions run although a limit can't be enforced.
-    pub best_effort: bool,
     /// Whether nobody else sees what the spawner mounts.
     pub private_mounts: bool,
 }
@@ -133,7 +131,7 @@ impl Host {
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
     pub fn tools<'a>(&'a self, facts: &'a StatCache) -> impl Iterator<Item = PathBuf> + 'a {
-        let both = self.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
+        let both = self.args.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
         both.filter_map(|path| facts.real(&path).ok())
     }
 

@@ -235,7 +235,7 @@ impl WorkerTable {
         // One more, for the init of its pid namespace.
         plan.limits.pids += u32::from(sandbox.profile != Profile::Off);
         if let Some(Err(text)) = group.map(|group| group.apply(&plan.limits)) {
-            if !self.host.best_effort && !policy.best_effort_limits {
+            if !policy.best_effort_limits {
                 return Err(format!("a limit can't be enforced: {text}").into());
             }
             crate::log!("function {name}: a limit can't be enforced, starting without it: {text}");
@@ -290,7 +290,7 @@ impl WorkerTable {
     pub(super) fn activate(&self, function: FunctionId, name: &str, poller: &Poller) -> io::Result<Active> {
         let Some(tree) = &self.host.tree else { return Ok(Active::default()) };
         let group = tree.group(name)?;
-        let mut active = Active::default();
+        let mut oom = None;
         if let Some(memory) = group.v1_memory() {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = File::open(memory.join("memory.oom_control"))?;
@@ -299,11 +299,10 @@ impl WorkerTable {
             // Without this event an OOM kill is still counted. Only the rest of the process tree is not killed at once.
             if fs::write(memory.join("cgroup.event_control"), line).is_ok() {
                 poller.add(&event, (Token::Oom, u64::from(function.0)))?;
-                active.oom = Some(event);
+                oom = Some(event);
             }
         }
-        active.group = Some(group);
-        Ok(active)
+        Ok(Active { group: Some(group), oom, ..Active::default() })
     }
 }
 

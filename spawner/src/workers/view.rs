@@ -28,7 +28,7 @@ impl Host {
         let identity = identity.unwrap_or(&own);
         Some(MountView {
             root: self.places.root(),
-            own: unseen([&self.places.state, &self.places.run], &self.functions),
+            own: unseen([&self.places.state, &self.places.run], &self.args.functions),
             runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
             accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
