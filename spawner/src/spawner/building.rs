@@ -36,7 +36,7 @@ impl Spawner {
         };
         match found {
             Ok(()) => self.copy(snapshot),
-            Err(problems) => self.refuse_judged(snapshot, function, problems),
+            Err(problems) => self.refuse_judged(Judged { snapshot, function }, problems),
         }
     }
 

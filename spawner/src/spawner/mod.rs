@@ -66,7 +66,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use helpers::{After, Helpers, Lane};
-use verdicts::{Job, Subject};
+use verdicts::{Job, Judged, Subject};
 
 /// If more frames than this wait for fnd, no more requests are read until fnd has read some.
 const BACKLOG: usize = 1000;

@@ -163,7 +163,8 @@ impl Spawner {
             let too_long = ("its path is too long", "give it a shorter name");
             let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
             let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
-            return self.refuse(number, install.function, vec![problem], None);
+            let (function, problems) = (install.function, vec![problem]);
+            return self.refuse(number, Refused { function, problems, document: None });
         }
         self.jobs.push_back(Job::Install(number, install, purpose));
     }

@@ -33,6 +33,12 @@ pub(super) enum Job {
     Install(u64, Install, Purpose),
 }
 
+/// A function that the judge has judged.
+pub(super) struct Judged {
+    pub(super) snapshot: Snapshot,
+    pub(super) function: Box<FunctionJudgment>,
+}
+
 /// The subject of a question to the judge.
 pub(super) enum Subject {
     /// Settings: the request, whether root owns all files, and the refused newer settings that these replace.
@@ -111,7 +117,8 @@ impl Spawner {
                         }
                         Err(problem) => {
                             self.claim_unread(&install);
-                            self.refuse(request, install.function, vec![problem], None);
+                            let (function, problems) = (install.function, vec![problem]);
+                            self.refuse(request, Refused { function, problems, document: None });
                             return None;
                         }
                     }
@@ -179,7 +186,8 @@ impl Spawner {
     }
 
     pub(super) fn refuse_snapshot(&mut self, snapshot: Snapshot, problems: Vec<Problem>, document: Option<Bytes>) {
-        self.refuse(snapshot.request, snapshot.install.function.clone(), problems, document);
+        let function = snapshot.install.function.clone();
+        self.refuse(snapshot.request, Refused { function, problems, document });
         self.put_away(snapshot);
     }
 
@@ -212,7 +220,7 @@ impl Spawner {
                 if snapshot.is_stored_version() {
                     if let Err(why) = self.grants.stands(name, &trust, &rights.unwrap_or_default()) {
                         let problem = problem(&snapshot.shown, why, WITHDRAWN);
-                        return self.refuse_judged(*snapshot, function, vec![problem]);
+                        return self.refuse_judged(Judged { snapshot: *snapshot, function }, vec![problem]);
                     }
                 } else if snapshot.purpose != Purpose::Check {
                     // Code that has not been fetched yet has no plan, so nobody knows which user it asks for.
@@ -225,9 +233,10 @@ impl Spawner {
                 let credentials =
                     Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
+                let judged = Judged { snapshot: *snapshot, function };
                 match of_build.is_empty() {
-                    true => self.gather(*snapshot, function, (credentials, None)),
-                    false => self.gather(*snapshot, function, (of_build, Some(credentials))),
+                    true => self.gather(judged, (credentials, None)),
+                    false => self.gather(judged, (of_build, Some(credentials))),
                 }
             }
             (subject, _) => {
@@ -238,12 +247,8 @@ impl Spawner {
     }
 
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
-    pub(super) fn decide(
-        &mut self,
-        mut snapshot: Snapshot,
-        function: Box<FunctionJudgment>,
-        gathered: Option<Gathered>,
-    ) {
+    pub(super) fn decide(&mut self, judged: Judged, gathered: Option<Gathered>) {
+        let Judged { mut snapshot, function } = judged;
         if function.verdict.plan.is_none()
             && snapshot.source.is_none()
             && let Some(build) = snapshot.build.take()
@@ -289,14 +294,8 @@ impl Spawner {
         }
     }
 
-    pub(super) fn refuse(
-        &mut self,
-        request: u64,
-        function: FunctionName,
-        problems: Vec<Problem>,
-        document: Option<Bytes>,
-    ) {
-        self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
+    pub(super) fn refuse(&mut self, request: u64, refused: Refused) {
+        self.reply(request, &Reply::Refused(refused), Vec::new());
     }
 
     /// Checks that the function may have the secrets that its routes name, and that they can be opened.
@@ -415,8 +414,9 @@ impl Spawner {
             Ok(written) => written,
             Err(why) => {
                 let help = "check the state directory and the free space on its disk";
-                let problem = problem(&snapshot.shown, format!("failed to install it: {why}"), help);
-                return self.refuse(snapshot.request, installed.function, vec![problem], Some(installed.document));
+                let problems = vec![problem(&snapshot.shown, format!("failed to install it: {why}"), help)];
+                let Installed { function, document, .. } = installed;
+                return self.refuse(snapshot.request, Refused { function, problems, document: Some(document) });
             }
         };
         if written && self.sync_at.is_none() {
