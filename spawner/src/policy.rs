@@ -47,18 +47,14 @@ pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
     StatCache::default().insecure_above(dir, owners)
 }
 
-/// Returns the identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for
-/// the function.
+/// The identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for the function.
+type GrantedUser = (Option<Identity>, String);
+
+/// Returns the user of a plan.
 ///
 /// # Errors
 /// Why the plan may not have this user or these groups.
-pub fn identity(
-    plan: &Plan,
-    uid: u32,
-    policy: &Policy,
-    trusted: bool,
-    myself: &Myself,
-) -> Result<(Option<Identity>, String), String> {
+pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &Myself) -> Result<GrantedUser, String> {
     let name = plan.function.file_form();
     let listed = |name: &str| policy.allow_users.iter().any(|allowed| allowed == name);
     if !myself.root() {
@@ -120,20 +116,16 @@ pub struct Interpreter {
     pub seal: [i64; 3],
 }
 
-/// Returns the first interpreter that exists and is safe. `owner` is the owner of the file whose `#!` line names them.
+/// Returns the first interpreter that exists and is safe. `owner` is the owner of the file whose `#!` line names them, `own` the
+/// spawner's user.
 ///
 /// # Errors
 /// The interpreters that were tried, and what to do.
-pub fn interpreter(
-    plan: &Plan,
-    file: &str,
-    owner: u32,
-    (myself, facts): (&Myself, &StatCache),
-) -> Result<Interpreter, Problem> {
+pub fn interpreter(plan: &Plan, file: &str, [owner, own]: [u32; 2], facts: &StatCache) -> Result<Interpreter, Problem> {
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
-        let owners = [0, if asked { owner } else { myself.uid }];
+        let owners = [0, if asked { owner } else { own }];
         match usable(candidate, &owners, facts) {
             Ok((real, seal)) => return Ok(Interpreter { given: candidate.clone(), real, seal }),
             Err(why) => why_not.push(format!("`{candidate}` {why}")),

@@ -7,7 +7,6 @@
 //! - `build_homes`: the files in the homes of builds
 //! - `claim`: which function a file belongs to
 //! - `foreign`: files of other systems, for the child that makes functions of them
-//! - `homes`: the homes that a function does not use any more
 //! - `judge`: talks to `fnd --judge`
 //! - `large`: helpers copy large files and unpack archives
 //! - `reading`: the files, in turns
@@ -21,7 +20,6 @@
 pub mod build_homes;
 pub mod claim;
 pub mod foreign;
-pub mod homes;
 pub mod judge;
 mod large;
 mod reading;

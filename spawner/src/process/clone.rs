@@ -209,19 +209,14 @@ pub fn shortage_in_group(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| is_shortage(error) || matches!(*errno, Errno::NOENT | Errno::NODEV))
 }
 
-/// Copies this process, into a cgroup if one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, exits
+/// Copies this process, into a cgroup if one is given; `flags` are others of `clone3`. The copy runs `body`, exits
 /// with the code that `body` returns, and never returns into the caller's loop.
 ///
 /// # Errors
 /// If `clone3` fails.
 #[expect(unsafe_code, reason = "clone3 has no wrapper; a copy must not run its parent's destructors and exit handlers")]
-pub fn fork(
-    cgroup: Option<BorrowedFd<'_>>,
-    parent: bool,
-    namespaces: i32,
-    body: impl FnOnce() -> i32,
-) -> io::Result<Child> {
-    let (arguments, pidfd) = arguments(namespaces, parent, cgroup);
+pub fn fork(cgroup: Option<BorrowedFd<'_>>, parent: bool, flags: i32, body: impl FnOnce() -> i32) -> io::Result<Child> {
+    let (arguments, pidfd) = arguments(flags, parent, cgroup);
     // SAFETY: without CLONE_VM the copy has its own memory and returns on its own copy of the stack, as fork does. The
     // spawner has one thread, so no other thread holds a lock.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };

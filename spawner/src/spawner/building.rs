@@ -11,7 +11,7 @@ use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
-pub(super) type BuiltTree = Result<Version, Box<Installed>>;
+pub(super) type BuiltTree = Result<Result<Version, Box<Installed>>, Vec<Problem>>;
 
 /// Variables that fnd may give a build, besides those that begin with `FND_`: they say nothing that a build uses.
 const OF_BUILDS: [&str; 4] = ["RUNTIME", "TRACEPARENT", "TRACESTATE", "B3"];
@@ -42,12 +42,7 @@ impl Spawner {
 
     /// Returns the tree of a function's dependencies, or of its code. If there is none, or an old one of code, the version
     /// that builds it is installed.
-    pub(super) fn tree(
-        &mut self,
-        snapshot: &mut Snapshot,
-        build: PlannedBuild,
-        is_source: bool,
-    ) -> Result<BuiltTree, Vec<Problem>> {
+    pub(super) fn tree(&mut self, snapshot: &mut Snapshot, build: PlannedBuild, is_source: bool) -> BuiltTree {
         let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol == PROTOCOL_0_1 {

@@ -41,7 +41,7 @@ const LANES: [(usize, Duration); 4] = [
 pub(super) enum After {
     Done(u64),
     /// The `tmp` of the invocation was emptied; the rest of its files are removed now. The function, if fnd knows it.
-    Released(u64, Option<FunctionId>, FunctionPlaces, InvocationId),
+    Released((u64, Option<FunctionId>), FunctionPlaces, InvocationId),
     /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.

@@ -17,22 +17,17 @@ impl Spawner {
         self.empty_and_remove((request, Some(release.function)), places, release.invocation);
     }
 
-    fn empty_and_remove(
-        &mut self,
-        (request, function): (u64, Option<FunctionId>),
-        places: FunctionPlaces,
-        invocation: InvocationId,
-    ) {
+    fn empty_and_remove(&mut self, of: (u64, Option<FunctionId>), places: FunctionPlaces, id: InvocationId) {
         // Most runs leave `TMPDIR` empty, and then no helper is needed.
-        if places.remove_invocation(invocation) {
-            return self.emptied(request, function, &places);
+        if places.remove_invocation(id) {
+            return self.emptied(of, &places);
         }
-        let (dir, root) = (places.invocation(invocation).join("tmp"), self.sources.myself.root());
-        let after = After::Released(request, function, places, invocation);
+        let (dir, root) = (places.invocation(id).join("tmp"), self.sources.myself.root());
+        let after = After::Released(of, places, id);
         self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
     }
 
-    fn emptied(&mut self, request: u64, function: Option<FunctionId>, places: &FunctionPlaces) {
+    fn emptied(&mut self, (request, function): (u64, Option<FunctionId>), places: &FunctionPlaces) {
         if let Some(function) = function {
             self.workers.unbound(function, places);
             self.workers.make_ready(function, places);
@@ -127,7 +122,7 @@ impl Spawner {
             // No request asked for it, or nobody waits for the answer any more.
             After::Done(request) if self.number(request) == 0 => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
-            After::Released(request, _, places, id) if !places.remove_invocation(id) => {
+            After::Released((request, _), places, id) if !places.remove_invocation(id) => {
                 let why = format!("failed to remove `{}`", places.invocation(id).display());
                 if self.number(request) == 0 {
                     crate::log!("{why}");
@@ -137,7 +132,7 @@ impl Spawner {
             }
             After::Emptied(dir) if sockets::remove(&dir) => {}
             After::Emptied(dir) => crate::log!("failed to remove `{}`", dir.display()),
-            After::Released(request, function, places, _) => self.emptied(request, function, &places),
+            After::Released(of, places, _) => self.emptied(of, &places),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),

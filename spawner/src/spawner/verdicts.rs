@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::grants::{Claimed, Rights};
-use crate::install::homes;
 use crate::install::{Planned, Purpose};
 use crate::secrets::credentials::Gathered;
-use crate::uids::Assigned;
-use fnd_wire::frame::InstalledWithTree;
+use crate::uids::{Assigned, UidOwner};
+use fnd_wire::frame::{InstalledWithTree, SET_ASIDE};
 use fnd_wire::plan::{FunctionJudgment, Plan, is_builder};
 use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
@@ -327,7 +326,7 @@ impl Spawner {
             let help = "write the user into the manifest, or choose another release";
             self.grants.check(&plan).map_err(|why| problem(shown, why, help))?;
         }
-        let interpreter = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))?;
+        let interpreter = policy::interpreter(&plan, shown, [snapshot.owner, host.myself.uid], facts)?;
         let mut warnings = Vec::new();
         policy::shim(&plan, &host.myself, facts)?;
         // A limit that the manifest names is a refusal. A default that can't be enforced is only shown by `status`.
@@ -367,7 +366,7 @@ impl Spawner {
         snapshot.apart.set(apart.then_some(uid));
         let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
         if range.is_some() {
-            warnings.extend(homes::set_aside((function, uid), owner.as_ref(), (&self.uids, &host.places), shown));
+            warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
             host.forget_names(function, self.uids.others(function, uid).map(|(other, ..)| other));
         }
         let help = "remove `user` and `groups` from the manifest, or allow them";
@@ -394,6 +393,26 @@ impl Spawner {
             document: Bytes::default(),
         };
         Ok(((plan, (sandbox, secrets.is_some())), installed, group))
+    }
+
+    /// Returns a warning for each home that has files and belongs to another user of the function: its files belong to another
+    /// owner than before.
+    fn set_aside(&self, (function, uid): (&FunctionName, u32), owner: Option<&UidOwner>, shown: &str) -> Vec<Problem> {
+        let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
+            let home = self.workers.host.places.of_user(&function.file_form(), apart.then_some(other)).home;
+            // Only root can rename what is in the directory of all homes, so this is that user's own directory.
+            fs::read_dir(&home).ok()?.next()?.ok()?;
+            let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);
+            let (now, before, home) = (of(owner), of(before), home.display());
+            let message = format!(
+                "its files belong to {now} and belonged to {before} before, so it has a home of its own (user {uid}); {SET_ASIDE}: `{home}`"
+            );
+            let help = format!(
+                "run `fndctl home {function} --take {other}` if it may have these files, otherwise remove them"
+            );
+            Some(problem(shown, message, help))
+        };
+        self.uids.others(function, uid).filter_map(warning).collect()
     }
 
     /// Copies a function to its place; if it is large, a helper does it.

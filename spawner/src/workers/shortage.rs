@@ -49,21 +49,16 @@ impl<T> Tried<T> for io::Result<T> {
 
 impl WorkerTable {
     /// Returns the answer for a worker of a function that was not started.
-    pub fn not_started(
-        &self,
-        worker: WorkerId,
-        function: FunctionId,
-        NoStart { why: message, shortage }: NoStart,
-    ) -> Reply {
+    pub fn not_started(&self, worker: WorkerId, function: FunctionId, why: NoStart) -> Reply {
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
-        let node = match shortage {
+        let node = match why.shortage {
             None => false,
             // Each function also has its own limit of processes and memory.
             Some(Errno::AGAIN | Errno::NOMEM) => group.is_none_or(|group| !group.is_at_its_limits()),
             Some(_) => true,
         };
         let reply = if node { Reply::NodeCannotStart } else { Reply::SpawnFailed };
-        reply(SpawnFailed { worker, message })
+        reply(SpawnFailed { worker, message: why.why })
     }
 
     /// Makes room for the descriptors of an answer. Returns whether an answer is expected.
