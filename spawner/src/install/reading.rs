@@ -118,11 +118,8 @@ impl Snapshot {
             }
             let below = if relative.is_empty() { name.to_owned() } else { format!("{relative}/{name}") };
             if below.split('/').count() > DEPTH_MAX {
-                return Err(problem(
-                    &self.shown,
-                    format!("it has more than {DEPTH_MAX} levels of directories"),
-                    SHALLOWER,
-                ));
+                let message = format!("it has more than {DEPTH_MAX} levels of directories");
+                return Err(problem(&self.shown, message, SHALLOWER));
             }
             if self.install.source.len() + 1 + below.len() > PATH_MAX {
                 return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));

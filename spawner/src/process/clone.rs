@@ -99,7 +99,13 @@ pub struct CloneError {
 
 impl From<String> for CloneError {
     fn from(why: String) -> Self {
-        Self { why, child: None, shortage: None }
+        Self::new(why, None)
+    }
+}
+
+impl CloneError {
+    pub fn new(why: String, shortage: Option<Errno>) -> Self {
+        Self { why, child: None, shortage }
     }
 }
 
@@ -155,11 +161,8 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &order);
-    let failed_clone = |error: io::Error| CloneError {
-        shortage: shortage_in_group(&error),
-        ..format!("failed to clone: {error}").into()
-    };
-    let child = taken(result, &pidfd).map_err(failed_clone)?;
+    let failed = |error| CloneError::new(format!("failed to clone: {error}"), shortage_in_group(&error));
+    let child = taken(result, &pidfd).map_err(failed)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
     let failed = order.failed.get();
@@ -361,10 +364,7 @@ fn umask(environment: &[CString]) -> u32 {
     if value(b"FND_SOCKET_PATH").is_some() { mask & !0o070 } else { mask }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
-)]
+#[expect(unsafe_code, reason = "execve, close_range and dup2 have no wrapper that takes what was prepared")]
 fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("create a session");

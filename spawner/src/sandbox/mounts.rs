@@ -108,22 +108,12 @@ impl MountView {
     }
 }
 
-/// Attributes of mounts as mount_setattr(2) takes them.
-#[repr(C)]
-struct MountAttributes {
-    set: u64,
-    clear: u64,
-    propagation: u64,
-    userns_fd: u64,
-}
-
 /// Sets attributes of a mount, or of it and all below it.
 #[expect(unsafe_code, reason = "mount_setattr has no wrapper")]
 fn set(mount: &OwnedFd, all: bool, flags: MountAttrFlags) -> io::Result<()> {
-    const RECURSIVE: i32 = 0x8000; // AT_RECURSIVE
-    let attributes = MountAttributes { set: u64::from(flags.bits()), clear: 0, propagation: 0, userns_fd: 0 };
-    let at = libc::AT_EMPTY_PATH | if all { RECURSIVE } else { 0 };
-    let (pointer, size) = (&raw const attributes, size_of::<MountAttributes>());
+    let attributes = libc::mount_attr { attr_set: flags.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let at = libc::AT_EMPTY_PATH | if all { libc::AT_RECURSIVE } else { 0 };
+    let (pointer, size) = (&raw const attributes, size_of_val(&attributes));
     // SAFETY: the path is an empty string, and the structure has the size that is given.
     let done = unsafe { libc::syscall(libc::SYS_mount_setattr, mount.as_raw_fd(), c"".as_ptr(), at, pointer, size) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -142,9 +142,7 @@ impl Spawner {
                     self.workers.retire(id, None);
                     self.workers.keep_given(id, &[]);
                     let _ = fs::remove_dir(self.workers.host.places.api(id)); // with fnd's socket in it, it stays
-                    if let (Some(names), Some((uid, _))) = (&self.workers.host.names, self.uids.get(id)) {
-                        names.remove(&function, uid);
-                    }
+                    self.workers.host.forget_names(&function, self.uids.get(id).map(|(uid, _)| uid).into_iter());
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),

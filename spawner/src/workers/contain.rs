@@ -62,14 +62,11 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Re
     // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
     // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
-    let set_up = |error: io::Error| CloneError {
-        shortage: clone::shortage(&error),
-        ..format!("failed to {SET_UP}: {error}").into()
-    };
-    let child = copied.map_err(set_up)?;
+    let failed = |error| CloneError::new(format!("failed to {SET_UP}: {error}"), clone::shortage(&error));
+    let child = copied.map_err(failed)?;
     match hear(ours.try_clone().failed(SET_UP)?, &format!("failed to {SET_UP}")) {
         Ok(()) => Ok((child, ours)),
-        Err(why) => Err(CloneError { why, child: Some(child), shortage: None }),
+        Err(why) => Err(CloneError { child: Some(child), ..why.into() }),
     }
 }
 

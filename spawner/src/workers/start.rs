@@ -55,7 +55,10 @@ impl WorkerTable {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let apart = user_of(&self.host.places, uids, name, &spawn.version)?;
+        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version));
+        if let Some(uid) = apart.filter(|uid| !uids.has(name, *uid)) {
+            return Err(format!("its uid {uid} is not in the uid table; reload fnd").into());
+        }
         let uid = apart.unwrap_or(uid);
         let who = (spawn.function, (uid, apart), name);
         let dirs = self.host.places.of_user(&name.file_form(), apart);
@@ -63,14 +66,13 @@ impl WorkerTable {
         if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
         }
-        let mut number = self.launcher_of(spawn.function, spawn.version, watch);
-        if let Some(found) = number
+        let what = (spawn.function, spawn.version, watch);
+        if let Some(found) = self.launcher_of(what)
             && !self.is_still(found, uid, policy, grants)?
         {
             self.retire(spawn.function, None);
-            number = None;
         }
-        let number = match number {
+        let number = match self.launcher_of(what) {
             Some(number) => number,
             None => self.launch(who, (spawn.version, watch), (policy, grants), poller)?,
         };
@@ -175,10 +177,9 @@ impl WorkerTable {
         Ok(())
     }
 
-    pub(super) fn launcher_of(&self, function: FunctionId, version: Version, watch: bool) -> Option<u64> {
-        let fits = |launcher: &Launcher| {
-            (launcher.function, launcher.version, launcher.watch, launcher.retired) == (function, version, watch, false)
-        };
+    /// Returns the launcher of a function's version, or of its programs of fnd, that starts more.
+    fn launcher_of(&self, what: (FunctionId, Version, bool)) -> Option<u64> {
+        let fits = |it: &Launcher| !it.retired && (it.function, it.version, it.watch) == what;
         self.launchers.iter().find(|(_, launcher)| fits(launcher)).map(|(number, _)| *number)
     }
 
@@ -303,17 +304,6 @@ impl WorkerTable {
             }
         }
         Ok(Active { group: Some(group), oom, ..Active::default() })
-    }
-}
-
-/// Returns the user of a version, if the home of that user has the uid in its name.
-///
-/// # Errors
-/// If the table of users lost that user.
-fn user_of(places: &Places, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
-    match places::user_of(&places.of(&name.file_form()).version(version)) {
-        Some(uid) if !uids.has(name, uid) => Err(format!("its uid {uid} is not in the uid table; reload fnd")),
-        user => Ok(user),
     }
 }
 
