@@ -140,12 +140,8 @@ impl Grants {
                 "the stored release can't be used: the file of this function belongs to somebody else now".to_owned()
             );
         }
-        match claim.rights.as_ref().and_then(|now| rights.exceeds(now)) {
-            None => Ok(()),
-            Some(key) => {
-                Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
-            }
-        }
+        let Some(key) = claim.rights.as_ref().and_then(|now| rights.exceeds(now)) else { return Ok(()) };
+        Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
     }
 
     /// Checks whether a version may still have the user and the groups that it asks for.

@@ -152,54 +152,46 @@ pub fn shim(plan: &Plan, myself: &Myself, facts: &StatCache) -> Result<(), Probl
         myself.root()
             && facts.metadata(path).is_none_or(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } == 0)
     };
-    match real.ancestors().chain(path.ancestors()).find(closed) {
-        None => Ok(()),
-        Some(closed) => {
-            let bit = if closed.is_dir() { "x" } else { "r" };
-            let help = format!("run `chmod o+{bit} {}`, or move the runtime to another directory", closed.display());
-            Err(bad(format!("can't be read by functions: they have no access to `{}`", closed.display()), help))
-        }
-    }
+    let Some(closed) = real.ancestors().chain(path.ancestors()).find(closed) else { return Ok(()) };
+    let (bit, closed) = (if closed.is_dir() { "x" } else { "r" }, closed.display());
+    let help = format!("run `chmod o+{bit} {closed}`, or move the runtime to another directory");
+    Err(bad(format!("can't be read by functions: they have no access to `{closed}`"), help))
 }
 
-/// The sandbox of a function, the directories that are shown to every function, and those with the code of all functions, which
-/// profile strict hides.
-type ShownSandbox<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a StatCache);
-
-/// Checks that a function sees its interpreter: profile strict hides some places.
+/// Checks that a function sees its interpreter: profile strict hides some places. `tools` are shown to every function; profile
+/// strict hides `code`, the directories with the code of all functions.
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(shown: ShownSandbox<'_>, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
-    // A virtual environment's program is a link: both ends have to be there.
-    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
-}
-
-fn visible_at((sandbox, [tools, code], facts): ShownSandbox<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
-    let path = Path::new(interpreter);
-    let above = |named: &&Path| path.starts_with(named);
+pub fn visible(
+    (sandbox, [tools, code], facts): (&Sandbox, [&[PathBuf]; 2], &StatCache),
+    file: &str,
+    interpreter: &Interpreter,
+) -> Result<(), Problem> {
     let real = |named: &String| facts.real(named.as_ref()).ok();
     let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
     let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
     let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
     let code = code.iter().filter(|_| sandbox.profile == Profile::Strict).cloned();
     let hidden: Vec<_> = hidden.chain(code).chain(sandbox.hide.iter().filter_map(real)).collect();
-    let inner = |path: &&Path| path.components().count();
-    // Of two that lie in each other, the inner one counts.
-    let shown = shown.iter().map(PathBuf::as_path).filter(above).max_by_key(inner);
-    let places = hidden.iter().map(PathBuf::as_path);
-    match places.filter(above).max_by_key(inner).filter(|place| shown.is_none_or(|shown| inner(&shown) < inner(place)))
-    {
-        None => Ok(()),
-        Some(place) => {
-            let dir = path.ancestors().nth(2).unwrap_or(path).display();
-            let place = place.display();
+    // A virtual environment's program is a link: both ends have to be there.
+    for interpreter in [&interpreter.given, &interpreter.real] {
+        let path = Path::new(interpreter);
+        let length = |path: &PathBuf| path.components().count();
+        // Of two that lie in each other, the inner one counts.
+        let inner = |places: &[PathBuf]| {
+            places.iter().filter(|place| path.starts_with(place)).max_by_key(|it| length(it)).cloned()
+        };
+        let shown = inner(&shown).map_or(0, |place| length(&place));
+        if let Some(place) = inner(&hidden).filter(|place| shown < length(place)) {
+            let (dir, place) = (path.ancestors().nth(2).unwrap_or(path).display(), place.display());
             let message =
                 format!("the sandbox hides its interpreter `{interpreter}`: it shows nothing below `{place}`");
             let help = format!("write `read_only = [\"{dir}\"]` in `[sandbox]`, or use an interpreter elsewhere");
-            Err(problem(file, message, help))
+            return Err(problem(file, message, help));
         }
     }
+    Ok(())
 }
 
 fn real(path: &Path, facts: &StatCache) -> Result<PathBuf, String> {

@@ -78,13 +78,10 @@ impl Sources {
             let message = format!("`{}` is its manifest and belongs to another user", other.display());
             return Err(problem(&path.display().to_string(), message, "remove it, or write one of your own"));
         }
-        match claimants(root, install)?.iter().find(|other| owner(other) != mine) {
-            None => Ok(()),
-            Some(other) => {
-                let message = format!("`{}` has the same name and belongs to another user", other.display());
-                Err(problem(&path.display().to_string(), message, "rename one of the two"))
-            }
-        }
+        let others = claimants(root, install)?;
+        let Some(other) = others.iter().find(|other| owner(other) != mine) else { return Ok(()) };
+        let message = format!("`{}` has the same name and belongs to another user", other.display());
+        Err(problem(&path.display().to_string(), message, "rename one of the two"))
     }
 }
 

@@ -101,6 +101,9 @@ const NAMESPACES: &[i32] = calls! {
     CLONE_NEWNS CLONE_NEWCGROUP CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET
 };
 
+/// The families of sockets that a function with a network may have.
+const FAMILIES: &[i32] = calls! { AF_UNIX AF_INET AF_INET6 AF_NETLINK };
+
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Returns the filters of a profile; for profile off only what the network needs.
@@ -148,16 +151,12 @@ fn other_set() -> Option<BpfProgram> {
 /// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
 /// only: other protocols of streams, of which some fall back to TCP, and sending that connects (TCP Fast Open).
 fn tcp_that_landlock_misses() -> Result<SeccompRules, String> {
-    let not = |value: i32| (SeccompCmpOp::Ne, u64::from(value.cast_unsigned()));
-    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(not);
-    let other_families: Vec<_> = known.into_iter().map(|(op, value)| (0, op, value)).collect();
-    let plain =
-        [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6].map(not).into_iter();
-    let plain: Vec<_> = plain.map(|(op, value)| (2, op, value)).collect();
-    let mut sockets = vec![rule(&other_families)?];
+    let plain = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
+    let plain = plain.map(|protocol| (2, SeccompCmpOp::Ne, u64::from(protocol.cast_unsigned())));
+    let mut sockets = vec![other_than(FAMILIES)?];
     for family in [libc::AF_INET, libc::AF_INET6] {
         let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
-        sockets.push(rule(&[&[family], plain.as_slice()].concat())?);
+        sockets.push(rule(&[&[family], &plain[..]].concat())?);
     }
     let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
     let mut rules = SeccompRules::from([(libc::SYS_socket, sockets)]);
@@ -183,13 +182,7 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     // 0 is ordinary, and all ones asks.
     let other = [(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, u64::from(u32::MAX))];
     rules.insert(libc::SYS_personality, vec![rule(&other)?]);
-    let families: &[i32] = match network {
-        Network::None => &[libc::AF_UNIX],
-        _ => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-    };
-    let other: Vec<_> =
-        families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()))).collect();
-    let mut sockets = vec![rule(&other)?];
+    let mut sockets = vec![other_than(if *network == Network::None { &[libc::AF_UNIX] } else { FAMILIES })?];
     if profile == Profile::Strict {
         // Programs need the list of addresses (NETLINK_ROUTE), and not other interfaces of the kernel.
         let netlink = (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()));
@@ -197,6 +190,12 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     }
     rules.insert(libc::SYS_socket, sockets);
     Ok(rules)
+}
+
+/// Returns a rule that holds for sockets of other families.
+fn other_than(families: &[i32]) -> Result<SeccompRule, String> {
+    let other = families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())));
+    rule(&other.collect::<Vec<_>>())
 }
 
 /// Returns a rule that holds if all of these hold: argument, comparison, value of 32 bits.

@@ -195,7 +195,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 /// # Errors
 /// If no helper has finished it.
 pub fn head(memory: &File) -> Result<CredentialsHead, String> {
-    CredentialsHead::from_wire(&part(memory, 8, length(memory)?)?).failed("read what a helper wrote")
+    CredentialsHead::from_wire(&part(memory, true)?).failed("read what a helper wrote")
 }
 
 /// Reads the second part of a memory file.
@@ -203,24 +203,19 @@ pub fn head(memory: &File) -> Result<CredentialsHead, String> {
 /// # Errors
 /// If no helper has finished it.
 pub fn values(memory: &File) -> Result<SecretValues, String> {
-    let start = 8 + length(memory)?;
-    let end = memory.metadata().failed("examine the values")?.len();
-    SecretValues::from_wire(&part(memory, start, end.saturating_sub(start))?).failed("read the values")
+    SecretValues::from_wire(&part(memory, false)?).failed("read the values")
 }
 
-fn length(memory: &File) -> Result<u64, String> {
-    let bytes = part(memory, 0, 8)?;
-    bytes.try_into().map(u64::from_le_bytes).map_err(|_| "a length has eight bytes".to_owned())
-}
-
-fn part(memory: &File, start: u64, length: u64) -> Result<Vec<u8>, String> {
+fn part(memory: &File, is_head: bool) -> Result<Vec<u8>, String> {
     let all = memory.metadata().failed("examine the values")?.len();
-    if all < start + length || all == 0 {
-        return Err("the helper ended before it had read the secrets".to_owned());
-    }
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    memory.read_exact_at(&mut bytes, start).failed("read the values")?;
-    Ok(bytes)
+    let read = |start, length| {
+        let mut bytes = vec![0; usize::try_from(all.min(length)).unwrap_or(0)];
+        let read = memory.read_exact_at(&mut bytes, start).ok().filter(|()| length <= all);
+        read.map(|()| bytes).ok_or("the helper ended before it had read the secrets")
+    };
+    let head = read(0, 8)?.try_into().map_or(0, u64::from_le_bytes);
+    let start = head.saturating_add(8);
+    Ok(if is_head { read(8, head)? } else { read(start, all.saturating_sub(start))? })
 }
 
 #[cfg(test)]
