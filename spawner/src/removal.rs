@@ -11,10 +11,22 @@ use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest number of names that are listed at once: a function may make millions.
 const NAMES: usize = 10_000;
+
+/// Returns the paths in a directory of root whose names fit.
+pub fn entries(dir: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(&fits)).map(|entry| entry.path()).collect()
+}
+
+/// Removes files and trees of root; returns the exit code of a helper.
+pub fn remove(paths: &[PathBuf]) -> i32 {
+    let remove = |path: &PathBuf| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
+    paths.iter().map(|path| i32::from(remove(path).is_err())).sum()
+}
 
 /// Empties a directory; as root with the file rights of the directory's owner. Call it in a copy of the spawner only:
 /// the process never gets root's rights back. Returns the copy's exit code.

@@ -99,18 +99,17 @@ impl Judge {
 
     /// Sends a message, to a new judge if none runs.
     fn send(&mut self, message: &[u8], poller: &Poller) -> Result<(), String> {
-        if self.running.is_none() {
-            let program = self.program.display().to_string();
-            let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
-            self.repeated = self.settings.is_some();
-            if let Some(settings) = &self.settings {
-                let _ = channel.send(settings, Vec::new()); // an error here or below shows at the next receive
-            }
-            self.running = Some((channel, child));
-        }
         if let Some((channel, _)) = &mut self.running {
+            let _ = channel.send(message, Vec::new()); // an error here or below shows at the next receive
+            return Ok(());
+        }
+        let program = self.program.display().to_string();
+        let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
+        self.repeated = self.settings.is_some();
+        for message in self.settings.as_deref().into_iter().chain([message]) {
             let _ = channel.send(message, Vec::new());
         }
+        self.running = Some((channel, child));
         Ok(())
     }
 

@@ -83,9 +83,8 @@ impl Snapshot {
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         if self.packed().is_some() {
-            self.unpacked(&opened)?;
             self.fetched = None;
-            return Ok(());
+            return self.unpacked(&opened);
         }
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;

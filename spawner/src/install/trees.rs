@@ -139,7 +139,7 @@ pub fn prune(places: &Places, keep: Duration) -> i32 {
     let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
     let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
     let unused = old.iter().filter(|entry| !used.contains(&entry.file_name()));
-    unused.map(|entry| i32::from(fs::remove_dir_all(entry.path()).is_err())).sum()
+    removal::remove(&unused.map(fs::DirEntry::path).collect::<Vec<_>>())
 }
 
 struct TreeCopy {

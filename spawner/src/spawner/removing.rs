@@ -54,29 +54,19 @@ impl Spawner {
             self.workers.keep_given(id, &prune.keep);
             self.build_homes.keep(id, &prune.keep);
         }
-        let mut gone = Vec::new();
         let dir = self.workers.host.places.of(&prune.function.file_form()).versions;
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            let version = entry.file_name().to_str().and_then(Version::parse);
-            // A launcher's version stays although fnd does not name it: its processes may still read the code.
-            if version.is_some_and(|version| !prune.keep.contains(&version) && !self.workers.uses(&version)) {
-                gone.push(entry.path());
-            }
-        }
-        let body = Box::new(move || gone.iter().map(|path| i32::from(fs::remove_dir_all(path).is_err())).sum());
-        self.helpers.add(Lane::Write, After::Done(request), body);
+        // A launcher's version stays although fnd does not name it: its processes may still read the code.
+        let is_gone = |version| !prune.keep.contains(&version) && !self.workers.uses(&version);
+        let gone = removal::entries(&dir, |name| Version::parse(name).is_some_and(is_gone));
+        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || removal::remove(&gone)));
     }
 
     /// Removes the incomplete copies that a killed spawner left.
     pub(super) fn remove_staged(&mut self) {
-        let versions = self.workers.host.places.state.join("versions");
-        let staged = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".new-");
-        let entries = fs::read_dir(versions).into_iter().flatten().flatten();
-        let found: Vec<PathBuf> = entries.filter(staged).map(|entry| entry.path()).collect();
+        let found =
+            removal::entries(&self.workers.host.places.state.join("versions"), |name| name.starts_with(".new-"));
         if !found.is_empty() {
-            let remove = |path: &PathBuf| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
-            let body = Box::new(move || found.iter().map(|path| i32::from(remove(path).is_err())).sum());
-            self.helpers.add(Lane::Write, After::Done(0), body);
+            self.helpers.add(Lane::Write, After::Done(0), Box::new(move || removal::remove(&found)));
         }
     }
 

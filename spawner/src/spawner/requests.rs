@@ -12,6 +12,9 @@ const JOBS_MAX: usize = 40_000;
 const PATH_MAX: usize = 1024;
 const TOO_MANY: &str = "too many files wait to be read";
 
+/// Pipes and memory files, and connections.
+type PassedDescriptors = (VecDeque<OwnedFd>, VecDeque<Closing>);
+
 impl Spawner {
     pub(super) fn accept(&mut self) {
         let Some(socket) = self.listener.as_ref().and_then(listener::accept) else { return };
@@ -58,55 +61,43 @@ impl Spawner {
             let Some(connection) = &mut self.connection else { return };
             let received = still_heard(connection.flush())
                 .and_then(|()| if connection.waiting() > BACKLOG { Ok(None) } else { connection.receive() });
-            let read = received.and_then(|frame| {
-                let Some(frame) = frame else { return Ok(None) };
-                let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
-                Ok(Some((self.connections << 32 | u64::from(number), request, frame.descriptors, frame.cut)))
-            });
-            match read {
+            let frame = match received {
+                Ok(Some(frame)) => frame,
                 Ok(None) => return,
-                Ok(Some((
-                    number,
-                    Request::Spawn(Spawn { worker, .. })
-                    | Request::Watch(Spawn { worker, .. })
-                    | Request::Measure(Spawn { worker, .. }),
-                    descriptors,
-                    true,
-                ))) => {
-                    // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the
-                    // attempt has not begun.
-                    closing::later(descriptors);
-                    let message = "failed to receive its input: too many files are open".to_owned();
-                    self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
-                }
-                Ok(Some((number, request, descriptors, _))) => {
-                    let descriptors = self.sorted(descriptors);
-                    self.request(number, request, descriptors);
-                }
                 Err(error) => return self.disconnect(&error),
+            };
+            let with = (self.sorted(frame.descriptors), frame.cut);
+            match decode::<Request>(&frame.bytes) {
+                Ok((number, request)) => self.request(self.connections << 32 | u64::from(number), request, with),
+                Err(error) => return self.disconnect(&io::Error::other(error)),
             }
         }
     }
 
-    /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
-    fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
+    /// Returns the descriptors that the spawner may read, pass on and close, and the connections; none if one of them is of
+    /// another kind.
+    fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> PassedDescriptors {
         let passed = self.workers.host.passed;
-        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || PassedDescriptor::is_connection(fd);
-        let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
+        let (connections, rest): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(PassedDescriptor::is_connection);
+        // Also those that nobody uses are closed elsewhere.
+        let connections = connections.into_iter().map(Closing::from).collect();
+        let is_fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd);
+        let (fine, other): (VecDeque<_>, VecDeque<_>) = rest.into_iter().partition(is_fine);
         if other.is_empty() {
-            return fine.into();
+            return (fine, connections);
         }
         crate::log!("fnd passed a descriptor that is neither a pipe, a memory file nor a connection; it is not used");
         closing::later(other);
-        VecDeque::new()
+        PassedDescriptors::default()
     }
 
-    fn request(&mut self, number: u64, request: Request, descriptors: VecDeque<OwnedFd>) {
-        let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
-            descriptors.into_iter().partition(PassedDescriptor::is_connection);
-        // Also those that nobody uses are closed elsewhere.
-        let connections: Vec<Closing> = connections.into_iter().map(Closing::from).collect();
-        let mut connections = connections.into_iter();
+    /// Carries out a request; `cut`: there was no room for some of its descriptors.
+    fn request(
+        &mut self,
+        number: u64,
+        request: Request,
+        ((descriptors, mut connections), cut): (PassedDescriptors, bool),
+    ) {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
@@ -122,9 +113,9 @@ impl Spawner {
             Request::Fetch(install) => return self.add_install(number, install, Purpose::Fetch),
             Request::Check(install) => return self.add_install(number, install, Purpose::Check),
             Request::Rebuild(install) => return self.add_install(number, install, Purpose::Rebuild),
-            Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
-            Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
-            Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, descriptors),
+            Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, (descriptors, cut)),
+            Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, (descriptors, cut)),
+            Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, (descriptors, cut)),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
@@ -148,7 +139,7 @@ impl Spawner {
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
             Request::Secret(asked) => return self.secret(number, &asked),
-            Request::AdoptionRecord(record) => self.workers.set_record(record, connections.next()),
+            Request::AdoptionRecord(record) => self.workers.set_record(record, connections.pop_front()),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());
@@ -167,8 +158,14 @@ impl Spawner {
         self.jobs.push_back(Job::Install(number, install, purpose));
     }
 
-    fn spawn(&mut self, what: (u64, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+    fn spawn(&mut self, what: (u64, Program), spawn: Spawn, (descriptors, cut): (VecDeque<OwnedFd>, bool)) {
         let (worker, function) = (spawn.worker, spawn.function);
+        if cut {
+            // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the attempt has
+            // not begun.
+            let message = "failed to receive its input: too many files are open".to_owned();
+            return self.reply(what.0, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
+        }
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
         let admitted =

@@ -70,7 +70,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub use shortage::NoStart;
-use shortage::{Tried as _, set_aside};
+use shortage::{set_aside, tried, tried_in_group};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -29,22 +29,13 @@ impl From<&str> for NoStart {
 }
 
 /// Adds the name of the failed step to an error, and whether the machine has run out of something.
-pub(super) trait Tried<T> {
-    fn tried(self, what: &str) -> Result<T, NoStart>;
-
-    /// The same for a step in the function's cgroup: only somebody who removed that can make it fail so.
-    fn tried_in_group(self, what: &str) -> Result<T, NoStart>;
+pub(super) fn tried(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| NoStart { why: format!("failed to {what}: {error}"), shortage: clone::shortage(&error) }
 }
 
-impl<T> Tried<T> for io::Result<T> {
-    fn tried(self, what: &str) -> Result<T, NoStart> {
-        self.map_err(|error| NoStart { why: format!("failed to {what}: {error}"), shortage: clone::shortage(&error) })
-    }
-
-    fn tried_in_group(self, what: &str) -> Result<T, NoStart> {
-        let shortage = self.as_ref().err().and_then(clone::shortage_in_group);
-        self.tried(what).map_err(|NoStart { why, .. }| NoStart { why, shortage })
-    }
+/// The same for a step in the function's cgroup.
+pub(super) fn tried_in_group(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| NoStart { shortage: clone::shortage_in_group(&error), ..tried(what)(error) }
 }
 
 impl WorkerTable {

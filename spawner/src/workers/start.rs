@@ -79,8 +79,9 @@ impl WorkerTable {
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
-            active.take_ready(&mut self.leaves, owner).tried_in_group("create the attempt's cgroup and pipes")?;
+        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = active
+            .take_ready(&mut self.leaves, owner)
+            .map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let connects = !watch && sockets::connects(&launcher.plan);
@@ -88,12 +89,12 @@ impl WorkerTable {
         let sent = (|| {
             let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
             let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
-            let files = made.tried("create the attempt's files")?;
+            let files = made.map_err(tried("create the attempt's files"))?;
             self.sockets.extend(files.others.clone()); // both are emptied with the rights of their owner, and removed
             if let Some(previous) = previous {
                 let path = files
                     .give_previous(previous, launcher.plan.limits.result, owner)
-                    .tried("copy the previous result")?;
+                    .map_err(tried("copy the previous result"))?;
                 given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
             }
             let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -150,7 +151,7 @@ impl WorkerTable {
                 }
                 Ok::<_, io::Error>((ends, ours, ready, aside))
             })();
-            sent.tried("order the start")
+            sent.map_err(tried("order the start"))
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // it is empty, since the order was not sent
@@ -206,7 +207,7 @@ impl WorkerTable {
         let file_form = name.file_form();
         let dirs = self.host.places.of_user(&file_form, apart);
         let dir = dirs.version(&version);
-        let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
+        let bytes = fs::read(dir.join("plan")).map_err(tried(&format!("read the installed version {version}")))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
         let (mut plan, (sandbox, has_credentials)) = read;
         // A watcher and a measurement are programs of fnd: they get no secrets.
@@ -214,13 +215,13 @@ impl WorkerTable {
         if has_credentials && given.is_none() && !watch {
             return Err("its secrets were not read since fnd-spawner was started; reload fnd".into());
         }
-        let memory = given.map(|given| given.memory.try_clone()).transpose().tried("open its secrets")?;
+        let memory = given.map(|given| given.memory.try_clone()).transpose().map_err(tried("open its secrets"))?;
         let credentials = memory.map(|memory| (memory, dirs.credentials.clone(), dirs.bindings.clone()));
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
-        self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
+        self.host.places.prepare_again(&dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
         if self.host.private_mounts
@@ -229,7 +230,8 @@ impl WorkerTable {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active = self.activate(function, &file_form, poller).tried_in_group("create the function's cgroup")?;
+            let active =
+                self.activate(function, &file_form, poller).map_err(tried_in_group("create the function's cgroup"))?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
@@ -264,7 +266,7 @@ impl WorkerTable {
         self.launcher_count += 1;
         let number = self.launcher_count;
         let (channel, child) =
-            start_launcher(spec, number, poller, self.host.own_ipc).tried("start the function's launcher")?;
+            start_launcher(spec, number, poller, self.host.own_ipc).map_err(tried("start the function's launcher"))?;
         // Only now: if no new launcher could be made, those of other versions stay.
         self.retire(function, Some(version));
         let idle_since = now();
