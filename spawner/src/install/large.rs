@@ -1,6 +1,6 @@
 //! Has helpers copy a large file or unpack an archive, and takes their results.
 
-use super::unpacker::{ArchivedFile, Contents, Unpacker};
+use super::unpacker::{ArchivedFile, Contents, Unpacker, create};
 use super::*;
 use rustix::process::getpid;
 use std::io::Seek as _;
@@ -106,8 +106,7 @@ pub(super) fn uncopied(opened: &OpenedSource, why: &str) -> Problem {
 
 /// Copies a file; returns length and digest of the copy.
 pub(super) fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
-    fs::create_dir_all(to.parent().unwrap_or(to))?;
-    let mut copy = OpenOptions::new().read(true).write(true).create_new(true).open(to)?;
+    let mut copy = create(to)?;
     let length = io::copy(&mut from.take(BYTES_MAX), &mut copy)?;
     // The copy is hashed and not the source, which may change meanwhile: the copy is judged and installed.
     copy.rewind()?;

@@ -55,15 +55,9 @@ pub struct Sources {
     pub facts: StatCache,
 }
 
-/// The file that a path leads to after following links.
-struct ResolvedFile {
-    /// The path, without links.
-    real: PathBuf,
-    /// Its state, if it was looked at last.
-    meta: Option<Metadata>,
-    /// User and group of each link on the way.
-    links: Vec<(u32, u32)>,
-}
+/// The file that a path leads to after following links: its path, without links; its state, if it was looked at last; and user
+/// and group of each link on the way.
+type ResolvedFile = (PathBuf, Option<Metadata>, Vec<(u32, u32)>);
 
 impl Sources {
     /// Returns the [trust](crate::install::Snapshot::trust) of a function with such files.
@@ -88,10 +82,9 @@ impl Sources {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
         let shown = dir.join(relative).display().to_string();
-        let place = self.follow(dir, relative, &shown)?;
-        let links = if self.myself.root() { place.links } else { Vec::new() };
-        let found = (place.real.as_path(), place.meta);
-        let mut opened = open(found, shown, (wanted, &links), (&self.myself, &self.facts))?;
+        let (real, meta, mut links) = self.follow(dir, relative, &shown)?;
+        links.retain(|_| self.myself.root());
+        let mut opened = open((&real, meta), shown, (wanted, &links), (&self.myself, &self.facts))?;
         opened.trusted &= *dir != self.uploads;
         Ok(opened)
     }
@@ -147,7 +140,7 @@ impl Sources {
             }
         }
         within(&real).ok_or_else(|| leads_out(shown, &real))?;
-        Ok(ResolvedFile { real, meta: last, links })
+        Ok((real, last, links))
     }
 }
 

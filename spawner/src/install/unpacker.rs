@@ -140,7 +140,8 @@ impl Writing {
     }
 }
 
-fn create(path: &Path) -> io::Result<File> {
+/// Makes a file, and the directories above it.
+pub(super) fn create(path: &Path) -> io::Result<File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
-    File::options().write(true).create_new(true).open(path)
+    File::options().read(true).write(true).create_new(true).open(path)
 }

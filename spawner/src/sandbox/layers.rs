@@ -168,7 +168,7 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
         asked: Vec::new(),
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
-        let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
+        let (own, shown, accounts) = (Vec::new(), Vec::new(), <[String; 2]>::default());
         let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, secrets: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))

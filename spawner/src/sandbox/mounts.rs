@@ -5,7 +5,6 @@
 //! directories are the private ones and the empty ones that hide; and copies of single mounts. Sources: mount_setattr(2),
 //! move_mount(2), open_tree(2), pivot_root(2).
 
-use super::accounts::Accounts;
 use super::secret_files::{SecretFiles, fill};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
@@ -74,7 +73,7 @@ pub struct MountView {
     /// The directory of its invocations, if that and those of other functions lie below a mount of their own.
     pub runs: Option<PathBuf>,
     /// The texts of its `/etc/passwd` and `/etc/group`.
-    pub accounts: Accounts,
+    pub accounts: [String; 2],
     /// Its secrets and service bindings, if it has any.
     pub secrets: Option<SecretFiles>,
 }
@@ -365,7 +364,7 @@ impl<'a> Building<'a> {
 
     /// Replaces `/etc/passwd` and `/etc/group`.
     fn accounts(&self) -> io::Result<()> {
-        for (name, text) in [("passwd", &self.view.accounts.passwd), ("group", &self.view.accounts.group)] {
+        for (name, text) in ["passwd", "group"].into_iter().zip(&self.view.accounts) {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = openat(&self.own, name, flags, Mode::from_raw_mode(0o644))?;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;

@@ -253,20 +253,17 @@ impl WorkerTable {
         };
         let spec = Spec {
             exec,
-            containment: self.host.containment,
-            group: group.map(|group| group.dir.clone()),
-            v1: group.map(Group::v1_dirs).unwrap_or_default(),
+            host: &self.host,
+            group,
             view: self
                 .host
                 .view((&dirs, version, function), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
                 .filter(|_| !watch),
             credentials,
-            missing: self.host.lacking.clone(),
         };
         self.launcher_count += 1;
         let number = self.launcher_count;
-        let (channel, child) =
-            start_launcher(spec, number, poller, self.host.own_ipc).map_err(tried("start the function's launcher"))?;
+        let (channel, child) = start_launcher(spec, number, poller).map_err(tried("start the function's launcher"))?;
         // Only now: if no new launcher could be made, those of other versions stay.
         self.retire(function, Some(version));
         let idle_since = now();
@@ -309,12 +306,12 @@ impl WorkerTable {
     }
 }
 
-fn start_launcher(spec: Spec, number: u64, poller: &Poller, own_ipc: bool) -> io::Result<(Channel, Child)> {
+fn start_launcher(spec: Spec<'_>, number: u64, poller: &Poller) -> io::Result<(Channel, Child)> {
     let (channel, theirs) = Channel::pair()?;
-    let leaf = spec.group.as_ref().map(|group| File::open(group.join("l"))).transpose()?;
+    let leaf = spec.group.map(|group| File::open(group.dir.join("l"))).transpose()?;
     let leaf = leaf.as_ref().map(|leaf| leaf.as_fd());
-    let child =
-        clone::fork(leaf, false, if own_ipc { libc::CLONE_NEWIPC } else { 0 }, move || launcher::run(spec, theirs))?;
+    let flags = if spec.host.own_ipc { libc::CLONE_NEWIPC } else { 0 };
+    let child = clone::fork(leaf, false, flags, move || launcher::run(spec, theirs))?;
     poller.add(&channel, (Token::Launcher, number))?;
     Ok((channel, child))
 }
