@@ -201,10 +201,7 @@ impl TreeCopy {
         let room = BYTES_MAX - self.bytes;
         // One byte more than there is room for, so that a file that grows is noticed.
         self.bytes += io::copy(&mut File::from(from).take(room + 1), &mut to)?;
-        if self.bytes > BYTES_MAX {
-            return Err(io::Error::other("it is larger than 4 GiB"));
-        }
-        Ok(())
+        if self.bytes > BYTES_MAX { Err(io::Error::other("it is larger than 4 GiB")) } else { Ok(()) }
     }
 }
 

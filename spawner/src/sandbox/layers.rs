@@ -10,10 +10,12 @@ use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::process::clone::{self, Init, Seal};
 use crate::protocol::{Channel, hear};
+use crate::stat_cache::open_real;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::Containment;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use nix::sys::signal::{SigSet, Signal};
+use rustix::fs::OFlags;
 use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_signal, wait};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
@@ -40,7 +42,7 @@ impl Missing {
 pub fn enter_init(init: &Init) -> Result<(), String> {
     if init.proc {
         unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
-        mounts::mount_own_proc().failed("mount /proc")?;
+        open_real(Path::new("/"), OFlags::PATH).and_then(mounts::mount_proc).failed("mount /proc")?;
     }
     filter(&init.filters)
 }

@@ -395,10 +395,10 @@ impl<'a> Building<'a> {
 ///
 /// # Errors
 /// If the machine does not allow it.
-pub fn mount_proc(root: &OwnedFd) -> io::Result<()> {
+pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
     let proc = file_system("proc", &[], false, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
-    attach(&proc, find(root, Path::new("/proc"))?)?;
-    let null = find(root, Path::new("/dev/null"))?;
+    attach(&proc, find(&root, Path::new("/proc"))?)?;
+    let null = find(&root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
         let Ok(place) = find(&proc, Path::new(name)) else { continue };
         let mount = copy(if hidden { &null } else { &place }, "", false)?;
@@ -406,14 +406,6 @@ pub fn mount_proc(root: &OwnedFd) -> io::Result<()> {
         attach(&mount, &place).map_err(|error| at(name, &error))?;
     }
     Ok(())
-}
-
-/// Mounts `/proc` of the caller's pid namespace in its own mount namespace.
-///
-/// # Errors
-/// If the machine does not allow it.
-pub fn mount_own_proc() -> io::Result<()> {
-    mount_proc(&openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Returns what the machine's way to find hosts by name needs, if it is in a hidden place. The file is replaced when the

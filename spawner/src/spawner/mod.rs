@@ -274,7 +274,7 @@ impl Spawner {
                 self.sync();
             }
             self.remove_sockets();
-            self.start_helpers();
+            self.helpers.start(&self.poller).into_iter().for_each(|after| self.helped(after));
             self.helpers.enforce(now);
             if let Some(connection) = &self.connection {
                 let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
@@ -284,7 +284,7 @@ impl Spawner {
                 }
             }
             if let Some(kill_at) = self.stopping {
-                if !self.workers.any_running() {
+                if self.workers.running().is_empty() {
                     return Ok(());
                 }
                 if now >= kill_at {
@@ -300,7 +300,6 @@ impl Spawner {
             let reading = self.can_read().then_some(now);
             let deadlines = [
                 self.workers.deadline(),
-                self.workers.overdue_at(),
                 self.judge.deadline(),
                 self.helpers.deadline(),
                 self.stopping,
@@ -308,7 +307,6 @@ impl Spawner {
                 self.orphans,
                 self.hello.as_ref().map(|(_, _, at)| *at),
                 reading,
-                self.workers.enforce_at,
             ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
@@ -333,7 +331,7 @@ impl Spawner {
             Token::Worker => self.workers.worker_ended(number, &self.poller, &mut out),
             Token::Leaf => self.workers.leaf_changed(number, &self.poller, &mut out),
             Token::Oom => self.workers.oom(number),
-            Token::Helper => self.helper_ended(number),
+            Token::Helper => self.helpers.ended(number).into_iter().for_each(|after| self.helped(after)),
         }
         self.send_replies(out);
         self.workers.remove_emptied();

@@ -95,19 +95,8 @@ impl Spawner {
         }
     }
 
-    pub(super) fn start_helpers(&mut self) {
-        for after in self.helpers.start(&self.poller) {
-            self.helped(after);
-        }
-    }
-
-    pub(super) fn helper_ended(&mut self, number: u64) {
-        if let Some(after) = self.helpers.ended(number) {
-            self.helped(after);
-        }
-    }
-
-    fn helped(&mut self, after: After) {
+    /// Takes the next step after a helper.
+    pub(super) fn helped(&mut self, after: After) {
         match after {
             // No request asked for it, or nobody waits for the answer any more.
             After::Done(request) if self.number(request) == 0 => {}

@@ -265,7 +265,11 @@ impl Spawner {
         let result = tree.and_then(|tree| {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
-            self.check_secrets(&snapshot, &secrets)?;
+            if !snapshot.trusted && !secrets.is_empty() {
+                let message = "its routes name secrets, but root does not own all of its files";
+                return Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")]);
+            }
+            self.secrets.check(&secrets)?;
             self.install(&snapshot, plan, [digest, tree]).map_err(|problem| vec![problem])
         });
         self.secrets.judged(&snapshot.install.function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
@@ -295,15 +299,6 @@ impl Spawner {
 
     pub(super) fn refuse(&mut self, request: u64, refused: Refused) {
         self.reply(request, &Reply::Refused(refused), Vec::new());
-    }
-
-    /// Checks that the function may have the secrets that its routes name, and that they can be opened.
-    fn check_secrets(&self, snapshot: &Snapshot, names: &[String]) -> Result<(), Vec<Problem>> {
-        if snapshot.trusted || names.is_empty() {
-            return self.secrets.check(names);
-        }
-        let message = "its routes name secrets, but root does not own all of its files";
-        Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")])
     }
 
     /// Decides how a function is installed, with the digests of its secrets and dependencies; returns the plan, the answer, and the group that gets the files.

@@ -152,10 +152,7 @@ impl WorkerTable {
             Some(StoredExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
         let kept: Vec<StoredExit> = self.workers.iter().filter_map(keep).collect();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        crate::places::replace(path, &kept.to_wire())
+        if kept.is_empty() { Ok(()) } else { crate::places::replace(path, &kept.to_wire()) }
     }
 
     /// Restores the exits that [`store_ends`](Self::store_ends) wrote. The file stays until all of them are
@@ -184,13 +181,6 @@ impl WorkerTable {
         }
         self.kept = Some(path.to_owned());
         Ok(())
-    }
-
-    /// Removes the file of kept exits once all of them are acknowledged.
-    pub(super) fn forget_kept(&mut self) {
-        if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
-            let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
-        }
     }
 }
 

@@ -107,7 +107,9 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
             spec.exec.argv = texts(argv).failed("use the command line")?;
             spec.exec.path = spec.exec.argv.first().cloned().unwrap_or_default();
             // A request can bring a variable of any name that begins with HTTP_; it must not replace a secret.
-            let is_own = |line: &Bytes| variables.iter().any(|(name, _)| is_variable(&line.0, name));
+            let is_own = |line: &Bytes| {
+                variables.iter().any(|(name, _)| line.0.split(|b| *b == b'=').next() == Some(name.as_bytes()))
+            };
             let own = variables.iter().map(|(name, value)| Bytes([name.as_bytes(), b"=", &value.0].concat()));
             let all = environment.into_iter().filter(|line| !is_own(line)).chain(own).collect();
             spec.exec.environment = texts(all).failed("use the environment")?;
@@ -129,11 +131,6 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
         let _ = kill.write_all(b"1");
     }
     1
-}
-
-/// Returns whether a line `NAME=VALUE` of an environment is the variable of this name.
-fn is_variable(line: &[u8], name: &str) -> bool {
-    line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }
 
 fn start(spec: &Spec<'_>, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {

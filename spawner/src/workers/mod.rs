@@ -250,7 +250,7 @@ pub struct WorkerTable {
     /// How much longer fnd has to end a worker whose time is up.
     slack: Duration,
     /// When [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
-    pub enforce_at: Option<Duration>,
+    enforce_at: Option<Duration>,
 }
 
 impl WorkerTable {
@@ -278,12 +278,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns whether a process of a worker may still run.
-    pub fn any_running(&self) -> bool {
-        self.workers.values().any(|worker| !worker.is_over())
-    }
-
-    /// Returns the workers that run, each with its grace.
+    /// Returns the workers of which a process may still run, each with its grace.
     pub fn running(&self) -> Vec<(WorkerId, Duration)> {
         let running = self.workers.iter().filter(|(_, worker)| !worker.is_over());
         let grace = |number: &u64| self.launchers.get(number).map_or(0, |launcher| launcher.plan.limits.grace_ms);
@@ -295,7 +290,10 @@ impl WorkerTable {
         // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             self.workers.remove(&id.0);
-            self.forget_kept();
+            // The file of kept exits goes once all of them are acknowledged.
+            if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
+                let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
+            }
         }
     }
 
@@ -360,11 +358,13 @@ impl WorkerTable {
         }
     }
 
-    /// Returns when [`tick`](Self::tick) is due.
+    /// Returns when [`tick`](Self::tick), [`overdue`](Self::overdue) or [`enforce`](Self::enforce) is due, perhaps too early.
     pub fn deadline(&self) -> Option<Duration> {
         let idle = self.launchers.values().filter(|launcher| launcher.live == 0 && !launcher.stopping);
         let oom_checks = self.active.values().filter_map(|active| active.oom_until).map(|_| now() + OOM_AGAIN.0);
-        idle.map(Launcher::ends_at).chain(oom_checks).min()
+        let leaving = self.leaving.iter().map(|leaving| leaving.at).chain(self.enforce_at);
+        let owed = self.launchers.values().filter_map(Launcher::check_at);
+        idle.map(Launcher::ends_at).chain(oom_checks).chain(leaving).chain(owed).min()
     }
 
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).

@@ -21,7 +21,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// A cgroup that could not be removed yet.
 pub(super) struct LeavingLeaf {
     leaf: Leaf,
-    at: Duration,
+    pub(super) at: Duration,
     pause: Duration,
 }
 
@@ -47,12 +47,6 @@ impl WorkerTable {
             let _ = leaving.leaf.kill(); // fails if the cgroup is gone
             leaving.leaf.remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
         });
-    }
-
-    /// Returns when [`overdue`](Self::overdue) has something to do.
-    pub fn overdue_at(&self) -> Option<Duration> {
-        let leaving = self.leaving.iter().map(|leaving| leaving.at);
-        self.launchers.values().filter_map(Launcher::check_at).chain(leaving).min()
     }
 
     /// Fails every start that is under way.
@@ -93,7 +87,7 @@ impl Launcher {
         self.owes = self.owes.saturating_sub(1);
     }
 
-    fn check_at(&self) -> Option<Duration> {
+    pub(super) fn check_at(&self) -> Option<Duration> {
         (self.owes > 0).then_some(self.silence.checked + TICK)
     }
 
