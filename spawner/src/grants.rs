@@ -28,7 +28,7 @@ pub fn stamp(meta: &Metadata) -> GrantStamp {
 }
 
 /// The rights of functions.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Grants {
     /// Users and groups; only functions that ask for some are listed.
     users: BTreeMap<FunctionName, Grant>,
@@ -36,7 +36,6 @@ pub struct Grants {
 }
 
 /// The claim of a function's files to its name.
-#[derive(Debug)]
 pub struct Claimed {
     /// Whose word they are ([`trust`](crate::install::Snapshot::trust)).
     pub trust: String,
@@ -87,7 +86,6 @@ impl Rights {
     }
 }
 
-#[derive(Debug)]
 struct Grant {
     user: User,
     groups: Vec<String>,

@@ -18,7 +18,6 @@ use std::path::Path;
 pub const FILE: &str = "/run/fnd-users.lock";
 
 /// The open lock file. A process opens it only once: the locks end when the process closes any descriptor of that file.
-#[derive(Debug)]
 pub struct Ranges(File);
 
 impl Ranges {
@@ -95,7 +94,7 @@ mod tests {
         ranges.take((70_005, 70_020)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         chown(&path, Some(12_001), None).unwrap();
-        let why = Ranges::open(&path).unwrap_err();
+        let why = Ranges::open(&path).err().unwrap();
         assert!(why.contains("users other than root can change"), "{why}");
         std::fs::remove_file(&path).unwrap();
         symlink(&target, &path).unwrap();
@@ -103,6 +102,6 @@ mod tests {
         // Users who can write to the directory could replace the file.
         std::fs::remove_file(&path).unwrap();
         chown(dir.path(), Some(12_001), None).unwrap();
-        assert!(Ranges::open(&path).unwrap_err().contains("users other than root can change"));
+        assert!(Ranges::open(&path).err().unwrap().contains("users other than root can change"));
     }
 }

@@ -78,7 +78,6 @@ pub struct Assigned {
 /// A directory in `home`: its owner, the function that its name is of, and whether the name has a uid, too.
 pub type OwnedHome = (u32, Option<FunctionName>, bool);
 
-#[derive(Debug)]
 pub struct Uids {
     file: File,
     /// None: the line was damaged. It keeps its number, so that the others do.
@@ -544,7 +543,7 @@ mod tests {
         let assigned = |id, uid| Assigned { id: FunctionId(id), uid, apart: false };
         let mut uids = Uids::open(&path).unwrap();
         assert_eq!(uids.assign(&a, None, Some((70, 71)), 0).unwrap(), assigned(1, 70));
-        assert!(Uids::open(&path).unwrap_err().contains("another fnd-spawner"));
+        assert!(Uids::open(&path).err().unwrap().contains("another fnd-spawner"));
         drop(uids);
         std::fs::write(&path, "70 a\n71 op").unwrap();
         let mut uids = Uids::open(&path).unwrap();

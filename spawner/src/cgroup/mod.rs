@@ -49,7 +49,6 @@ impl Home {
 }
 
 /// The spawner's part of the cgroup hierarchies.
-#[derive(Debug)]
 pub struct CgroupTree {
     base: PathBuf,
     /// The directory of the functions' groups.

@@ -9,7 +9,6 @@ thread_local! {
 }
 
 /// A connection to a process that nobody trusts. Dropping it closes nothing: [`dropped`] returns the descriptor, for a helper.
-#[derive(Debug)]
 pub struct Closing(Option<OwnedFd>);
 
 impl From<OwnedFd> for Closing {

@@ -60,7 +60,6 @@ pub enum Use {
 }
 
 /// The view of a function.
-#[derive(Debug)]
 pub struct MountView {
     /// The function's sandbox.
     pub sandbox: Sandbox,

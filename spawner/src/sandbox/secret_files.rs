@@ -11,7 +11,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The files that a launcher puts in their places.
-#[derive(Debug)]
 pub struct SecretFiles {
     /// `CREDENTIALS_DIRECTORY`, then `SERVICE_BINDING_ROOT`: each with names and values of its files.
     pub places: [(PathBuf, Vec<(String, Bytes)>); 2],

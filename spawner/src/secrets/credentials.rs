@@ -53,7 +53,6 @@ wire_structs! {
 }
 
 /// The values of an installed version.
-#[derive(Debug)]
 pub struct Gathered {
     /// The part that the spawner reads.
     pub head: CredentialsHead,

@@ -25,7 +25,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// The secrets that fnd may have.
-#[derive(Debug)]
 pub struct SecretSources {
     /// The places of secrets.
     pub vault: Vault,

@@ -24,7 +24,6 @@ pub const PUBLIC: VaultBounds = (TLS_FILE_MAX, 0o022);
 pub const ENCRYPTED: VaultBounds = (ENCRYPTED_MAX, 0o022);
 
 /// Why a secret is not opened.
-#[derive(Debug)]
 pub enum NoSecret {
     /// For this reason.
     Refused(Problem),

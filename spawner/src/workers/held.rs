@@ -17,7 +17,6 @@ const KEPT_MAX: usize = 1000;
 const REST_MAX: u64 = 16 << 20;
 
 /// The data of a worker for the next fnd.
-#[derive(Debug)]
 pub(super) struct Handover {
     /// The adoption record from fnd, not interpreted here.
     pub(super) record: Bytes,

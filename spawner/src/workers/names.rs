@@ -16,7 +16,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The directory of records.
-#[derive(Debug)]
 pub struct UserNames(PathBuf);
 
 impl UserNames {

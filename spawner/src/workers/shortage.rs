@@ -8,7 +8,6 @@ use rustix::io::Errno;
 const ANSWER: usize = 2;
 
 /// Why a start failed.
-#[derive(Debug)]
 pub struct NoStart {
     /// The reason, for people.
     pub why: String,
