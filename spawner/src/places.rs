@@ -5,9 +5,7 @@
 
 use crate::policy::insecure_above;
 use crate::process::identity::Identity;
-use crate::protocol::copy_file;
 use crate::sandbox::mounts;
-use fnd_wire::frame::SWEPT_MAX;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};
 use fnd_wire::plan::is_own;
 use std::collections::BTreeSet;
@@ -66,7 +64,7 @@ impl AttemptFiles {
     /// If copying fails.
     pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
         let _ = fs::remove_file(&self.previous); // from the attempt before
-        copy_file(from, &mut File::create_new(&self.previous)?, max)?;
+        crate::protocol::copy_file(from, &mut File::create_new(&self.previous)?, max)?;
         own(&self.previous, owner)?;
         Ok(self.previous.to_string_lossy().into_owned())
     }
@@ -171,7 +169,7 @@ impl Places {
         let all = dirs.into_iter().flatten().map(function);
         let unlisted: BTreeSet<String> = all.filter(|name| !functions.contains(name) && !is_own(name)).collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
-        (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
+        (unlisted.into_iter().take(fnd_wire::frame::SWEPT_MAX).collect(), count)
     }
 
     /// Removes the result files that an earlier spawner made ready.

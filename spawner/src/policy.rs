@@ -2,7 +2,6 @@
 //! judge.
 
 use crate::process::identity::Identity;
-use crate::sandbox::mounts;
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
@@ -171,7 +170,7 @@ pub fn visible(
     let real = |named: &String| facts.real(named.as_ref()).ok();
     let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
     let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
-    let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
+    let hidden = crate::sandbox::mounts::hidden_by(sandbox.profile).map(PathBuf::from);
     let code = code.iter().filter(|_| sandbox.profile == Profile::Strict).cloned();
     let hidden: Vec<_> = hidden.chain(code).chain(sandbox.hide.iter().filter_map(real)).collect();
     // A virtual environment's program is a link: both ends have to be there.

@@ -6,7 +6,6 @@
 //! not inherit the lock.
 
 use crate::log::Failed as _;
-use crate::policy::insecure_above;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::fs::{File, OpenOptions};
@@ -31,7 +30,7 @@ impl Ranges {
         options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file =
             options.open(path).failed(&format!("open `{shown}`, in which each instance of fnd locks its users"))?;
-        match insecure_above(path, &[0]) {
+        match crate::policy::insecure_above(path, &[0]) {
             Some(bad) => Err(format!("users other than root can change `{}`, so `{shown}` is not used", bad.display())),
             None => Ok(Self(file)),
         }

@@ -4,7 +4,6 @@
 //! Directories are moved up before they are emptied: however deep a function nests them, only two are open at a time
 //! and no path grows. A function may have changed the modes of its directories, so they are changed back on the way.
 
-use crate::process::identity;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -32,7 +31,7 @@ pub fn remove(paths: &[PathBuf]) -> i32 {
 /// the process never gets root's rights back. Returns the copy's exit code.
 pub fn empty(dir: &Path, root: bool) -> i32 {
     let Ok(meta) = fs::symlink_metadata(dir) else { return 1 };
-    if root && identity::take_files_of((meta.uid(), meta.gid())).is_err() {
+    if root && crate::process::identity::take_files_of((meta.uid(), meta.gid())).is_err() {
         return 1;
     }
     let Ok(top) = enter(CWD, dir) else { return 1 };

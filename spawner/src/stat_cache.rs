@@ -5,7 +5,6 @@
 //! checked, so a directory that somebody exchanges in between is not the one that is read.
 
 use crate::clock::now;
-use fnd_wire::trust;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -106,7 +105,7 @@ impl StatCache {
 
 /// Returns whether only these owners can change what has this metadata.
 pub fn only_of(meta: &Metadata, owners: &[u32]) -> bool {
-    trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid())
+    fnd_wire::trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid())
 }
 
 #[cfg(test)]

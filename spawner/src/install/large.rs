@@ -2,7 +2,6 @@
 
 use super::unpacker::{ArchivedFile, Contents, Unpacker, create};
 use super::*;
-use rustix::process::getpid;
 use std::io::Seek as _;
 use std::os::fd::AsRawFd as _;
 
@@ -21,7 +20,7 @@ impl Snapshot {
             return Ok((false, (kept, Box::new(move || write_report(&report, stage(&file, &path))))));
         };
         let (program, code) = (program.to_owned(), self.begun().join("code"));
-        let unpacker = Unpacker { program, root, spawner: getpid(), format, code };
+        let unpacker = Unpacker { program, root, spawner: rustix::process::getpid(), format, code };
         Ok((true, (kept, Box::new(move || write_report(&report, unpacker.unpack(&file))))))
     }
 

@@ -5,7 +5,6 @@
 
 use crate::clock;
 use crate::places::{self, Places};
-use crate::process::identity;
 use crate::removal;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{COMPLETE, TREE_SIZE, builder_name};
@@ -155,7 +154,7 @@ impl TreeCopy {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || openat(at, name, flags, Mode::empty());
         Ok(match self.owner {
-            Some(owner) => identity::with_files_of(owner, open)??,
+            Some(owner) => crate::process::identity::with_files_of(owner, open)??,
             None => open()?,
         })
     }

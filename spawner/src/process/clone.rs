@@ -10,7 +10,6 @@
 use super::identity::Identity;
 use super::{privileges, rlimits};
 use fnd_wire::frame::is_shortage;
-use fnd_wire::plan::UMASK;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
@@ -21,7 +20,6 @@ use rustix::thread::futex;
 use seccompiler::BpfProgram;
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -248,7 +246,7 @@ pub fn settle(kept: RawFd) {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"fnd-launcher");
     let _ = rustix::process::setsid();
-    let _ = fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
+    let _ = std::fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
 }
 
 /// Closes a descriptor by its number.
@@ -359,7 +357,7 @@ fn umask(environment: &[CString]) -> u32 {
     let value =
         |name: &[u8]| environment.iter().find_map(|line| line.to_bytes().strip_prefix(name)?.strip_prefix(b"="));
     let octal = |mask: u32, digit: &u8| (b'0'..=b'7').contains(digit).then(|| mask << 3 | u32::from(digit - b'0'));
-    let asked = value(UMASK.as_bytes()).and_then(|text| text.iter().try_fold(0, octal));
+    let asked = value(fnd_wire::plan::UMASK.as_bytes()).and_then(|text| text.iter().try_fold(0, octal));
     let mask = asked.unwrap_or(0o022) & 0o777;
     if value(b"FND_SOCKET_PATH").is_some() { mask & !0o070 } else { mask }
 }

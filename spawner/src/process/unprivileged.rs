@@ -7,7 +7,6 @@ use fnd_wire::trust::JUDGE_ID;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -16,7 +15,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If it can't be opened.
-pub fn image(program: &Path) -> io::Result<OwnedFd> {
+pub fn image(program: &Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 

@@ -3,13 +3,12 @@
 
 use crate::process::identity::Identity;
 use fnd_wire::sandbox::Profile;
-use std::fs;
 use std::path::Path;
 
 /// Returns the two files with the accounts that a function sees: in profile strict root, nobody, its user and its groups;
 /// else also the machine's. `groups` are the names of its supplementary groups, in the order of their numbers.
 pub fn of(profile: Profile, user: &str, identity: &Identity, groups: &[String], home: &Path) -> [String; 2] {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let (passwd, group) = match profile {
         Profile::Strict => (
             "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"

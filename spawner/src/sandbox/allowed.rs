@@ -3,7 +3,6 @@
 
 use super::mounts::{DEVICES, MountView, PRIVATE, Use};
 use fnd_wire::sandbox::Profile;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the view as a list of what is allowed. Rules can't hide a part of what they allow: a directory with a hidden
@@ -29,7 +28,7 @@ fn allow(path: &Path, usage: Use, hidden: &[PathBuf], allowed: &mut Vec<(PathBuf
     if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
         allowed.push((path.to_owned(), usage));
     } else if hidden.iter().all(|hidden| hidden != path) {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         entries.for_each(|entry| allow(&entry.path(), usage, hidden, allowed));
     }
 }

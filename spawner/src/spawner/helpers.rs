@@ -10,7 +10,6 @@ use crate::process::clone::{self, Child};
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -172,7 +171,7 @@ impl Helpers {
 
 /// Makes a helper. A helper that closes descriptors shares this process's descriptor table, so the descriptors are
 /// closed here, too, and this process does not wait.
-fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> io::Result<Child> {
+fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> std::io::Result<Child> {
     let closes = lane == Lane::Close;
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
         // With a shared table of descriptors `settle` would close those of the spawner itself.

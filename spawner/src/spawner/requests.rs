@@ -4,7 +4,6 @@ use super::*;
 use crate::install::Purpose;
 use crate::process::closing::Closing;
 use fnd_wire::frame::{STORED, SealTree};
-use fnd_wire::plan::is_builder;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
 /// in one.
@@ -119,7 +118,7 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(SealTree { function, tree }) if is_builder(function.as_str()) => {
+            Request::Seal(SealTree { function, tree }) if fnd_wire::plan::is_builder(function.as_str()) => {
                 return self.seal(number, &function, tree);
             }
             Request::Seal(_) => return self.failed(number, "that function builds nothing".to_owned()),

@@ -16,8 +16,6 @@ use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The last report of an init: how the function ended, and whether other processes still ran.
@@ -82,7 +80,7 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
         }
         // When the spawner ends, everything that it started has to end.
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
-        Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
+        Ok::<_, std::io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
     let prepared = prepared.failed(SET_UP).and_then(|()| layers::enter_init(&exec.seal.init));
     let started = prepared.and_then(|()| clone::start(exec, place).map_err(|error| error.why));
@@ -152,6 +150,6 @@ fn signal_all(signal: rustix::process::Signal, namespace: bool) {
 }
 
 fn children(pid: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1).collect()
 }

@@ -4,10 +4,7 @@
 //! is installed, and removed with the function. It never replaces another one, and none is made for a name or number
 //! that `/etc/passwd` or `/etc/group` has, so no function can become another user by its name.
 
-use crate::install::write;
 use crate::log::Failed as _;
-use crate::places;
-use crate::policy::insecure_above;
 use fnd_wire::accounts;
 use fnd_wire::ids::FunctionName;
 use std::fs;
@@ -25,8 +22,8 @@ impl UserNames {
     /// Why the directory can't be used, for people.
     pub fn open(dir: PathBuf) -> Result<Self, String> {
         let shown = format!("use `{}`", dir.display());
-        places::make(&dir, 0o755).failed(&shown)?;
-        if let Some(bad) = insecure_above(&dir, &[0]) {
+        crate::places::make(&dir, 0o755).failed(&shown)?;
+        if let Some(bad) = crate::policy::insecure_above(&dir, &[0]) {
             return Err(format!("failed to {shown}: users other than root can change `{}`", bad.display()));
         }
         let ours = |path: &PathBuf| {
@@ -63,7 +60,7 @@ impl UserNames {
             if accounts::is_taken(&fs::read_to_string(known)?, name, id) {
                 return Err(io::Error::other(format!("`{known}` has that name or number")));
             }
-            write(&fresh, text.as_bytes(), 0o644)?;
+            crate::install::write(&fresh, text.as_bytes(), 0o644)?;
             let placed = fs::hard_link(&fresh, &path).and_then(|()| symlink(&file, link)); // both only if they are new
             fs::remove_file(fresh)?;
             placed?;

@@ -1,7 +1,6 @@
 //! Says what a function sees of the machine: the paths of its own that its sandbox has to show.
 
 use super::*;
-use crate::sandbox::accounts;
 use crate::sandbox::mounts::{MountView, Use};
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 
@@ -31,7 +30,7 @@ impl Host {
             own: unseen([&self.places.state, &self.places.run], &self.args.functions),
             runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),
             shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
-            accounts: accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
+            accounts: crate::sandbox::accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
             sandbox,
             secrets: None,
         })
