@@ -75,14 +75,12 @@ impl Rights {
             Some(theirs) => mine.exceeds(theirs),
             None => mine.widens(Profile::Strict),
         });
-        [
+        let exceeds = [
             (!self.secrets.is_subset(&other.secrets), "secrets"),
             (!self.bindings.is_subset(&other.bindings), "bindings"),
             (self.calls && !other.calls, "access"),
-        ]
-        .into_iter()
-        .find_map(|(exceeds, key)| exceeds.then_some(key))
-        .or(sandbox)
+        ];
+        exceeds.into_iter().find_map(|(exceeds, key)| exceeds.then_some(key)).or(sandbox)
     }
 }
 
@@ -150,10 +148,8 @@ impl Grants {
         if !asks(plan) {
             return Ok(());
         }
-        let grant = self
-            .users
-            .get(&plan.function)
-            .filter(|grant| grant.user == plan.user && plan.groups.iter().all(|group| grant.groups.contains(group)));
+        let has_groups = |grant: &Grant| plan.groups.iter().all(|group| grant.groups.contains(group));
+        let grant = self.users.get(&plan.function).filter(|grant| grant.user == plan.user && has_groups(grant));
         let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;
         still(&grant.files).map_err(|why| format!("this version may not start with another user: {why}"))
     }

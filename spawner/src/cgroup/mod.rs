@@ -73,11 +73,9 @@ impl CgroupTree {
     /// # Errors
     /// Why cgroups can't be used at all, for people.
     pub fn open(hierarchies: &[Hierarchy], name: &str, device: Option<String>) -> Result<Self, String> {
-        let unified = hierarchies
-            .iter()
-            .find(|hierarchy| hierarchy.controllers.is_empty() && hierarchy.mount.join("cgroup.procs").exists())
-            .filter(|hierarchy| hierarchy.mount.join("cgroup.controllers").exists())
-            .ok_or("no cgroup2 file system is mounted")?;
+        let has = |hierarchy: &Hierarchy, file| hierarchy.mount.join(file).exists();
+        let unified = hierarchies.iter().find(|it| it.controllers.is_empty() && has(it, "cgroup.procs"));
+        let unified = unified.filter(|it| has(it, "cgroup.controllers")).ok_or("no cgroup2 file system is mounted")?;
         let unit = unified.own.as_deref().and_then(detect::delegated);
         let base = unit.clone().unwrap_or_else(|| unified.mount.join(name));
         let hold = base.join("hold");

@@ -55,17 +55,9 @@ fn waitid(child: &Child, flags: i32) -> Option<ChildEnd> {
 fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, ChildEnd)> {
     // SAFETY: both are structures of numbers, for which zero is valid.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let (to, beside, flags) = (&raw mut info, &raw mut usage, libc::WEXITED | flags);
     // SAFETY: pointers to structures of the kernel's layout that outlive the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_waitid,
-            kind,
-            id,
-            std::ptr::from_mut(&mut info),
-            libc::WEXITED | flags,
-            std::ptr::from_mut(&mut usage),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_waitid, kind, id, to, flags, beside) };
     // SAFETY: after success these fields are set; with WNOHANG and nothing to report the pid is 0.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     if result != 0 || pid == 0 {

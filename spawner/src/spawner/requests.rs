@@ -193,10 +193,8 @@ impl Spawner {
         let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
-            let text = format!(
-                "fnd supports protocols {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
-                hello.min, hello.max
-            );
+            let fnds = format!("fnd supports protocols {} to {}", hello.min, hello.max);
+            let text = format!("{fnds}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both");
             return self.failed(number, text);
         }
         self.welcomed = true;

@@ -209,15 +209,9 @@ impl WorkerProcess {
     /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
     /// there is no room for copies it returns none: an exit matters more than the output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
-        let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
-        self.handover
-            .ends
-            .iter()
-            .chain(kill)
-            .chain(self.handover.channel.as_ref().and_then(Closing::descriptor))
-            .map(OwnedFd::try_clone)
-            .collect::<io::Result<_>>()
-            .unwrap_or_default()
+        let (kill, channel) = (self.leaf.iter().map(|leaf| &leaf.kill_end), self.handover.channel.as_ref());
+        let all = self.handover.ends.iter().chain(kill).chain(channel.and_then(Closing::descriptor));
+        all.map(OwnedFd::try_clone).collect::<io::Result<_>>().unwrap_or_default()
     }
 
     /// Returns the answer to the worker's start; `ends`: whether descriptors come with it.
@@ -235,13 +229,9 @@ impl WorkerProcess {
 
     fn hold(&self, id: u64, ends: bool, now: Duration) -> RetainedWorker {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
-        let termed = self.handover.termed.map(|(at, cause)| (millis(at), cause));
-        RetainedWorker {
-            spawned: self.spawned(id, ends),
-            age_ms: millis(self.handover.began),
-            termed,
-            record: self.handover.record.clone(),
-        }
+        let Handover { began, record, termed, .. } = &self.handover;
+        let (spawned, termed) = (self.spawned(id, ends), termed.map(|(at, cause)| (millis(at), cause)));
+        RetainedWorker { spawned, age_ms: millis(*began), termed, record: record.clone() }
     }
 }
 

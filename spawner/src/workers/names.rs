@@ -42,10 +42,8 @@ impl UserNames {
         let name = accounts::user_name(function);
         let records = accounts::records(function, id, home.to_str().unwrap_or_default());
         let made = records.ok_or_else(|| format!("no name is possible for {id} and `{}`", home.display()));
-        made.and_then(|records| self.record(&name, id, records).failed(&format!("name the user {id} `{name}`")))
-            .map_err(|why| crate::log!("function {function}: {why}"))
-            .ok()
-            .map(|()| name)
+        let named = |records| self.record(&name, id, records).failed(&format!("name the user {id} `{name}`"));
+        made.and_then(named).map_err(|why| crate::log!("function {function}: {why}")).ok().map(|()| name)
     }
 
     fn record(&self, name: &str, id: u32, (user, group): (String, String)) -> io::Result<()> {

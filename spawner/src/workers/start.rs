@@ -79,9 +79,10 @@ impl WorkerTable {
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = active
+        let ready = active
             .take_ready(&mut self.leaves, owner)
             .map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
+        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = ready;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let connects = !watch && sockets::connects(&launcher.plan);
@@ -245,22 +246,11 @@ impl WorkerTable {
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
         let code = dir.join("code");
-        let exec = Exec {
-            directory: text(&code)?,
-            identity: identity.clone(),
-            rlimits: rlimits::of(&plan.limits),
-            ..Exec::default()
-        };
-        let spec = Spec {
-            exec,
-            host: &self.host,
-            group,
-            view: self
-                .host
-                .view((&dirs, version, function), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
-                .filter(|_| !watch),
-            credentials,
-        };
+        let (directory, rlimits) = (text(&code)?, rlimits::of(&plan.limits));
+        let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
+        let who = (identity.as_ref(), &*user);
+        let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
+        let spec = Spec { exec, host: &self.host, group, view: view.filter(|_| !watch), credentials };
         self.launcher_count += 1;
         let number = self.launcher_count;
         let (channel, child) = start_launcher(spec, number, poller).map_err(tried("start the function's launcher"))?;
