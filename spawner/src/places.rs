@@ -216,15 +216,10 @@ impl Places {
 
     /// Returns the directories of a function, named by its file form.
     pub fn of(&self, function: &str) -> FunctionPlaces {
-        let (state, run) = (|name| self.state.join(name).join(function), |name| self.run.join(name).join(function));
-        FunctionPlaces {
-            versions: state("versions"),
-            home: state("home"),
-            cache: state("cache"),
-            tmp: state("tmp"),
-            credentials: run("creds"),
-            bindings: run("bindings"),
-        }
+        let state = ["versions", "home", "cache", "tmp"].map(|name| self.state.join(name).join(function));
+        let [versions, home, cache, tmp] = state;
+        let [credentials, bindings] = ["creds", "bindings"].map(|name| self.run.join(name).join(function));
+        FunctionPlaces { versions, home, cache, credentials, bindings, tmp }
     }
 }
 

@@ -43,13 +43,9 @@ impl Ranges {
     /// The process that holds some of them, for people; then no user is locked.
     #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn take(&self, (first, last): (u32, u32)) -> Result<(), String> {
-        let mut lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: first.into(),
-            l_len: i64::from(last) - i64::from(first) + 1,
-            l_pid: 0,
-        };
+        let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+        let (l_start, l_len) = (first.into(), i64::from(last) - i64::from(first) + 1);
+        let mut lock = libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
         match fcntl(&self.0, FcntlArg::F_SETLK(&lock)) {
             Err(Errno::EACCES | Errno::EAGAIN) => {}
             locked => return locked.map(drop).failed("lock the users of functions"),

@@ -273,11 +273,8 @@ impl Group {
     /// reason when the kernel refuses a start for want of either, so only its own starts fail; otherwise it could hold
     /// up all others.
     pub fn is_at_its_limits(&self) -> bool {
-        let files = [
-            ("pids.current", "pids.max"),
-            ("memory.current", "memory.max"),
-            ("memory.usage_in_bytes", "memory.limit_in_bytes"),
-        ];
+        let of_v1 = ("memory.usage_in_bytes", "memory.limit_in_bytes");
+        let files = [("pids.current", "pids.max"), ("memory.current", "memory.max"), of_v1];
         let read = |home: &Home, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
         let half = |home: &Home| {
             let both = |(used, most)| read(home, used).zip(read(home, most));

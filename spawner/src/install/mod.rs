@@ -339,12 +339,9 @@ impl Snapshot {
             let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
-        let function = JudgeFunction {
-            name: self.install.function.clone(),
-            files: self.files.iter().map(judged).collect(),
-            manifest: self.manifest.clone(),
-            form: form.clone(),
-        };
+        let files = self.files.iter().map(judged).collect();
+        let (name, manifest) = (self.install.function.clone(), self.manifest.clone());
+        let function = JudgeFunction { name, files, manifest, form };
         match self.purpose {
             Purpose::Check => JudgeRequest::Check(function),
             _ => JudgeRequest::Function(function),

@@ -157,17 +157,10 @@ fn reap_for_ever() -> ! {
 /// Finds out by doing it, each time in a process of its own, which layers this machine can give. `root` is an empty
 /// directory; `is_root`: whether this process is root.
 pub fn probe(root: &Path, is_root: bool) -> Missing {
-    let strict = |network| Sandbox {
-        profile: Profile::Strict,
-        network,
-        syscalls: Profile::Off,
-        proc_full: false,
-        read_only: Vec::new(),
-        read_write: Vec::new(),
-        hide: Vec::new(),
-        devices: Vec::new(),
-        tmp: 1 << 20,
-        asked: Vec::new(),
+    let strict = |network| {
+        let (profile, syscalls, tmp) = (Profile::Strict, Profile::Off, 1 << 20);
+        let [read_only, read_write, hide, devices, asked] = <[Vec<String>; 5]>::default();
+        Sandbox { profile, network, syscalls, proc_full: false, read_only, read_write, hide, devices, tmp, asked }
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), <[String; 2]>::default());

@@ -28,13 +28,8 @@ pub(super) enum Lane {
     Close,
 }
 
-/// For each kind: how many helpers run at once, and how long one may take.
-const LANES: [(usize, Duration); 4] = [
-    (16, Duration::from_secs(30)),
-    (4, Duration::from_secs(300)),
-    (4, Duration::from_secs(120)),
-    (4, Duration::from_secs(30)),
-];
+/// For each kind: how many helpers run at once, and how many seconds one may take.
+const LANES: [(usize, u64); 4] = [(16, 30), (4, 300), (4, 120), (4, 30)];
 
 /// The next step when a helper ends. A number is that of a [request](super::Spawner::number) (0: none).
 pub(super) enum After {
@@ -117,7 +112,8 @@ impl Helpers {
                 Ok(child) => {
                     self.count += 1;
                     let _ = poller.add(&child.pidfd, (Token::Helper, self.count)); // fails only without memory
-                    let helper = Helper { child, lane, after, ends_at: now() + lasts, killed: false };
+                    let helper =
+                        Helper { child, lane, after, ends_at: now() + Duration::from_secs(lasts), killed: false };
                     self.running.insert(self.count, helper);
                 }
                 Err(error) => {
@@ -202,6 +198,7 @@ mod tests {
     #[test]
     fn a_helper_that_does_not_end_is_killed_and_its_place_is_free_again() {
         let (places, lasts) = LANES[Lane::Clean as usize];
+        let lasts = Duration::from_secs(lasts);
         let (poller, mut helpers) = (Poller::new().unwrap(), Helpers::default());
         let held = || -> i32 {
             loop {

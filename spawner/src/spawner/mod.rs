@@ -161,25 +161,23 @@ impl Spawner {
             crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
         let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
-        let sources = Sources {
-            dirs: args.functions.clone(),
-            uploads: args.state.join(UPLOADS),
-            myself: myself.clone(),
-            facts: StatCache::default(),
-        };
+        let (dirs, uploads) = (args.functions.clone(), args.state.join(UPLOADS));
+        let sources = Sources { dirs, uploads, myself: myself.clone(), facts: StatCache::default() };
         let secrets = SecretSources::new(Vault::new(&args.config, credentials, myself.clone()));
         let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
+        let (own_ipc, zone) = (crate::workers::contain::own_ipc(), crate::workers::environment::machine_zone());
+        let passed = PassedDescriptor::detect().failed("examine a pipe and a memory file")?;
         let host = Host {
             args,
             fnd,
             places,
             tree,
             containment,
-            own_ipc: crate::workers::contain::own_ipc(),
+            own_ipc,
             lacking,
             names,
-            zone: crate::workers::environment::machine_zone(),
-            passed: PassedDescriptor::detect().failed("examine a pipe and a memory file")?,
+            zone,
+            passed,
             private_mounts,
             myself,
         };

@@ -377,16 +377,9 @@ impl Spawner {
             let made = host.places.prepare_api(id, group.map(|gid| (self.workers.fnd.0, gid)));
             made.failed("make its socket's directory").map_err(|why| problem(shown, why, "check the run directory"))?;
         }
-        let installed = Installed {
-            function: function.clone(),
-            id,
-            version,
-            load_key,
-            interpreter: interpreter.given,
-            uid: identity.map_or(self.sources.myself.uid, |identity| identity.uid),
-            warnings,
-            document: Bytes::default(),
-        };
+        let uid = identity.map_or(self.sources.myself.uid, |identity| identity.uid);
+        let (function, interpreter, document) = (function.clone(), interpreter.given, Bytes::default());
+        let installed = Installed { function, id, version, load_key, interpreter, uid, warnings, document };
         Ok(((plan, (sandbox, secrets.is_some())), installed, group))
     }
 
