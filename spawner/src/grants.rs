@@ -61,12 +61,10 @@ impl Rights {
         let (plan, sandbox) = judged.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
         let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
         let mapped = judged.credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
-        Some(Self {
-            sandbox: sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone())),
-            calls: plan.calls(),
-            secrets: mapped.chain(&judged.secrets).cloned().collect(),
-            bindings: judged.credentials.bindings.iter().cloned().collect(),
-        })
+        let sandbox = sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone()));
+        let secrets = mapped.chain(&judged.secrets).cloned().collect();
+        let bindings = judged.credentials.bindings.iter().cloned().collect();
+        Some(Self { sandbox, calls: plan.calls(), secrets, bindings })
     }
 
     /// Returns the first key of a manifest with which these rights are more than other ones.

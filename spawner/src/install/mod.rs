@@ -257,14 +257,11 @@ impl Snapshot {
         (name, made): (String, Bytes),
         staging: PathBuf,
     ) -> io::Result<Self> {
-        let code = |relative: &String, bytes: Vec<u8>| InstalledCode {
-            relative: relative.clone(),
-            shown: format!("{}/{relative}", self.shown),
-            mode: 0o644,
-            trusted: self.trusted,
-            digest: Sha256::digest(&bytes).into(),
-            length: bytes.len() as u64,
-            content: Content::Held(bytes),
+        let code = |relative: &String, bytes: Vec<u8>| {
+            let (relative, shown) = (relative.clone(), format!("{}/{relative}", self.shown));
+            let (digest, length) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
+            let content = Content::Held(bytes);
+            InstalledCode { relative, shown, mode: 0o644, trusted: self.trusted, digest, length, content }
         };
         let mut files = vec![code(&name, made.0)];
         for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {

@@ -65,10 +65,8 @@ fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, ChildEnd)>
     }
     let number = u8::try_from(status & 0xff).unwrap_or(0);
     let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
-    let ended = ChildEnd {
-        status: if info.si_code == libc::CLD_EXITED { ExitStatus::Code(number) } else { ExitStatus::Signal(number) },
-        cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
-        largest: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-    };
-    Some((pid.cast_unsigned(), ended))
+    let cpu_us = micros(usage.ru_utime) + micros(usage.ru_stime);
+    let largest = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    let status = if info.si_code == libc::CLD_EXITED { ExitStatus::Code } else { ExitStatus::Signal }(number);
+    Some((pid.cast_unsigned(), ChildEnd { status, cpu_us, largest }))
 }

@@ -160,27 +160,14 @@ impl Spawner {
         let unbounded = |why: &io::Error| {
             crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
-        let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
+        let own_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
         let (dirs, uploads) = (args.functions.clone(), args.state.join(UPLOADS));
         let sources = Sources { dirs, uploads, myself: myself.clone(), facts: StatCache::default() };
         let secrets = SecretSources::new(Vault::new(&args.config, credentials, myself.clone()));
         let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
         let (own_ipc, zone) = (crate::workers::contain::own_ipc(), crate::workers::environment::machine_zone());
         let passed = PassedDescriptor::detect().failed("examine a pipe and a memory file")?;
-        let host = Host {
-            args,
-            fnd,
-            places,
-            tree,
-            containment,
-            own_ipc,
-            lacking,
-            names,
-            zone,
-            passed,
-            private_mounts,
-            myself,
-        };
+        let host = Host { args, fnd, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
         let mut spawner = Self {
             poller,
             listener: None,
@@ -296,17 +283,10 @@ impl Spawner {
             }
             // While files wait to be read, the loop only looks at the events and begins the next turn at once.
             let reading = self.can_read().then_some(now);
-            let deadlines = [
-                self.workers.deadline(),
-                self.judge.deadline(),
-                self.helpers.deadline(),
-                self.stopping,
-                self.sync_at,
-                self.orphans,
-                self.hello.as_ref().map(|(_, _, at)| *at),
-                reading,
-            ];
-            let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
+            let own = [self.stopping, self.sync_at, self.orphans, reading, self.hello.as_ref().map(|(_, _, at)| *at)];
+            let others = [self.workers.deadline(), self.judge.deadline(), self.helpers.deadline()];
+            let first = own.into_iter().chain(others).flatten().min();
+            let timeout = first.map(|at| at.saturating_sub(now));
             due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
             for token in self.poller.wait(timeout)? {
                 self.handle(token);

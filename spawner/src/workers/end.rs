@@ -141,7 +141,7 @@ impl WorkerTable {
 
     /// Frees the file system of a function's `TMPDIR`, if it is not needed any more.
     pub fn unbound(&self, function: FunctionId, places: &FunctionPlaces) {
-        if self.host.private_mounts
+        if self.host.own_mounts
             && !self.active.contains_key(&function)
             && let Err(error) = places.unbound()
         {

@@ -112,7 +112,7 @@ pub struct Host {
     /// Checks the descriptors that fnd passes.
     pub passed: PassedDescriptor,
     /// Whether nobody else sees what the spawner mounts.
-    pub private_mounts: bool,
+    pub own_mounts: bool,
 }
 
 impl Host {
@@ -143,7 +143,7 @@ impl Host {
             let why = "fnd-spawner may not create ipc namespaces, so functions share System V memory and semaphores";
             missing.push(("ipc".to_owned(), why.to_owned()));
         }
-        if !self.private_mounts {
+        if !self.own_mounts {
             let why = "fnd-spawner has no mount namespace of its own (`--private-mounts`, as in its unit), so only the disk bounds `$TMPDIR`";
             missing.push((TMP.to_owned(), why.to_owned()));
         }

@@ -225,7 +225,7 @@ impl WorkerTable {
         self.host.places.prepare_again(&dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
-        if self.host.private_mounts
+        if self.host.own_mounts
             && let Err(error) = dirs.bound(size)
         {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
