@@ -167,7 +167,8 @@ impl Spawner {
         let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
         let (own_ipc, zone) = (crate::workers::contain::own_ipc(), crate::workers::environment::machine_zone());
         let passed = PassedDescriptor::detect().failed("examine a pipe and a memory file")?;
-        let host = Host { args, fnd, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
+        let host =
+            Host { args, fnd, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
         let mut spawner = Self {
             poller,
             listener: None,
