@@ -248,10 +248,7 @@ impl FunctionPlaces {
             make(dir, 0o700)?;
             own(dir, owner)?;
         }
-        for dir in [&self.credentials, &self.bindings, &self.tmp] {
-            make(dir, 0o711)?;
-        }
-        Ok(())
+        [&self.credentials, &self.bindings, &self.tmp].into_iter().try_for_each(|dir| make(dir, 0o711))
     }
 
     /// Bounds what the invocations of the function hold together, by a file system in memory over their directory. A function

@@ -57,8 +57,7 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
             }
             drop(enter(&sub, &inner)); // moving a directory needs write access to it
             *moved += 1;
-            let to = format!(".fnd-{moved}");
-            progress |= renameat_with(&sub, &inner, top, to, RenameFlags::NOREPLACE).is_ok();
+            progress |= renameat_with(&sub, &inner, top, format!(".fnd-{moved}"), RenameFlags::NOREPLACE).is_ok();
         }
         progress |= removed(top, &name);
     }
@@ -86,6 +85,5 @@ fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, 
 fn names(dir: &OwnedFd) -> Vec<CString> {
     let Ok(entries) = Dir::read_from(dir) else { return Vec::new() };
     let own = |name: &CStr| matches!(name.to_bytes(), b"." | b"..");
-    let names = entries.flatten().map(|entry| entry.file_name().to_owned());
-    names.filter(|name| !own(name)).take(NAMES).collect()
+    entries.flatten().map(|entry| entry.file_name().to_owned()).filter(|name| !own(name)).take(NAMES).collect()
 }

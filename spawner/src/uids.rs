@@ -49,8 +49,7 @@ impl UidOwner {
 
 impl fmt::Display for UidOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_uids = self.0.starts_with(|c: char| c.is_ascii_digit());
-        write!(f, "{}{}", if is_uids { "uid " } else { "" }, self.0)
+        write!(f, "{}{}", if self.0.starts_with(|c: char| c.is_ascii_digit()) { "uid " } else { "" }, self.0)
     }
 }
 
@@ -300,8 +299,7 @@ impl Uids {
 
     /// Returns the first uid and the name of the function with a number.
     pub fn get(&self, id: FunctionId) -> Option<(u32, &FunctionName)> {
-        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
-        self.lines.get(index)?.as_ref().map(|line| (line.uid, &line.name))
+        self.lines.get(usize::try_from(id.0).ok()?.checked_sub(1)?)?.as_ref().map(|line| (line.uid, &line.name))
     }
 
     /// Returns whether a function has a user with this uid.
@@ -317,8 +315,7 @@ impl Uids {
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        let index = self.index.get(name)?.first()?;
-        u32::try_from(index + 1).ok().map(FunctionId)
+        u32::try_from(self.index.get(name)?.first()? + 1).ok().map(FunctionId)
     }
 }
 

@@ -189,9 +189,7 @@ impl CgroupTree {
     pub fn clear(&self, patience: Duration) {
         self.kill_all(patience);
         remove(&self.functions);
-        for home in self.homes.iter().filter(|home| home.v1) {
-            remove(&home.dir);
-        }
+        self.homes.iter().filter(|home| home.v1).for_each(|home| remove(&home.dir));
         if !self.base.join("hold").exists() {
             remove(&self.base);
         }
@@ -225,8 +223,7 @@ impl Group {
     /// # Errors
     /// If the leaf can't be made or opened.
     pub fn leaf(&self, name: &str) -> io::Result<(Leaf, OwnedFd)> {
-        let memory = self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false));
-        Leaf::make(&self.dir, name, memory)
+        Leaf::make(&self.dir, name, self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false)))
     }
 
     /// Returns the v1 directories that a process has to enter itself.
@@ -248,9 +245,7 @@ impl Group {
     /// The limits that are not in force, with the reason.
     pub fn apply(&self, limits: &Limits) -> Result<(), String> {
         let mut failed = Vec::new();
-        for home in &self.homes {
-            limits::apply(home, limits, self.device.as_deref(), &mut failed);
-        }
+        self.homes.iter().for_each(|home| limits::apply(home, limits, self.device.as_deref(), &mut failed));
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 
@@ -286,9 +281,7 @@ impl Group {
     /// Removes the function's groups; groups still in use stay.
     pub fn remove(&self) {
         remove(&self.dir);
-        for home in self.homes.iter().filter(|home| home.v1) {
-            remove(&home.dir);
-        }
+        self.homes.iter().filter(|home| home.v1).for_each(|home| remove(&home.dir));
     }
 }
 

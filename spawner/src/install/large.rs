@@ -85,8 +85,7 @@ impl Snapshot {
             self.fetched = None;
             return self.unpacked(&opened);
         }
-        let copied = read_report::<(u64, [u8; 32])>(&self.report());
-        let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
+        let (length, digest) = read_report::<(u64, [u8; 32])>(&self.report()).map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
         let content = Content::Staged(self.staged(&relative));
         self.add(relative, opened, digest, content);

@@ -339,10 +339,7 @@ impl Snapshot {
         let files = self.files.iter().map(judged).collect();
         let (name, manifest) = (self.install.function.clone(), self.manifest.clone());
         let function = JudgeFunction { name, files, manifest, form };
-        match self.purpose {
-            Purpose::Check => JudgeRequest::Check(function),
-            _ => JudgeRequest::Function(function),
-        }
+        if self.purpose == Purpose::Check { JudgeRequest::Check(function) } else { JudgeRequest::Function(function) }
     }
 
     /// Returns whose word its files are, for the function that builds for it: empty for root, else as

@@ -68,8 +68,7 @@ impl Sources {
         if !Path::new(shown).starts_with(&self.uploads) && ![0, self.myself.uid].contains(&owner) {
             return format!("u{owner}");
         }
-        let digest = Sha256::digest(function.as_str());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = Sha256::digest(function.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
     }
 
@@ -222,8 +221,7 @@ impl OpenedSource {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.meta.len()).unwrap_or(0) + 1);
         // One byte more than allowed, so that a file that grows while it is read is noticed.
-        let read = (&self.file).take(max + 1).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(&self.shown, &error))?;
+        (&self.file).take(max + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&self.shown, &error))?;
         self.unchanged(bytes.len() as u64)?;
         Ok(bytes)
     }

@@ -102,9 +102,7 @@ impl Snapshot {
                 // So that the tree stays.
                 std::os::unix::fs::symlink(Path::new("../../../deps").join(tree.hex()), self.staging.join("source"))?;
             }
-            for (name, bytes) in &beside {
-                write(&self.staging.join(name), bytes, 0o640)?;
-            }
+            beside.iter().try_for_each(|(name, bytes)| write(&self.staging.join(name), bytes, 0o640))?;
             give(&self.staging, true, group)?;
             // The last step, so that a kill leaves a whole version or none.
             fs::rename(&self.staging, &target)?;

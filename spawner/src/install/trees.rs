@@ -133,8 +133,7 @@ pub fn prune(places: &Places, keep: Duration) -> i32 {
     if old.is_empty() {
         return 0; // mostly no function has dependencies, and there may be many versions
     }
-    let functions = entries(places.state.join("versions"));
-    let versions = functions.flat_map(|function| entries(function.path()));
+    let versions = entries(places.state.join("versions")).flat_map(|function| entries(function.path()));
     let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
     let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
     let unused = old.iter().filter(|entry| !used.contains(&entry.file_name()));
@@ -151,8 +150,7 @@ impl TreeCopy {
     /// Opens a file or directory with the rights of its owner, and follows no link.
     fn open(&self, at: impl std::os::fd::AsFd, name: impl rustix::path::Arg, flags: OFlags) -> io::Result<OwnedFd> {
         // `NONBLOCK`, since opening a FIFO would wait for somebody who writes to it.
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = || openat(at, name, flags, Mode::empty());
+        let open = || openat(at, name, flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
         Ok(match self.owner {
             Some(owner) => crate::process::identity::with_files_of(owner, open)??,
             None => open()?,
@@ -177,8 +175,7 @@ impl TreeCopy {
             let path = to.join(name.to_str().map_err(|_| io::Error::other("a name in it is not UTF-8"))?);
             match FileType::from_raw_mode(statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
                 FileType::Directory => {
-                    let below = self.open(from, name, OFlags::DIRECTORY)?;
-                    self.directory(&below, &path, depth + 1)?;
+                    self.directory(&self.open(from, name, OFlags::DIRECTORY)?, &path, depth + 1)?;
                 }
                 FileType::Symlink => link(from, name, &path, depth)?,
                 FileType::RegularFile => self.file(from, name, &path)?,

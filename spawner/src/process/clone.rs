@@ -391,9 +391,7 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
         return Err(last());
     }
     order.step.set("set resource limits");
-    for limit in &exec.rlimits {
-        rlimits::apply(*limit)?;
-    }
+    exec.rlimits.iter().try_for_each(|limit| rlimits::apply(*limit))?;
     if let Some(identity) = &exec.identity {
         if !exec.bounded {
             order.step.set("empty the capability bounding set");

@@ -121,8 +121,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     } else {
         later.filters = filters.launcher;
     }
-    let last = Some(filters.attempt).filter(|filter| !filter.is_empty());
-    Ok(Seal { filter: last, rules, user_namespace, init: later })
+    Ok(Seal { filter: Some(filters.attempt).filter(|filter| !filter.is_empty()), rules, user_namespace, init: later })
 }
 
 /// Starts the first process of the new pid namespace, which waits for orphans until the launcher ends; all processes of
@@ -132,8 +131,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let started = clone::fork(None, false, 0, move || {
         let kill = Some(rustix::process::Signal::KILL);
         let ready = set_parent_process_death_signal(kill).failed("follow the launcher").and_then(|()| prepare());
-        let why = ready.as_ref().err().cloned().unwrap_or_default();
-        let sent = theirs.send(&why.to_wire(), Vec::new());
+        let sent = theirs.send(&ready.as_ref().err().cloned().unwrap_or_default().to_wire(), Vec::new());
         clone::close_all_but(2);
         if sent.is_err() || ready.is_err() {
             return 1;
@@ -221,8 +219,7 @@ fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let child = clone::fork(None, false, 0, move || {
         // As in a launcher: the init of a pid namespace waits for SIGCHLD, which would be lost if it were not blocked.
         let _ = SigSet::all().thread_set_mask();
-        let why = body().err().unwrap_or_default();
-        i32::from(theirs.send(&why.to_wire(), Vec::new()).is_err())
+        i32::from(theirs.send(&body().err().unwrap_or_default().to_wire(), Vec::new()).is_err())
     });
     let child = child.failed("start a process")?;
     let said = hear(ours, "a process that tried it was killed");

@@ -305,9 +305,8 @@ impl<'a> Building<'a> {
         let own = copy(&self.own, "dev", false)?;
         set(&own, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&own, &dev)?;
-        for path in &devices {
-            self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error))?;
-        }
+        let show = |path: &PathBuf| self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error));
+        devices.iter().try_for_each(show)?;
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], false, flags);
         // Where it is not allowed (a container), there are no terminals.

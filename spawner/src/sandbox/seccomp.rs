@@ -155,8 +155,7 @@ fn tcp_that_landlock_misses() -> Result<SeccompRules, String> {
     let plain = plain.map(|protocol| (2, SeccompCmpOp::Ne, u64::from(protocol.cast_unsigned())));
     let mut sockets = vec![other_than(FAMILIES)?];
     for family in [libc::AF_INET, libc::AF_INET6] {
-        let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
-        sockets.push(rule(&[&[family], &plain[..]].concat())?);
+        sockets.push(rule(&[&[(0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()))], &plain[..]].concat())?);
     }
     let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
     let mut rules = SeccompRules::from([(libc::SYS_socket, sockets)]);
@@ -194,8 +193,7 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
 
 /// Returns a rule that holds for sockets of other families.
 fn other_than(families: &[i32]) -> Result<SeccompRule, String> {
-    let other = families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())));
-    rule(&other.collect::<Vec<_>>())
+    rule(&families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()))).collect::<Vec<_>>())
 }
 
 /// Returns a rule that holds if all of these hold: argument, comparison, value of 32 bits.
@@ -205,8 +203,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
         // register.
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, op.clone(), *value)
     };
-    let conditions = conditions.iter().map(one).collect::<Result<_, _>>();
-    conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())
+    conditions.iter().map(one).collect::<Result<_, _>>().and_then(SeccompRule::new).map_err(|error| error.to_string())
 }
 
 fn compile(rules: SeccompRules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, String> {

@@ -148,8 +148,7 @@ impl Gatherer {
             let path = dir.join(entry);
             let opened = self.vault.open(&path, SECRET).map_err(|why| why.into_problem(&shown))?;
             let Some(opened) = opened else { continue }; // it was removed just now
-            let value = without_end(read(&path.display().to_string(), opened)?);
-            entries.push((format!("{name}/{entry}"), Bytes(value)));
+            entries.push((format!("{name}/{entry}"), Bytes(without_end(read(&path.display().to_string(), opened)?))));
             if entries.len() > ENTRIES_MAX {
                 return Err(problem(&shown, "it has more than 64 entries", "remove some"));
             }

@@ -72,10 +72,7 @@ impl Spawner {
         let tree = installed.version;
         let is_there = match is_source {
             // Its time is that of the fetching. What is built anew is built of the code that is there.
-            true => {
-                let most = fresh_for.filter(|_| !again);
-                snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, most)
-            }
+            true => snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, fresh_for.filter(|_| !again)),
             false => !is_check && trees::touch(places, &tree),
         };
         if is_there {
@@ -184,8 +181,7 @@ impl Spawner {
 
     pub(super) fn sealed(&mut self, request: u64, builder: FunctionId, report: &std::path::Path) {
         self.build_homes.sealed(builder);
-        let why = read_report::<bool>(report).err();
-        self.reply(request, &Reply::Sealed(why), Vec::new());
+        self.reply(request, &Reply::Sealed(read_report::<bool>(report).err()), Vec::new());
     }
 
     pub(super) fn prune_trees(&mut self, request: u64, keep: Duration) {

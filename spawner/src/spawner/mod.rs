@@ -289,9 +289,7 @@ impl Spawner {
             let first = own.into_iter().chain(others).flatten().min();
             let timeout = first.map(|at| at.saturating_sub(now));
             due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
-            for token in self.poller.wait(timeout)? {
-                self.handle(token);
-            }
+            self.poller.wait(timeout)?.into_iter().for_each(|token| self.handle(token));
             // After the events: most children that ended belong to one of them.
             if self.orphans.is_some_and(|at| at <= clock::now()) {
                 self.reap_orphans();
@@ -354,9 +352,7 @@ impl Spawner {
     /// Ends all workers, with or without their grace, and then the spawner itself.
     fn stop(&mut self, with_grace: bool) {
         let running = self.workers.running();
-        for (worker, _) in &running {
-            self.workers.terminate(*worker, TermCause::Stopped);
-        }
+        running.iter().for_each(|(worker, _)| self.workers.terminate(*worker, TermCause::Stopped));
         let grace = running.iter().map(|(_, grace)| *grace).filter(|_| with_grace).max().unwrap_or_default();
         self.stopping = Some(now() + grace);
     }

@@ -23,8 +23,7 @@ impl Spawner {
             return self.emptied(of, &places);
         }
         let (dir, root) = (places.invocation(id).join("tmp"), self.sources.myself.root());
-        let after = After::Released(of, places, id);
-        self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
+        self.helpers.add(Lane::Clean, After::Released(of, places, id), Box::new(move || removal::empty(&dir, root)));
     }
 
     fn emptied(&mut self, (request, function): (u64, Option<FunctionId>), places: &FunctionPlaces) {
@@ -127,8 +126,7 @@ impl Spawner {
             }
             After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, installed) => {
-                let written = install::read_report(&snapshot.report());
-                self.stored(&snapshot, *installed, written);
+                self.stored(&snapshot, *installed, install::read_report(&snapshot.report()));
                 if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
                     self.put_away(snapshot);
                 }

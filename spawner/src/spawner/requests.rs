@@ -213,9 +213,8 @@ impl Spawner {
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
         let http = self.workers.host.places.http().to_string_lossy().into_owned();
         self.reply(number, &Reply::Sockets(http), Vec::new());
-        for (reply, descriptors) in self.workers.held(now()) {
-            self.reply(0, &reply, descriptors);
-        }
+        let held = self.workers.held(now());
+        held.into_iter().for_each(|(reply, descriptors)| self.reply(0, &reply, descriptors));
         // fnd waits for the configuration after each Welcome, and does not ask for it.
         self.jobs.push_back(Job::Reload(0));
     }

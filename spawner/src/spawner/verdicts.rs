@@ -233,10 +233,8 @@ impl Spawner {
                     Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
                 let judged = Judged { snapshot: *snapshot, function };
-                match of_build.is_empty() {
-                    true => self.gather(judged, (credentials, None)),
-                    false => self.gather(judged, (of_build, Some(credentials))),
-                }
+                let is_one = of_build.is_empty();
+                self.gather(judged, if is_one { (credentials, None) } else { (of_build, Some(credentials)) });
             }
             (subject, _) => {
                 let help = "simplify the file; if that does not help, report the error together with the file";
@@ -276,8 +274,7 @@ impl Spawner {
         match result {
             Ok((plan, installed, group)) => {
                 self.workers.give(installed.id, installed.version, gathered);
-                let installed = Installed { document: verdict.document, ..installed };
-                self.store(snapshot, plan, installed, group);
+                self.store(snapshot, plan, Installed { document: verdict.document, ..installed }, group);
             }
             Err(problems) => self.refuse_snapshot(snapshot, problems, Some(verdict.document)),
         }

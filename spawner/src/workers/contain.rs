@@ -35,8 +35,7 @@ pub fn without_cgroups(root: bool) -> Containment {
 /// Returns whether this process may make ipc namespaces. With one, each launcher has its own System V shared memory,
 /// semaphores and queues and its own POSIX queues, which end with it.
 pub fn own_ipc() -> bool {
-    let tried = clone::fork(None, false, libc::CLONE_NEWIPC, || 0);
-    tried.is_ok_and(|child| crate::process::reap::wait(&child).is_some())
+    clone::fork(None, false, libc::CLONE_NEWIPC, || 0).is_ok_and(|child| crate::process::reap::wait(&child).is_some())
 }
 
 /// Returns the namespaces of an attempt. `may`: whether this process may make them without a user namespace.

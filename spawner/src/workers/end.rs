@@ -23,8 +23,7 @@ impl WorkerTable {
                 Ok(Some(frame)) => self.answered(frame, poller, out),
                 other => {
                     // This can't fail: the descriptors were freed just now, and no other ones were opened since.
-                    let again = if waited_for { set_aside() } else { Ok(Vec::new()) };
-                    self.aside.extend(again.into_iter().flatten());
+                    self.aside.extend(if waited_for { set_aside() } else { Ok(Vec::new()) }.into_iter().flatten());
                     if other.is_err() || flushed.is_err() {
                         self.launcher_ended(number, out);
                     }

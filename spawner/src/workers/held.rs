@@ -195,8 +195,7 @@ impl WorkerProcess {
     /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
-        let lasted = now().saturating_sub(self.handover.began).as_micros();
-        let over = (0, u64::try_from(lasted).unwrap_or(u64::MAX));
+        let over = (0, u64::try_from(now().saturating_sub(self.handover.began).as_micros()).unwrap_or(u64::MAX));
         matches!(self.handover.termed, Some((_, TermCause::TimeUp))).then_some(over)
     }
 
@@ -250,8 +249,7 @@ fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
         // All data is read once the pipe ends or would block: no process writes to it any more.
         let _ = rustix::io::ioctl_fionbio(&file, true).map(|()| file.take(REST_MAX).read_to_end(&mut rest));
     } else {
-        let size = file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX);
-        rest.resize(usize::try_from(size).unwrap_or(0), 0);
+        rest.resize(usize::try_from(file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX)).unwrap_or(0), 0);
         let _ = file.read_exact_at(&mut rest, 0); // fails if a process outside the leaf has shortened it
     }
     Bytes(rest)

@@ -93,8 +93,7 @@ impl Launcher {
 
     /// Checks whether the launcher owes an answer and hangs.
     fn hangs(&mut self, now: Duration) -> bool {
-        let due = self.check_at().is_some_and(|at| at <= now);
-        due && self.silence.hangs(now, Progress::of(self.child.pid))
+        self.check_at().is_some_and(|at| at <= now) && self.silence.hangs(now, Progress::of(self.child.pid))
     }
 }
 

@@ -47,8 +47,8 @@ impl WorkerTable {
             Some(Errno::AGAIN | Errno::NOMEM) => group.is_none_or(|group| !group.is_at_its_limits()),
             Some(_) => true,
         };
-        let reply = if node { Reply::NodeCannotStart } else { Reply::SpawnFailed };
-        reply(SpawnFailed { worker, message: why.why })
+        let failed = SpawnFailed { worker, message: why.why };
+        if node { Reply::NodeCannotStart(failed) } else { Reply::SpawnFailed(failed) }
     }
 
     /// Makes room for the descriptors of an answer. Returns whether an answer is expected.

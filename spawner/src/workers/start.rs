@@ -128,8 +128,7 @@ impl WorkerTable {
             let order: LauncherOrder = (id, lines);
             let sent = (|| {
                 let made = socket.as_ref().map(|dir| sockets::make(dir, owner, fnd_group, connects)).transpose()?;
-                let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
-                piped.map_or(Ok(()), |input| ready::owned(input, owner))?;
+                input.as_ref().filter(|fd| passed.is_pipe(fd)).map_or(Ok(()), |input| ready::owned(input, owner))?;
                 let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
                 let paired = || {
                     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -245,8 +244,7 @@ impl WorkerTable {
             crate::log!("function {name}: a limit can't be enforced, starting without it: {text}");
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
-        let code = dir.join("code");
-        let (directory, rlimits) = (text(&code)?, rlimits::of(&plan.limits));
+        let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
         let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
         let who = (identity.as_ref(), &*user);
         let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
