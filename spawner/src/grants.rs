@@ -7,7 +7,6 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{FunctionJudgment, Plan, PlannedBuild, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -22,7 +21,7 @@ type GrantStamp = (u64, u64, u64, i64, i64, i64, i64);
 pub type Stamps = Vec<(PathBuf, GrantStamp)>;
 
 /// Returns the values that distinguish one state of a file from another.
-pub fn stamp(meta: &Metadata) -> GrantStamp {
+pub fn stamp(meta: &std::fs::Metadata) -> GrantStamp {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), changed.0, changed.1)
 }

@@ -8,7 +8,6 @@ use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
-use rustix::process::Gid;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -100,7 +99,7 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
     if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| trust::reserved(**id, **id).is_some()) {
         return Err(format!("the id {bad} is never given to a function"));
     }
-    let groups = groups.into_iter().map(Gid::from_raw).collect();
+    let groups = groups.into_iter().map(rustix::process::Gid::from_raw).collect();
     Ok((Some(Identity { uid, gid, groups }), name))
 }
 

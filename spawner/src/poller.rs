@@ -3,7 +3,6 @@
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 /// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +95,7 @@ impl Poller {
     ///
     /// # Errors
     /// If `epoll_wait` fails.
-    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<NumberedToken>> {
+    pub fn wait(&self, timeout: Option<std::time::Duration>) -> io::Result<Vec<NumberedToken>> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),

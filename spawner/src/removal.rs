@@ -5,7 +5,6 @@
 //! and no path grows. A function may have changed the modes of its directories, so they are changed back on the way.
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
-use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -72,7 +71,7 @@ fn removed(dir: &OwnedFd, name: &CStr) -> bool {
 }
 
 /// Opens a directory after giving its owner all rights to it.
-fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, rustix::io::Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = openat(&at, name, flags | OFlags::PATH, Mode::empty())?;
     let known = format!("/proc/self/fd/{}", path.as_raw_fd());

@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The cgroup of one attempt. Its files are opened when it is made: mostly before the attempt is asked for, while at its end
 /// fnd waits.
@@ -125,7 +124,7 @@ fn text(file: &File) -> Option<String> {
 }
 
 /// Waits until no process is in a group, at most `patience`; for use at start and end only.
-pub(super) fn wait_empty(dir: &Path, patience: Duration) {
+pub(super) fn wait_empty(dir: &Path, patience: std::time::Duration) {
     let deadline = now() + patience;
     let Ok(events) = File::open(dir.join("cgroup.events")) else { return };
     let a_little = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

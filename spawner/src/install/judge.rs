@@ -14,9 +14,7 @@ use crate::protocol::Channel;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
 use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
-use std::collections::VecDeque;
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -43,7 +41,7 @@ pub struct Judge {
     /// Whether the next answer is to settings that the judge got only because it was started again.
     repeated: bool,
     /// The messages without an answer: the first one is the current one.
-    asked: VecDeque<Vec<u8>>,
+    asked: std::collections::VecDeque<Vec<u8>>,
     /// The deadline for the answer to the current one.
     deadline: Duration,
 }
@@ -171,7 +169,7 @@ impl Judge {
 
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
-        let null = File::options().read(true).write(true).open("/dev/null")?;
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
         let image = self.image.take().map_or_else(|| unprivileged::image(&self.program), Ok)?;
         let image = self.image.insert(image);
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;

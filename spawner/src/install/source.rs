@@ -5,7 +5,6 @@ use crate::policy::{Myself, problem};
 use crate::process::identity;
 use crate::stat_cache::{StatCache, only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
-use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
@@ -231,7 +230,7 @@ impl OpenedSource {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn judged(mut self, max: u64) -> Result<JudgedFile, Problem> {
-        let bytes = Bytes(self.read(max)?);
+        let bytes = fnd_wire::form::Bytes(self.read(max)?);
         Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
 

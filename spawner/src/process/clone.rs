@@ -7,12 +7,10 @@
 //! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
 //! deadline: with vfork(2) the caller would hang.
 
-use super::identity::Identity;
 use super::{privileges, rlimits};
 use fnd_wire::frame::is_shortage;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -42,7 +40,7 @@ pub struct Exec {
     pub environment: Vec<CString>,
     pub directory: CString,
     /// User and groups of the child; absent: those of this process, which is not root then.
-    pub identity: Option<Identity>,
+    pub identity: Option<super::identity::Identity>,
     /// Whether the capability bounding set is empty already.
     pub bounded: bool,
     pub rlimits: Vec<(Resource, u64)>,
@@ -368,7 +366,7 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     order.step.set("create a session");
     // A new session has no controlling terminal, so a function can't reach that of the person who started fnd.
     rustix::process::setsid()?;
-    rustix::process::umask(Mode::from_raw_mode(umask(&exec.environment)));
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask(&exec.environment)));
     order.step.set("place standard input and output");
     // The sources are above 2: the caller keeps 0 to 2 open.
     let [input, output, error] = order.place.stdio;

@@ -3,7 +3,6 @@
 
 use super::clone::Child;
 use fnd_wire::frame::ExitStatus;
-use rustix::process::Signal;
 use std::os::fd::AsRawFd as _;
 
 /// How a child ended, with the kernel's counts for the child and the children it waited for.
@@ -32,7 +31,7 @@ pub fn wait(child: &Child) -> Option<ChildEnd> {
 
 /// Kills a child, and waits for its end.
 pub fn end(child: &Child) {
-    child.signal(Signal::KILL);
+    child.signal(rustix::process::Signal::KILL);
     let _ = wait(child);
 }
 

@@ -8,14 +8,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 
 /// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
 /// home.
 ///
 /// # Errors
 /// If it can't be opened.
-pub fn image(program: &Path) -> std::io::Result<OwnedFd> {
+pub fn image(program: &std::path::Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 

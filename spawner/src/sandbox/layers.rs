@@ -19,7 +19,6 @@ use rustix::fs::OFlags;
 use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_signal, wait};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -206,7 +205,7 @@ fn closes_files(sandbox: &Sandbox) -> Result<(), String> {
     let root = [(PathBuf::from("/"), Use::Read)];
     tried(|| {
         restrict(landlock::ruleset(sandbox, Some(&root)).map_err(|error| error.to_string())?)?;
-        match File::options().write(true).open("/dev/null") {
+        match std::fs::File::options().write(true).open("/dev/null") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err("the kernel closes no files".to_owned()),
         }

@@ -8,7 +8,6 @@
 use super::secret_files::{SecretFiles, fill};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
-use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
     UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
@@ -210,7 +209,7 @@ pub fn give_only(secrets: &SecretFiles) -> io::Result<()> {
 
 fn make_dir(below: impl AsFd, path: &Path) -> io::Result<()> {
     match mkdirat(below, path, Mode::from_raw_mode(0o755)) {
-        Err(error) if error != Errno::EXIST => Err(error.into()),
+        Err(error) if error != rustix::io::Errno::EXIST => Err(error.into()),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,6 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, sock_filter,
 };
-use std::collections::BTreeMap;
 
 /// The filters of a function.
 #[derive(Debug, Default)]
@@ -104,7 +103,7 @@ const NAMESPACES: &[i32] = calls! {
 /// The families of sockets that a function with a network may have.
 const FAMILIES: &[i32] = calls! { AF_UNIX AF_INET AF_INET6 AF_NETLINK };
 
-type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Returns the filters of a profile; for profile off only what the network needs.
 ///

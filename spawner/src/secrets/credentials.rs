@@ -7,7 +7,6 @@
 //! ```
 //! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
 
-use super::decrypter::Decrypter;
 use super::vault::{SECRET, Vault, read};
 use crate::log::Failed as _;
 use crate::policy::problem;
@@ -21,7 +20,6 @@ use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 /// Most bytes of all values of a function together.
 pub const ALL_MAX: usize = 1 << 20;
@@ -65,7 +63,7 @@ pub struct Gatherer {
     /// Where secrets are.
     pub vault: Vault,
     /// Reads those that lie beside the function.
-    pub decrypter: Decrypter,
+    pub decrypter: super::decrypter::Decrypter,
     /// The values that the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
@@ -165,7 +163,7 @@ impl Gatherer {
 ///
 /// # Errors
 /// If it can't be made.
-pub fn key(path: &Path) -> io::Result<[u8; 32]> {
+pub fn key(path: &std::path::Path) -> io::Result<[u8; 32]> {
     if let Some(key) = fs::read(path).ok().and_then(|bytes| bytes.try_into().ok()) {
         return Ok(key);
     }

@@ -7,7 +7,6 @@ use crate::install::{Purpose, read_report, write_report};
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_0_1};
 use fnd_wire::ids::FunctionId;
 use fnd_wire::plan::{CHECK, FunctionJudgment, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};
-use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
@@ -18,7 +17,7 @@ const OF_BUILDS: [&str; 4] = ["RUNTIME", "TRACEPARENT", "TRACESTATE", "B3"];
 
 /// Returns the hash of all that decides what a build does, but not of its limits: a tree stays good when those change. The
 /// trust is part of it, since nobody but root may leave a tree for the functions of root.
-fn digest(plan: &Plan, sandbox: &Sandbox, trust: &str) -> Version {
+fn digest(plan: &Plan, sandbox: &fnd_wire::sandbox::Sandbox, trust: &str) -> Version {
     let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
     let mut digest = Sha256::new_with_prefix(((plan.argv.clone(), environment), sandbox.clone()).to_wire());
     digest.update(trust); // empty for root, whose trees are named as before

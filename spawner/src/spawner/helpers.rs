@@ -1,18 +1,14 @@
 //! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
 //! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
-use super::gathering::Waiting;
 use crate::clock::now;
 use crate::install::Snapshot;
-use crate::places::FunctionPlaces;
 use crate::poller::{Poller, Token};
 use crate::process::clone::{self, Child};
-use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// The kinds of work.
@@ -35,13 +31,13 @@ const LANES: [(usize, u64); 4] = [(16, 30), (4, 300), (4, 120), (4, 30)];
 pub(super) enum After {
     Done(u64),
     /// The `tmp` of the invocation was emptied; the rest of its files are removed now. The function, if fnd knows it.
-    Released((u64, Option<FunctionId>), FunctionPlaces, InvocationId),
+    Released((u64, Option<FunctionId>), crate::places::FunctionPlaces, InvocationId),
     /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
-    Stored(Rc<Snapshot>, Box<Installed>),
+    Stored(std::rc::Rc<Snapshot>, Box<fnd_wire::frame::Installed>),
     /// The secrets of a function were read.
-    Gathered(Box<Waiting>),
+    Gathered(Box<super::gathering::Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
     Sealed(u64, FunctionId, PathBuf),
     /// The files that builds have left in this home were removed.

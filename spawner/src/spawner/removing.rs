@@ -3,10 +3,8 @@
 
 use super::*;
 use crate::places::FunctionPlaces;
-use fnd_wire::frame::Swept;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 impl Spawner {
     pub(super) fn release(&mut self, request: u64, release: &Release) {
@@ -45,7 +43,7 @@ impl Spawner {
         }
         let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
         let (names, count) = places.left_behind(&functions);
-        self.reply(request, &Reply::Swept(Swept { count, names }), Vec::new());
+        self.reply(request, &Reply::Swept(fnd_wire::frame::Swept { count, names }), Vec::new());
     }
 
     pub(super) fn prune(&mut self, request: u64, prune: &Prune) {
@@ -127,7 +125,7 @@ impl Spawner {
             After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, installed) => {
                 self.stored(&snapshot, *installed, install::read_report(&snapshot.report()));
-                if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
+                if let Ok(snapshot) = std::rc::Rc::try_unwrap(snapshot) {
                     self.put_away(snapshot);
                 }
             }

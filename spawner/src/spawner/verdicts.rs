@@ -7,7 +7,6 @@ use crate::secrets::credentials::Gathered;
 use crate::uids::{Assigned, UidOwner};
 use fnd_wire::frame::{InstalledWithTree, SET_ASIDE};
 use fnd_wire::plan::{FunctionJudgment, Plan, is_builder};
-use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -302,7 +301,7 @@ impl Spawner {
     pub(super) fn install(
         &mut self,
         snapshot: &Snapshot,
-        (mut plan, sandbox): (Plan, Sandbox),
+        (mut plan, sandbox): (Plan, fnd_wire::sandbox::Sandbox),
         [secrets, tree]: [Option<Version>; 2],
     ) -> Result<(Planned, Installed, Option<u32>), Problem> {
         let shown = &snapshot.shown;

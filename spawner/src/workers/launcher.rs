@@ -10,7 +10,6 @@ use crate::cgroup::Group;
 use crate::log::Failed as _;
 use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::process::{keyring, privileges};
-use crate::protocol::Channel;
 use crate::sandbox::layers;
 use crate::sandbox::mounts::{MountView, Use};
 use crate::sandbox::secret_files::SecretFiles;
@@ -93,7 +92,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
         }
     }
-    let mut channel = Channel::new(socket);
+    let mut channel = crate::protocol::Channel::new(socket);
     while let Ok(Some(frame)) = channel.receive() {
         let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
         if worker == 0 {

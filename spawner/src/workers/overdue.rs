@@ -2,7 +2,6 @@
 //! deadline.
 
 use super::*;
-use rustix::io::Errno;
 
 /// How long a launcher that owes an answer may do nothing at all; longer than its own deadline for a child. Then it is
 /// killed.
@@ -34,7 +33,7 @@ impl WorkerTable {
             let function = self.launchers.get(&number).map_or(FunctionId(0), |launcher| launcher.function);
             let hangs = self.hangs.entry(function).or_default();
             *hangs += 1;
-            let shortage = (*hangs <= HANGS_MAX).then_some(Errno::TIMEDOUT);
+            let shortage = (*hangs <= HANGS_MAX).then_some(rustix::io::Errno::TIMEDOUT);
             let why = format!("the function's launcher did nothing for {} s, or had no CPU time", SILENCE.as_secs());
             self.end_launcher(number, &NoStart { why, shortage }, out);
         }
