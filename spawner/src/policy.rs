@@ -204,10 +204,8 @@ fn real(path: &Path, facts: &StatCache) -> Result<PathBuf, String> {
 
 fn safe(path: &Path, real: &Path, owners: &[u32], facts: &StatCache) -> Result<(), String> {
     let given_in = path.parent().and_then(|dir| facts.real(dir).ok()).unwrap_or_default();
-    match facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners)) {
-        Some(insecure) => Err(refusal::not_safe(&insecure.display().to_string())),
-        None => Ok(()),
-    }
+    let insecure = facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners));
+    insecure.map_or(Ok(()), |insecure| Err(refusal::not_safe(&insecure.display().to_string())))
 }
 
 fn usable(candidate: &str, owners: &[u32], facts: &StatCache) -> Result<(String, [i64; 3]), String> {

@@ -95,10 +95,8 @@ pub fn owners(homes: &Path) -> Vec<OwnedHome> {
     let owner = |entry: std::fs::DirEntry| {
         let uid = entry.metadata().ok()?.uid();
         let name = entry.file_name();
-        let (name, apart) = match name.to_str().unwrap_or_default().split_once('~') {
-            Some((name, _)) => (name.to_owned(), true),
-            None => (name.to_str().unwrap_or_default().to_owned(), false),
-        };
+        let name = name.to_str().unwrap_or_default();
+        let (name, apart) = name.split_once('~').map_or((name, false), |(name, _)| (name, true));
         // No part of a name has a dot, so the first dot separates group and name.
         (uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart))
     };
@@ -171,10 +169,8 @@ impl Uids {
         };
         let (uid, name) = (uid.parse().ok()?, FunctionName::new(name).ok()?);
         let apart = owner.is_some_and(|owner| owner.starts_with('~'));
-        let owner = match owner {
-            Some(owner) => Some(UidOwner::parse(owner.strip_prefix(['@', '~'])?)?),
-            None => None,
-        };
+        let parsed = owner.map(|owner| owner.strip_prefix(['@', '~']).and_then(UidOwner::parse).ok_or(()));
+        let owner = parsed.transpose().ok()?;
         if is_known {
             let of_name = self.index.get(&name).into_iter().flatten();
             let has_uid = |index: &usize| {

@@ -104,8 +104,7 @@ impl CgroupTree {
             }
         }
         let lacking = |limit: &limits::Limit| {
-            let why = limits::lacking(limit, &homes, &base, device.as_deref())?;
-            Some((limit.0.to_owned(), why))
+            Some((limit.0.to_owned(), limits::lacking(limit, &homes, &base, device.as_deref())?))
         };
         let missing = limits::LIMITS.iter().filter_map(lacking).collect();
         Ok(Self { base, functions, homes, device, missing })

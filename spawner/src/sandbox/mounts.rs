@@ -293,9 +293,8 @@ impl<'a> Building<'a> {
         }
         let named = self.view.sandbox.devices.iter().map(PathBuf::from);
         let devices: Vec<_> = DEVICES.iter().map(PathBuf::from).chain(named).collect();
-        for path in &devices {
-            self.make_place(Path::new("dev"), path.strip_prefix("/dev").unwrap_or(path), path)?;
-        }
+        let place = |path: &PathBuf| self.make_place(Path::new("dev"), path.strip_prefix("/dev").unwrap_or(path), path);
+        devices.iter().try_for_each(place)?;
         for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
             symlinkat(format!("/proc/self/fd{target}"), &self.own, format!("dev/{name}"))?;
         }

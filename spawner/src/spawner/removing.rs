@@ -115,10 +115,9 @@ impl Spawner {
             },
             After::Sealed(request, builder, report) => self.sealed(request, builder, &report),
             After::Cleared(request, builder, home) => {
-                let is_empty = match fs::read_dir(home) {
-                    Ok(mut entries) => entries.next().is_none(),
-                    Err(error) => error.kind() == io::ErrorKind::NotFound, // before the first build
-                };
+                // It is not there before the first build.
+                let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+                let is_empty = fs::read_dir(home).map_or_else(is_absent, |mut entries| entries.next().is_none());
                 self.build_homes.cleared(builder, is_empty);
                 self.reply(request, &Reply::Sealed(None), Vec::new());
             }

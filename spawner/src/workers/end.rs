@@ -44,9 +44,8 @@ impl WorkerTable {
         match child {
             Some(child) if why.is_empty() => {
                 self.hangs.remove(&worker.function);
-                for signal in std::mem::take(&mut worker.early) {
-                    worker.signal(&child, signal, self.host.containment);
-                }
+                let early = std::mem::take(&mut worker.early);
+                early.into_iter().for_each(|signal| worker.signal(&child, signal, self.host.containment));
                 let watched = poller.add(&child.pidfd, (Token::Worker, id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.handover.pid = pid;

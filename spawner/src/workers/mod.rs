@@ -382,9 +382,8 @@ impl WorkerTable {
             self.terminate(id, TermCause::Stopped); // also what started after the stop has begun
             self.signal(id, Signal::KILL);
         }
-        for launcher in self.launchers.values() {
-            launcher.child.signal(Signal::KILL); // by signal, since a launcher that hangs reads no order
-        }
+        // By signal, since a launcher that hangs reads no order.
+        self.launchers.values().for_each(|launcher| launcher.child.signal(Signal::KILL));
     }
 
     /// Returns the worker whose first process this is, and whether the process is a launcher.

@@ -51,9 +51,7 @@ impl WorkerTable {
     /// Fails every start that is under way.
     pub fn give_up_starts(&mut self, out: &mut Outbox) {
         let owing = self.launchers.iter().filter(|(_, launcher)| launcher.owes > 0).map(|(number, _)| *number);
-        for number in owing.collect::<Vec<_>>() {
-            self.launcher_ended(number, out);
-        }
+        owing.collect::<Vec<_>>().into_iter().for_each(|number| self.launcher_ended(number, out));
     }
 
     /// Kills the processes in a cgroup and removes it, now or as soon as it is empty.
