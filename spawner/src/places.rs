@@ -162,7 +162,7 @@ impl Places {
     }
 
     /// Returns the functions that have a home or a cache but are not in `functions`: names in file form, at most
-    /// [`SWEPT_MAX`], and how many there are in all.
+    /// [`SWEPT_MAX`](fnd_wire::frame::SWEPT_MAX), and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
         let function = |name: String| name.split_once('~').map(|(name, _)| name.to_owned()).unwrap_or(name);

@@ -1,5 +1,6 @@
-//! Closes connections elsewhere: a connection can hold sockets that somebody has sent and nobody has received. The kernel closes
-//! those with it, and closing one waits as long as its owner likes (`SO_LINGER`, socket(7)).
+//! Closes descriptors elsewhere: those that peers have passed and nobody wants, and connections. A connection can hold sockets
+//! that somebody has sent and nobody has received. The kernel closes those with it, and closing one waits as long as its owner
+//! likes (`SO_LINGER`, socket(7)).
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
