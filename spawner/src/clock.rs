@@ -4,10 +4,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Returns the monotonic time since the first call of this function.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the spawner's own clock: idle launchers, grace at the end, patience with the judge"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock of idle launchers, of the grace and of the judge")]
 pub fn now() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()

@@ -44,7 +44,6 @@ impl PassedDescriptor {
 
 /// Returns device and type, without making the file system refresh them: a hostile file system would never answer.
 fn device(fd: impl AsFd) -> Option<((u32, u32), FileType)> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = statx(fd, "", flags, StatxFlags::TYPE).ok()?;
+    let stat = statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
     Some(((stat.stx_dev_major, stat.stx_dev_minor), FileType::from_raw_mode(stat.stx_mode.into())))
 }

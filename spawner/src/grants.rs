@@ -7,7 +7,6 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{FunctionJudgment, Plan, PlannedBuild, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -22,13 +21,13 @@ type GrantStamp = (u64, u64, u64, i64, i64, i64, i64);
 pub type Stamps = Vec<(PathBuf, GrantStamp)>;
 
 /// Returns the values that distinguish one state of a file from another.
-pub fn stamp(meta: &Metadata) -> GrantStamp {
+pub fn stamp(meta: &std::fs::Metadata) -> GrantStamp {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), changed.0, changed.1)
 }
 
 /// The rights of functions.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Grants {
     /// Users and groups; only functions that ask for some are listed.
     users: BTreeMap<FunctionName, Grant>,
@@ -36,7 +35,6 @@ pub struct Grants {
 }
 
 /// The claim of a function's files to its name.
-#[derive(Debug)]
 pub struct Claimed {
     /// Whose word they are ([`trust`](crate::install::Snapshot::trust)).
     pub trust: String,
@@ -62,12 +60,10 @@ impl Rights {
         let (plan, sandbox) = judged.verdict.plan.as_ref().zip(judged.sandbox.as_ref())?;
         let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
         let mapped = judged.credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
-        Some(Self {
-            sandbox: sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone())),
-            calls: plan.calls(),
-            secrets: mapped.chain(&judged.secrets).cloned().collect(),
-            bindings: judged.credentials.bindings.iter().cloned().collect(),
-        })
+        let sandbox = sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone()));
+        let secrets = mapped.chain(&judged.secrets).cloned().collect();
+        let bindings = judged.credentials.bindings.iter().cloned().collect();
+        Some(Self { sandbox, calls: plan.calls(), secrets, bindings })
     }
 
     /// Returns the first key of a manifest with which these rights are more than other ones.
@@ -76,18 +72,15 @@ impl Rights {
             Some(theirs) => mine.exceeds(theirs),
             None => mine.widens(Profile::Strict),
         });
-        [
+        let exceeds = [
             (!self.secrets.is_subset(&other.secrets), "secrets"),
             (!self.bindings.is_subset(&other.bindings), "bindings"),
             (self.calls && !other.calls, "access"),
-        ]
-        .into_iter()
-        .find_map(|(exceeds, key)| exceeds.then_some(key))
-        .or(sandbox)
+        ];
+        exceeds.into_iter().find_map(|(exceeds, key)| exceeds.then_some(key)).or(sandbox)
     }
 }
 
-#[derive(Debug)]
 struct Grant {
     user: User,
     groups: Vec<String>,
@@ -140,12 +133,8 @@ impl Grants {
                 "the stored release can't be used: the file of this function belongs to somebody else now".to_owned()
             );
         }
-        match claim.rights.as_ref().and_then(|now| rights.exceeds(now)) {
-            None => Ok(()),
-            Some(key) => {
-                Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
-            }
-        }
+        let Some(key) = claim.rights.as_ref().and_then(|now| rights.exceeds(now)) else { return Ok(()) };
+        Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
     }
 
     /// Checks whether a version may still have the user and the groups that it asks for.
@@ -156,10 +145,8 @@ impl Grants {
         if !asks(plan) {
             return Ok(());
         }
-        let grant = self
-            .users
-            .get(&plan.function)
-            .filter(|grant| grant.user == plan.user && plan.groups.iter().all(|group| grant.groups.contains(group)));
+        let has_groups = |grant: &Grant| plan.groups.iter().all(|group| grant.groups.contains(group));
+        let grant = self.users.get(&plan.function).filter(|grant| grant.user == plan.user && has_groups(grant));
         let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;
         still(&grant.files).map_err(|why| format!("this version may not start with another user: {why}"))
     }

@@ -3,7 +3,6 @@
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::path::Path;
 
 /// Takes over a connected socket that was passed to this process by number.
 ///
@@ -23,7 +22,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// If a socket call fails.
-pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+pub fn listen_at(path: &std::path::Path) -> io::Result<OwnedFd> {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     let address = SocketAddrUnix::new(path)?;

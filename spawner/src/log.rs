@@ -1,11 +1,10 @@
 //! Writes messages to standard error, one escaped line each. The systemd unit limits how many a second the journal
 //! keeps.
 
-use std::fmt::Arguments;
 use std::io::Write as _;
 
 /// Writes one line. Control characters are escaped, so that a file name can't forge a line.
-pub fn line(message: Arguments<'_>) {
+pub fn line(message: std::fmt::Arguments<'_>) {
     let mut text = String::from("fnd-spawner: ");
     for c in message.to_string().chars() {
         if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }

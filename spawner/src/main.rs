@@ -2,12 +2,11 @@
 
 use fnd_spawner::args;
 use fnd_spawner::spawner::Spawner;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let arguments: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     let text = match arguments.first().and_then(|first| first.to_str()) {
         Some("--help" | "-h") => include_str!("help.txt"),
         Some("--version") => concat!("fnd-spawner ", env!("CARGO_PKG_VERSION"), "\n"),

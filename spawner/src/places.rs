@@ -5,9 +5,7 @@
 
 use crate::policy::insecure_above;
 use crate::process::identity::Identity;
-use crate::protocol::copy_file;
 use crate::sandbox::mounts;
-use fnd_wire::frame::SWEPT_MAX;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};
 use fnd_wire::plan::is_own;
 use std::collections::BTreeSet;
@@ -66,7 +64,7 @@ impl AttemptFiles {
     /// If copying fails.
     pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
         let _ = fs::remove_file(&self.previous); // from the attempt before
-        copy_file(from, &mut File::create_new(&self.previous)?, max)?;
+        crate::protocol::copy_file(from, &mut File::create_new(&self.previous)?, max)?;
         own(&self.previous, owner)?;
         Ok(self.previous.to_string_lossy().into_owned())
     }
@@ -164,14 +162,14 @@ impl Places {
     }
 
     /// Returns the functions that have a home or a cache but are not in `functions`: names in file form, at most
-    /// [`SWEPT_MAX`], and how many there are in all.
+    /// [`SWEPT_MAX`](fnd_wire::frame::SWEPT_MAX), and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
         let function = |name: String| name.split_once('~').map(|(name, _)| name.to_owned()).unwrap_or(name);
         let all = dirs.into_iter().flatten().map(function);
         let unlisted: BTreeSet<String> = all.filter(|name| !functions.contains(name) && !is_own(name)).collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
-        (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
+        (unlisted.into_iter().take(fnd_wire::frame::SWEPT_MAX).collect(), count)
     }
 
     /// Removes the result files that an earlier spawner made ready.
@@ -218,15 +216,10 @@ impl Places {
 
     /// Returns the directories of a function, named by its file form.
     pub fn of(&self, function: &str) -> FunctionPlaces {
-        let (state, run) = (|name| self.state.join(name).join(function), |name| self.run.join(name).join(function));
-        FunctionPlaces {
-            versions: state("versions"),
-            home: state("home"),
-            cache: state("cache"),
-            tmp: state("tmp"),
-            credentials: run("creds"),
-            bindings: run("bindings"),
-        }
+        let state = ["versions", "home", "cache", "tmp"].map(|name| self.state.join(name).join(function));
+        let [versions, home, cache, tmp] = state;
+        let [credentials, bindings] = ["creds", "bindings"].map(|name| self.run.join(name).join(function));
+        FunctionPlaces { versions, home, cache, credentials, bindings, tmp }
     }
 }
 
@@ -255,10 +248,7 @@ impl FunctionPlaces {
             make(dir, 0o700)?;
             own(dir, owner)?;
         }
-        for dir in [&self.credentials, &self.bindings, &self.tmp] {
-            make(dir, 0o711)?;
-        }
-        Ok(())
+        [&self.credentials, &self.bindings, &self.tmp].into_iter().try_for_each(|dir| make(dir, 0o711))
     }
 
     /// Bounds what the invocations of the function hold together, by a file system in memory over their directory. A function

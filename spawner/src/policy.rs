@@ -2,14 +2,12 @@
 //! judge.
 
 use crate::process::identity::Identity;
-use crate::sandbox::mounts;
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
-use rustix::process::Gid;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -47,18 +45,14 @@ pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
     StatCache::default().insecure_above(dir, owners)
 }
 
-/// Returns the identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for
-/// the function.
+/// The identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for the function.
+type GrantedUser = (Option<Identity>, String);
+
+/// Returns the user of a plan.
 ///
 /// # Errors
 /// Why the plan may not have this user or these groups.
-pub fn identity(
-    plan: &Plan,
-    uid: u32,
-    policy: &Policy,
-    trusted: bool,
-    myself: &Myself,
-) -> Result<(Option<Identity>, String), String> {
+pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &Myself) -> Result<GrantedUser, String> {
     let name = plan.function.file_form();
     let listed = |name: &str| policy.allow_users.iter().any(|allowed| allowed == name);
     if !myself.root() {
@@ -105,7 +99,7 @@ pub fn identity(
     if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| trust::reserved(**id, **id).is_some()) {
         return Err(format!("the id {bad} is never given to a function"));
     }
-    let groups = groups.into_iter().map(Gid::from_raw).collect();
+    let groups = groups.into_iter().map(rustix::process::Gid::from_raw).collect();
     Ok((Some(Identity { uid, gid, groups }), name))
 }
 
@@ -120,20 +114,16 @@ pub struct Interpreter {
     pub seal: [i64; 3],
 }
 
-/// Returns the first interpreter that exists and is safe. `owner` is the owner of the file whose `#!` line names them.
+/// Returns the first interpreter that exists and is safe. `owner` is the owner of the file whose `#!` line names them, `own` the
+/// spawner's user.
 ///
 /// # Errors
 /// The interpreters that were tried, and what to do.
-pub fn interpreter(
-    plan: &Plan,
-    file: &str,
-    owner: u32,
-    (myself, facts): (&Myself, &StatCache),
-) -> Result<Interpreter, Problem> {
+pub fn interpreter(plan: &Plan, file: &str, [owner, own]: [u32; 2], facts: &StatCache) -> Result<Interpreter, Problem> {
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
-        let owners = [0, if asked { owner } else { myself.uid }];
+        let owners = [0, if asked { owner } else { own }];
         match usable(candidate, &owners, facts) {
             Ok((real, seal)) => return Ok(Interpreter { given: candidate.clone(), real, seal }),
             Err(why) => why_not.push(format!("`{candidate}` {why}")),
@@ -160,54 +150,46 @@ pub fn shim(plan: &Plan, myself: &Myself, facts: &StatCache) -> Result<(), Probl
         myself.root()
             && facts.metadata(path).is_none_or(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } == 0)
     };
-    match real.ancestors().chain(path.ancestors()).find(closed) {
-        None => Ok(()),
-        Some(closed) => {
-            let bit = if closed.is_dir() { "x" } else { "r" };
-            let help = format!("run `chmod o+{bit} {}`, or move the runtime to another directory", closed.display());
-            Err(bad(format!("can't be read by functions: they have no access to `{}`", closed.display()), help))
-        }
-    }
+    let Some(closed) = real.ancestors().chain(path.ancestors()).find(closed) else { return Ok(()) };
+    let (bit, closed) = (if closed.is_dir() { "x" } else { "r" }, closed.display());
+    let help = format!("run `chmod o+{bit} {closed}`, or move the runtime to another directory");
+    Err(bad(format!("can't be read by functions: they have no access to `{closed}`"), help))
 }
 
-/// The sandbox of a function, the directories that are shown to every function, and those with the code of all functions, which
-/// profile strict hides.
-type ShownSandbox<'a> = (&'a Sandbox, [&'a [PathBuf]; 2], &'a StatCache);
-
-/// Checks that a function sees its interpreter: profile strict hides some places.
+/// Checks that a function sees its interpreter: profile strict hides some places. `tools` are shown to every function; profile
+/// strict hides `code`, the directories with the code of all functions.
 ///
 /// # Errors
 /// The place, and what to write.
-pub fn visible(shown: ShownSandbox<'_>, file: &str, interpreter: &Interpreter) -> Result<(), Problem> {
-    // A virtual environment's program is a link: both ends have to be there.
-    [&interpreter.given, &interpreter.real].into_iter().try_for_each(|path| visible_at(shown, file, path))
-}
-
-fn visible_at((sandbox, [tools, code], facts): ShownSandbox<'_>, file: &str, interpreter: &str) -> Result<(), Problem> {
-    let path = Path::new(interpreter);
-    let above = |named: &&Path| path.starts_with(named);
+pub fn visible(
+    (sandbox, [tools, code], facts): (&Sandbox, [&[PathBuf]; 2], &StatCache),
+    file: &str,
+    interpreter: &Interpreter,
+) -> Result<(), Problem> {
     let real = |named: &String| facts.real(named.as_ref()).ok();
     let shown = sandbox.read_only.iter().chain(&sandbox.read_write).filter_map(real);
     let shown: Vec<_> = shown.chain(tools.iter().cloned()).collect();
-    let hidden = mounts::hidden_by(sandbox.profile).map(PathBuf::from);
+    let hidden = crate::sandbox::mounts::hidden_by(sandbox.profile).map(PathBuf::from);
     let code = code.iter().filter(|_| sandbox.profile == Profile::Strict).cloned();
     let hidden: Vec<_> = hidden.chain(code).chain(sandbox.hide.iter().filter_map(real)).collect();
-    let inner = |path: &&Path| path.components().count();
-    // Of two that lie in each other, the inner one counts.
-    let shown = shown.iter().map(PathBuf::as_path).filter(above).max_by_key(inner);
-    let places = hidden.iter().map(PathBuf::as_path);
-    match places.filter(above).max_by_key(inner).filter(|place| shown.is_none_or(|shown| inner(&shown) < inner(place)))
-    {
-        None => Ok(()),
-        Some(place) => {
-            let dir = path.ancestors().nth(2).unwrap_or(path).display();
-            let place = place.display();
+    // A virtual environment's program is a link: both ends have to be there.
+    for interpreter in [&interpreter.given, &interpreter.real] {
+        let path = Path::new(interpreter);
+        let length = |path: &PathBuf| path.components().count();
+        // Of two that lie in each other, the inner one counts.
+        let inner = |places: &[PathBuf]| {
+            places.iter().filter(|place| path.starts_with(place)).max_by_key(|it| length(it)).cloned()
+        };
+        let shown = inner(&shown).map_or(0, |place| length(&place));
+        if let Some(place) = inner(&hidden).filter(|place| shown < length(place)) {
+            let (dir, place) = (path.ancestors().nth(2).unwrap_or(path).display(), place.display());
             let message =
                 format!("the sandbox hides its interpreter `{interpreter}`: it shows nothing below `{place}`");
             let help = format!("write `read_only = [\"{dir}\"]` in `[sandbox]`, or use an interpreter elsewhere");
-            Err(problem(file, message, help))
+            return Err(problem(file, message, help));
         }
     }
+    Ok(())
 }
 
 fn real(path: &Path, facts: &StatCache) -> Result<PathBuf, String> {
@@ -222,10 +204,8 @@ fn real(path: &Path, facts: &StatCache) -> Result<PathBuf, String> {
 
 fn safe(path: &Path, real: &Path, owners: &[u32], facts: &StatCache) -> Result<(), String> {
     let given_in = path.parent().and_then(|dir| facts.real(dir).ok()).unwrap_or_default();
-    match facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners)) {
-        Some(insecure) => Err(refusal::not_safe(&insecure.display().to_string())),
-        None => Ok(()),
-    }
+    let insecure = facts.insecure_above(real, owners).or_else(|| facts.insecure_above(&given_in, owners));
+    insecure.map_or(Ok(()), |insecure| Err(refusal::not_safe(&insecure.display().to_string())))
 }
 
 fn usable(candidate: &str, owners: &[u32], facts: &StatCache) -> Result<(String, [i64; 3]), String> {

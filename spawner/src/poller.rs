@@ -3,10 +3,8 @@
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
-/// The source of an event. The numbers are those of launchers, workers, functions and helpers; a number that no longer
-/// exists is ignored.
+/// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
     Listener,
@@ -17,47 +15,35 @@ pub enum Token {
     /// The judge's socket.
     Judge,
     /// A launcher's socket.
-    Launcher(u64),
+    Launcher,
     /// A worker's first process ended.
-    Worker(u64),
+    Worker,
     /// A leaf may have become empty.
-    Leaf(u64),
+    Leaf,
     /// A function's v1 memory group ran out of memory.
-    Oom(u64),
-    Helper(u64),
+    Oom,
+    Helper,
 }
 
-/// Largest number that a token can hold.
+/// A source, and the number of the launcher, worker, function or helper (0: there is only one). A number that no longer
+/// exists is ignored.
+pub type NumberedToken = (Token, u64);
+
+/// Largest number that is kept.
 pub const NUMBER_MAX: u64 = (1 << 56) - 1;
 
-/// Every kind of token. The kernel stores a kind's index here together with the number.
-const KINDS: [fn(u64) -> Token; 9] = [
-    |_| Token::Listener,
-    |_| Token::Connection,
-    |_| Token::Signals,
-    |_| Token::Judge,
-    Token::Launcher,
-    Token::Worker,
-    Token::Leaf,
-    Token::Oom,
-    Token::Helper,
-];
+/// The sources in their order. The kernel stores a source's index here together with the number.
+const TOKENS: [Token; 9] = {
+    use Token::*;
+    [Listener, Connection, Signals, Judge, Launcher, Worker, Leaf, Oom, Helper]
+};
 
-impl Token {
-    fn pack(self) -> u64 {
-        let number = match self {
-            Self::Listener | Self::Connection | Self::Signals | Self::Judge => 0,
-            Self::Launcher(number) | Self::Worker(number) | Self::Leaf(number) => number,
-            Self::Oom(number) | Self::Helper(number) => number,
-        };
-        let kind = KINDS.iter().position(|kind| kind(number) == self).unwrap_or(0);
-        (kind as u64) << 56 | number & NUMBER_MAX
-    }
+fn pack((token, number): NumberedToken) -> epoll::EventData {
+    epoll::EventData::new_u64((token as u64) << 56 | number & NUMBER_MAX)
+}
 
-    fn unpack(packed: u64) -> Option<Self> {
-        let kind = KINDS.get(usize::try_from(packed >> 56).ok()?)?;
-        Some(kind(packed & NUMBER_MAX))
-    }
+fn unpack(packed: u64) -> Option<NumberedToken> {
+    Some((*TOKENS.get(usize::try_from(packed >> 56).ok()?)?, packed & NUMBER_MAX))
 }
 
 /// An epoll instance.
@@ -76,28 +62,28 @@ impl Poller {
     ///
     /// # Errors
     /// If `epoll_ctl` fails.
-    pub fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
-        let flags = match token {
+    pub fn add(&self, fd: impl AsFd, token: NumberedToken) -> io::Result<()> {
+        let flags = match token.0 {
             // `cgroup.events` is always readable and signals a change by POLLPRI.
-            Token::Leaf(_) => epoll::EventFlags::PRI,
+            Token::Leaf => epoll::EventFlags::PRI,
             // Edge-triggered: these sockets are read and written until they would block, so one event for new data or
             // new room is enough.
             Token::Judge => epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
-            Token::Launcher(_) => epoll::EventFlags::IN | epoll::EventFlags::ET,
+            Token::Launcher => epoll::EventFlags::IN | epoll::EventFlags::ET,
             _ => epoll::EventFlags::IN,
         };
-        Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags)?)
+        Ok(epoll::add(&self.0, fd, pack(token), flags)?)
     }
 
     /// Sets whether the connection or a launcher's socket is watched for reading and for writing; with neither only its
     /// end is reported.
-    pub fn change(&self, fd: impl AsFd, token: Token, (read, write): (bool, bool)) {
+    pub fn change(&self, fd: impl AsFd, token: NumberedToken, (read, write): (bool, bool)) {
         let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::ET, matches!(token, Token::Launcher(_)));
+        flags.set(epoll::EventFlags::ET, token.0 == Token::Launcher);
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
         // For a watched descriptor this can't fail.
-        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags);
+        let _ = epoll::modify(&self.0, fd, pack(token), flags);
     }
 
     /// Stops watching a descriptor that stays open.
@@ -109,7 +95,7 @@ impl Poller {
     ///
     /// # Errors
     /// If `epoll_wait` fails.
-    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Token>> {
+    pub fn wait(&self, timeout: Option<std::time::Duration>) -> io::Result<Vec<NumberedToken>> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -119,6 +105,6 @@ impl Poller {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(events.iter().filter_map(|event| Token::unpack(event.data.u64())).collect())
+        Ok(events.iter().filter_map(|event| unpack(event.data.u64())).collect())
     }
 }

@@ -1,5 +1,7 @@
 //! Sends and receives frames and descriptors over `SOCK_SEQPACKET` sockets: with fnd, the judge and launchers.
 
+use crate::process::closing;
+use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, packets};
 use rustix::io::Errno;
 use rustix::net::{
@@ -20,8 +22,6 @@ pub struct Channel {
     socket: OwnedFd,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     partial: Partial,
-    /// Descriptors that came with an invalid packet, or with one that is not the last of its frame.
-    unwanted: Vec<OwnedFd>,
     /// Buffer for a packet, allocated at the first receive.
     room: Vec<u8>,
 }
@@ -39,7 +39,7 @@ impl Channel {
     /// Returns a channel on a connected socket. If the socket is blocking, [`send`](Self::send) and
     /// [`receive`](Self::receive) wait.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, waiting: VecDeque::new(), partial: Partial::default(), unwanted: Vec::new(), room: Vec::new() }
+        Self { socket, waiting: VecDeque::new(), partial: Partial::default(), room: Vec::new() }
     }
 
     /// Returns a channel that never waits, and the other end, which is blocking.
@@ -79,7 +79,7 @@ impl Channel {
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(error) => {
                     // The peer will not take the rest.
-                    self.unwanted.extend(self.waiting.drain(..).flat_map(|(_, descriptors)| descriptors));
+                    closing::later(self.waiting.drain(..).flat_map(|(_, descriptors)| descriptors));
                     return Err(error.into());
                 }
             }
@@ -87,16 +87,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the unwanted descriptors. Closing one may take as long as the process that made it likes.
-    pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
-        std::mem::take(&mut self.unwanted)
-    }
-
-    /// Returns the socket and the unwanted descriptors.
-    pub fn into_descriptors(mut self) -> Vec<OwnedFd> {
-        self.unwanted.extend(self.waiting.drain(..).flat_map(|(_, descriptors)| descriptors));
-        self.unwanted.push(self.socket);
-        self.unwanted
+    /// Leaves the socket and what waits to be sent to a helper: closing may take as long as the peer likes.
+    pub fn give_up(self) {
+        closing::later(self.waiting.into_iter().flat_map(|(_, descriptors)| descriptors).chain([self.socket]));
     }
 
     /// Returns how many packets wait.
@@ -143,7 +136,8 @@ impl Channel {
                     return Ok(Some(Frame { bytes, descriptors, cut: got.flags.contains(ReturnFlags::CTRUNC) }));
                 }
                 other => {
-                    self.unwanted.extend(descriptors);
+                    // They came with an invalid packet, or with one that is not the last of its frame.
+                    closing::later(descriptors);
                     other?;
                 }
             }
@@ -165,6 +159,16 @@ fn send(socket: &OwnedFd, packet: &[u8], descriptors: &[OwnedFd]) -> Result<(), 
         return Err(Errno::TOOBIG);
     }
     sendmsg(socket, &[IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL).map(|_| ())
+}
+
+/// Receives the only text that a process sends: why it failed, or nothing. `silent` is the reason if it sends none.
+///
+/// # Errors
+/// Why it failed.
+pub fn hear(socket: OwnedFd, silent: &str) -> Result<(), String> {
+    let said = Channel::new(socket).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    let why = said.unwrap_or_else(|| silent.to_owned());
+    if why.is_empty() { Ok(()) } else { Err(why) }
 }
 
 /// Copies the content of a descriptor that the peer passed, from its start, at most `max` bytes. Only a regular or

@@ -6,7 +6,6 @@
 //! not inherit the lock.
 
 use crate::log::Failed as _;
-use crate::policy::insecure_above;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::fs::{File, OpenOptions};
@@ -18,7 +17,6 @@ use std::path::Path;
 pub const FILE: &str = "/run/fnd-users.lock";
 
 /// The open lock file. A process opens it only once: the locks end when the process closes any descriptor of that file.
-#[derive(Debug)]
 pub struct Ranges(File);
 
 impl Ranges {
@@ -32,7 +30,7 @@ impl Ranges {
         options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file =
             options.open(path).failed(&format!("open `{shown}`, in which each instance of fnd locks its users"))?;
-        match insecure_above(path, &[0]) {
+        match crate::policy::insecure_above(path, &[0]) {
             Some(bad) => Err(format!("users other than root can change `{}`, so `{shown}` is not used", bad.display())),
             None => Ok(Self(file)),
         }
@@ -45,13 +43,9 @@ impl Ranges {
     /// The process that holds some of them, for people; then no user is locked.
     #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn take(&self, (first, last): (u32, u32)) -> Result<(), String> {
-        let mut lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: first.into(),
-            l_len: i64::from(last) - i64::from(first) + 1,
-            l_pid: 0,
-        };
+        let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+        let (l_start, l_len) = (first.into(), i64::from(last) - i64::from(first) + 1);
+        let mut lock = libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
         match fcntl(&self.0, FcntlArg::F_SETLK(&lock)) {
             Err(Errno::EACCES | Errno::EAGAIN) => {}
             locked => return locked.map(drop).failed("lock the users of functions"),
@@ -95,7 +89,7 @@ mod tests {
         ranges.take((70_005, 70_020)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         chown(&path, Some(12_001), None).unwrap();
-        let why = Ranges::open(&path).unwrap_err();
+        let why = Ranges::open(&path).err().unwrap();
         assert!(why.contains("users other than root can change"), "{why}");
         std::fs::remove_file(&path).unwrap();
         symlink(&target, &path).unwrap();
@@ -103,6 +97,6 @@ mod tests {
         // Users who can write to the directory could replace the file.
         std::fs::remove_file(&path).unwrap();
         chown(dir.path(), Some(12_001), None).unwrap();
-        assert!(Ranges::open(&path).unwrap_err().contains("users other than root can change"));
+        assert!(Ranges::open(&path).err().unwrap().contains("users other than root can change"));
     }
 }

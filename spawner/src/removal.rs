@@ -4,23 +4,33 @@
 //! Directories are moved up before they are emptied: however deep a function nests them, only two are open at a time
 //! and no path grows. A function may have changed the modes of its directories, so they are changed back on the way.
 
-use crate::process::identity;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
-use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest number of names that are listed at once: a function may make millions.
 const NAMES: usize = 10_000;
+
+/// Returns the paths in a directory of root whose names fit.
+pub fn entries(dir: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(&fits)).map(|entry| entry.path()).collect()
+}
+
+/// Removes files and trees of root; returns the exit code of a helper.
+pub fn remove(paths: &[PathBuf]) -> i32 {
+    let remove = |path: &PathBuf| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
+    paths.iter().map(|path| i32::from(remove(path).is_err())).sum()
+}
 
 /// Empties a directory; as root with the file rights of the directory's owner. Call it in a copy of the spawner only:
 /// the process never gets root's rights back. Returns the copy's exit code.
 pub fn empty(dir: &Path, root: bool) -> i32 {
     let Ok(meta) = fs::symlink_metadata(dir) else { return 1 };
-    if root && identity::take_files_of((meta.uid(), meta.gid())).is_err() {
+    if root && crate::process::identity::take_files_of((meta.uid(), meta.gid())).is_err() {
         return 1;
     }
     let Ok(top) = enter(CWD, dir) else { return 1 };
@@ -46,8 +56,7 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
             }
             drop(enter(&sub, &inner)); // moving a directory needs write access to it
             *moved += 1;
-            let to = format!(".fnd-{moved}");
-            progress |= renameat_with(&sub, &inner, top, to, RenameFlags::NOREPLACE).is_ok();
+            progress |= renameat_with(&sub, &inner, top, format!(".fnd-{moved}"), RenameFlags::NOREPLACE).is_ok();
         }
         progress |= removed(top, &name);
     }
@@ -62,7 +71,7 @@ fn removed(dir: &OwnedFd, name: &CStr) -> bool {
 }
 
 /// Opens a directory after giving its owner all rights to it.
-fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, rustix::io::Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = openat(&at, name, flags | OFlags::PATH, Mode::empty())?;
     let known = format!("/proc/self/fd/{}", path.as_raw_fd());
@@ -75,6 +84,5 @@ fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, 
 fn names(dir: &OwnedFd) -> Vec<CString> {
     let Ok(entries) = Dir::read_from(dir) else { return Vec::new() };
     let own = |name: &CStr| matches!(name.to_bytes(), b"." | b"..");
-    let names = entries.flatten().map(|entry| entry.file_name().to_owned());
-    names.filter(|name| !own(name)).take(NAMES).collect()
+    entries.flatten().map(|entry| entry.file_name().to_owned()).filter(|name| !own(name)).take(NAMES).collect()
 }

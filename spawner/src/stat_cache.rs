@@ -5,15 +5,11 @@
 //! checked, so a directory that somebody exchanges in between is not the one that is read.
 
 use crate::clock::now;
-use fnd_wire::trust;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -37,7 +33,7 @@ pub struct StatCache {
 }
 
 /// The facts about paths, and when the first of them was found.
-type CachedFacts<T> = RefCell<(Duration, HashMap<OsString, T>)>;
+type CachedFacts<T> = std::cell::RefCell<(Duration, std::collections::HashMap<OsString, T>)>;
 
 fn kept<T: Clone, E>(kept: &CachedFacts<T>, path: &Path, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let (since, known) = &mut *kept.borrow_mut();
@@ -58,7 +54,7 @@ fn kept<T: Clone, E>(kept: &CachedFacts<T>, path: &Path, find: impl FnOnce() -> 
 ///
 /// # Errors
 /// If it can't be opened; `ELOOP` if there is a link on the path.
-pub fn open_real(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+pub fn open_real(path: &Path, flags: OFlags) -> io::Result<std::os::fd::OwnedFd> {
     Ok(openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), NO_LINKS)?)
 }
 
@@ -106,7 +102,7 @@ impl StatCache {
 
 /// Returns whether only these owners can change what has this metadata.
 pub fn only_of(meta: &Metadata, owners: &[u32]) -> bool {
-    trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid())
+    fnd_wire::trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid())
 }
 
 #[cfg(test)]

@@ -49,8 +49,7 @@ impl UidOwner {
 
 impl fmt::Display for UidOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_uids = self.0.starts_with(|c: char| c.is_ascii_digit());
-        write!(f, "{}{}", if is_uids { "uid " } else { "" }, self.0)
+        write!(f, "{}{}", if self.0.starts_with(|c: char| c.is_ascii_digit()) { "uid " } else { "" }, self.0)
     }
 }
 
@@ -78,7 +77,6 @@ pub struct Assigned {
 /// A directory in `home`: its owner, the function that its name is of, and whether the name has a uid, too.
 pub type OwnedHome = (u32, Option<FunctionName>, bool);
 
-#[derive(Debug)]
 pub struct Uids {
     file: File,
     /// None: the line was damaged. It keeps its number, so that the others do.
@@ -97,10 +95,8 @@ pub fn owners(homes: &Path) -> Vec<OwnedHome> {
     let owner = |entry: std::fs::DirEntry| {
         let uid = entry.metadata().ok()?.uid();
         let name = entry.file_name();
-        let (name, apart) = match name.to_str().unwrap_or_default().split_once('~') {
-            Some((name, _)) => (name.to_owned(), true),
-            None => (name.to_str().unwrap_or_default().to_owned(), false),
-        };
+        let name = name.to_str().unwrap_or_default();
+        let (name, apart) = name.split_once('~').map_or((name, false), |(name, _)| (name, true));
         // No part of a name has a dot, so the first dot separates group and name.
         (uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart))
     };
@@ -113,44 +109,8 @@ fn sum(line: &str) -> String {
     Sha256::digest(line).iter().take(4).fold("#".to_owned(), |sum, byte| format!("{sum}{byte:02x}"))
 }
 
-/// The meaning of a line.
-enum UidLine {
-    User(UidUser),
-    /// The user belongs to this owner.
-    Owned(u32, FunctionName, UidOwner),
-    /// It was damaged before.
-    Lost,
-}
-
 /// The text of a line that replaces a damaged one.
 const LOST: &str = "-";
-
-fn parse(line: &str) -> Option<UidLine> {
-    let (body, has_sum) = match line.rsplit_once(' ') {
-        Some((body, found)) if found == sum(body) => (body, true),
-        _ => (line, false), // of the first release
-    };
-    let words: Vec<&str> = body.split(' ').collect();
-    let user = |uid: &str, name| Some((uid.parse().ok()?, FunctionName::new(name).ok()?));
-    match (words.as_slice(), has_sum) {
-        ([uid, name], _) => {
-            let (uid, name) = user(uid, name)?;
-            Some(UidLine::User(UidUser { uid, name, owner: None, apart: false }))
-        }
-        ([LOST], true) => Some(UidLine::Lost),
-        (["=", uid, name, owner], true) => {
-            let (uid, name) = user(uid, name)?;
-            Some(UidLine::Owned(uid, name, UidOwner::parse(owner.strip_prefix('@')?)?))
-        }
-        ([uid, name, owner], true) => {
-            let (uid, name) = user(uid, name)?;
-            let apart = owner.starts_with('~');
-            let owner = Some(UidOwner::parse(owner.strip_prefix(['@', '~'])?)?);
-            Some(UidLine::User(UidUser { uid, name, owner, apart }))
-        }
-        _ => None,
-    }
-}
 
 impl Uids {
     /// Opens the table, or makes one, and locks it: only one spawner may use a state directory.
@@ -173,15 +133,13 @@ impl Uids {
             Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false, damaged: None };
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
         for (number, line) in (1..).zip(bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
-            let entry = str::from_utf8(line).ok().and_then(|line| parse(line.strip_suffix('\n')?));
-            match &entry {
-                Some(_) => sound.extend_from_slice(line),
-                None => {
-                    sound.extend_from_slice(format!("{LOST} {}\n", sum(LOST)).as_bytes());
-                    damaged.push(number);
-                }
+            if str::from_utf8(line).ok().and_then(|line| table.add(line.strip_suffix('\n')?)).is_some() {
+                sound.extend_from_slice(line);
+            } else {
+                sound.extend_from_slice(format!("{LOST} {}\n", sum(LOST)).as_bytes());
+                damaged.push(number);
+                table.lines.push(None);
             }
-            table.add(entry.unwrap_or(UidLine::Lost));
         }
         if damaged.is_empty() {
             table.file.set_len(whole as u64).failed(&read)?;
@@ -192,22 +150,40 @@ impl Uids {
         Ok(table)
     }
 
-    fn add(&mut self, entry: UidLine) {
-        match entry {
-            UidLine::User(line) => {
-                self.index.entry(line.name.clone()).or_default().push(self.lines.len());
-                self.lines.push(Some(line));
+    /// Takes a line without its end; none: it is damaged.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let (body, has_sum) = match line.rsplit_once(' ') {
+            Some((body, found)) if found == sum(body) => (body, true),
+            _ => (line, false), // of the first release
+        };
+        let words: Vec<&str> = body.split(' ').collect();
+        let (is_known, uid, name, owner) = match (words.as_slice(), has_sum) {
+            ([LOST], true) => {
+                self.lines.push(None);
+                return Some(());
             }
-            UidLine::Owned(uid, name, owner) => {
-                let of_name = self.index.get(&name).into_iter().flatten();
-                let owned = of_name.filter_map(|index| self.lines.get(*index)?.as_ref().map(|line| (*index, line.uid)));
-                let found = owned.into_iter().find(|(_, known)| *known == uid).map(|(index, _)| index);
-                if let Some(Some(line)) = found.and_then(|index| self.lines.get_mut(index)) {
-                    line.owner = Some(owner);
-                }
+            ([uid, name], _) => (false, uid, name, None),
+            (["=", uid, name, owner], true) if owner.starts_with('@') => (true, uid, name, Some(owner)),
+            ([uid, name, owner], true) => (false, uid, name, Some(owner)),
+            _ => return None,
+        };
+        let (uid, name) = (uid.parse().ok()?, FunctionName::new(name).ok()?);
+        let apart = owner.is_some_and(|owner| owner.starts_with('~'));
+        let parsed = owner.map(|owner| owner.strip_prefix(['@', '~']).and_then(UidOwner::parse).ok_or(()));
+        let owner = parsed.transpose().ok()?;
+        if is_known {
+            let of_name = self.index.get(&name).into_iter().flatten();
+            let has_uid = |index: &usize| {
+                self.lines.get(*index).is_some_and(|line| line.as_ref().is_some_and(|line| line.uid == uid))
+            };
+            if let Some(Some(line)) = of_name.copied().find(has_uid).and_then(|index| self.lines.get_mut(index)) {
+                line.owner = owner;
             }
-            UidLine::Lost => self.lines.push(None),
+            return Some(());
         }
+        self.index.entry(name.clone()).or_default().push(self.lines.len());
+        self.lines.push(Some(UidUser { uid, name, owner, apart }));
+        Some(())
     }
 
     /// Adds the homes whose owners are not in the table; for others the table decides.
@@ -256,15 +232,14 @@ impl Uids {
             };
             if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
                 self.append(&format!("= {uid} {name} @{}", owner.0))?;
-                self.add(UidLine::Owned(uid, name.clone(), owner.clone()));
             }
             let id = self.id(name).ok_or("its number is lost")?;
             return Ok(Assigned { id, uid, apart: line.apart });
         }
         let of_name = |known: &Option<FunctionName>| known.as_ref() == Some(name);
         // Then nobody knows which of them has left what is in `home/NAME`.
-        let has_others =
-            self.of(name).next().is_some() || self.homes.iter().any(|(_, known, apart)| *apart && of_name(known));
+        let has_others = owner.is_some()
+            && (self.of(name).next().is_some() || self.homes.iter().any(|(_, known, apart)| *apart && of_name(known)));
         let uid = match range {
             None => own,
             Some((first, last)) => {
@@ -279,11 +254,9 @@ impl Uids {
                 home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
             }
         };
-        let line = UidUser { uid, name: name.clone(), owner: owner.cloned(), apart: has_others };
-        let of = |owner: &UidOwner| format!(" {}{}", if line.apart { '~' } else { '@' }, owner.0);
-        self.append(&format!("{uid} {name}{}", line.owner.as_ref().map(of).unwrap_or_default()))?;
+        let of = |owner: &UidOwner| format!(" {}{}", if has_others { '~' } else { '@' }, owner.0);
+        self.append(&format!("{uid} {name}{}", owner.map(of).unwrap_or_default()))?;
         self.homes.retain(|(taken, ..)| *taken != uid);
-        self.add(UidLine::User(line));
         let id = self.id(name).ok_or("its number is lost")?;
         Ok(Assigned { id, uid, apart: has_others })
     }
@@ -296,14 +269,15 @@ impl Uids {
         Some(Assigned { id: self.id(name)?, uid: line.uid, apart: line.apart })
     }
 
+    /// Appends a line to the file, and takes it as it will be read.
     fn append(&mut self, line: &str) -> Result<(), String> {
         let end = self.file.metadata().failed("read the size of the uid table")?.len();
         // If a full disk lets only part of a line through, this part would become the beginning of the next line.
         let cut = |_: &io::Error| drop(self.file.set_len(end));
-        let line = format!("{line} {}\n", sum(line));
-        (&self.file).write_all(line.as_bytes()).inspect_err(cut).failed("append to the uid table")?;
+        let line = format!("{line} {}", sum(line));
+        (&self.file).write_all((line.clone() + "\n").as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
-        Ok(())
+        self.add(&line).ok_or_else(|| "a line of the uid table can't be read back".to_owned())
     }
 
     /// Writes assigned numbers to the disk. Call it before a file belongs to a new user, since a number must not be
@@ -321,8 +295,7 @@ impl Uids {
 
     /// Returns the first uid and the name of the function with a number.
     pub fn get(&self, id: FunctionId) -> Option<(u32, &FunctionName)> {
-        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
-        self.lines.get(index)?.as_ref().map(|line| (line.uid, &line.name))
+        self.lines.get(usize::try_from(id.0).ok()?.checked_sub(1)?)?.as_ref().map(|line| (line.uid, &line.name))
     }
 
     /// Returns whether a function has a user with this uid.
@@ -338,8 +311,7 @@ impl Uids {
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        let index = self.index.get(name)?.first()?;
-        u32::try_from(index + 1).ok().map(FunctionId)
+        u32::try_from(self.index.get(name)?.first()? + 1).ok().map(FunctionId)
     }
 }
 
@@ -564,7 +536,7 @@ mod tests {
         let assigned = |id, uid| Assigned { id: FunctionId(id), uid, apart: false };
         let mut uids = Uids::open(&path).unwrap();
         assert_eq!(uids.assign(&a, None, Some((70, 71)), 0).unwrap(), assigned(1, 70));
-        assert!(Uids::open(&path).unwrap_err().contains("another fnd-spawner"));
+        assert!(Uids::open(&path).err().unwrap().contains("another fnd-spawner"));
         drop(uids);
         std::fs::write(&path, "70 a\n71 op").unwrap();
         let mut uids = Uids::open(&path).unwrap();

@@ -154,6 +154,6 @@ fn a_directory_that_others_can_change_is_refused() {
     let path = dir.path().join("userdb");
     fs::create_dir(&path).unwrap();
     chown(&path, Some(12_001), None).unwrap();
-    let why = fnd_spawner::workers::names::UserNames::open(path.clone()).unwrap_err();
+    let why = fnd_spawner::workers::names::UserNames::open(path.clone()).err().unwrap();
     assert!(why.contains("users other than root can change") && why.contains(path.to_str().unwrap()), "{why}");
 }

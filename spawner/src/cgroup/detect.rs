@@ -1,6 +1,5 @@
 //! Finds the cgroup hierarchies, and which parts of them may be used.
 
-use super::CONTROLLERS;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +25,7 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     let (left, right) = line.split_once(" - ")?;
     let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
     let (root, mount, kind, options) = (left.next()?, left.next()?, right.next()?, right.nth(1)?);
-    let used = options.split(',').filter(|option| CONTROLLERS.contains(option));
+    let used = options.split(',').filter(|option| super::CONTROLLERS.contains(option));
     let controllers: Vec<String> = used.filter(|_| kind == "cgroup").map(str::to_owned).collect();
     if kind != "cgroup2" && controllers.is_empty() {
         return None;

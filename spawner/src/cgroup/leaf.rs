@@ -9,14 +9,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The cgroup of one attempt. Its files are opened when it is made: mostly before the attempt is asked for, while at its end
 /// fnd waits.
 pub struct Leaf {
     path: PathBuf,
-    /// `cgroup.events`.
-    events: File,
+    /// `cgroup.events`: it polls `POLLPRI` when it has changed since it was last read.
+    pub events: File,
     /// `cpu.stat`.
     cpu: File,
     /// `memory.peak` and `memory.events.local`, if the memory controller is in cgroup2 and the kernel has them.
@@ -76,11 +75,6 @@ impl Leaf {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
 
-    /// Returns `cgroup.events`: it polls `POLLPRI` when it has changed since it was last read.
-    pub fn events(&self) -> &File {
-        &self.events
-    }
-
     /// Returns whether a process is in the leaf. If this can't be read, the leaf counts as populated.
     pub fn populated(&self) -> bool {
         number(&self.events, "populated") != Some(0)
@@ -130,7 +124,7 @@ fn text(file: &File) -> Option<String> {
 }
 
 /// Waits until no process is in a group, at most `patience`; for use at start and end only.
-pub(super) fn wait_empty(dir: &Path, patience: Duration) {
+pub(super) fn wait_empty(dir: &Path, patience: std::time::Duration) {
     let deadline = now() + patience;
     let Ok(events) = File::open(dir.join("cgroup.events")) else { return };
     let a_little = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

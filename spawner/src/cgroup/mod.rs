@@ -49,9 +49,10 @@ impl Home {
 }
 
 /// The spawner's part of the cgroup hierarchies.
-#[derive(Debug)]
 pub struct CgroupTree {
     base: PathBuf,
+    /// The directory of the functions' groups.
+    functions: PathBuf,
     homes: Vec<Home>,
     device: Option<String>,
     /// The limits that can't be enforced, with the reason.
@@ -72,11 +73,9 @@ impl CgroupTree {
     /// # Errors
     /// Why cgroups can't be used at all, for people.
     pub fn open(hierarchies: &[Hierarchy], name: &str, device: Option<String>) -> Result<Self, String> {
-        let unified = hierarchies
-            .iter()
-            .find(|hierarchy| hierarchy.controllers.is_empty() && hierarchy.mount.join("cgroup.procs").exists())
-            .filter(|hierarchy| hierarchy.mount.join("cgroup.controllers").exists())
-            .ok_or("no cgroup2 file system is mounted")?;
+        let has = |hierarchy: &Hierarchy, file| hierarchy.mount.join(file).exists();
+        let unified = hierarchies.iter().find(|it| it.controllers.is_empty() && has(it, "cgroup.procs"));
+        let unified = unified.filter(|it| has(it, "cgroup.controllers")).ok_or("no cgroup2 file system is mounted")?;
         let unit = unified.own.as_deref().and_then(detect::delegated);
         let base = unit.clone().unwrap_or_else(|| unified.mount.join(name));
         let hold = base.join("hold");
@@ -105,11 +104,10 @@ impl CgroupTree {
             }
         }
         let lacking = |limit: &limits::Limit| {
-            let why = limits::lacking(limit, &homes, &base, device.as_deref())?;
-            Some((limit.0.to_owned(), why))
+            Some((limit.0.to_owned(), limits::lacking(limit, &homes, &base, device.as_deref())?))
         };
         let missing = limits::LIMITS.iter().filter_map(lacking).collect();
-        Ok(Self { base, homes, device, missing })
+        Ok(Self { base, functions, homes, device, missing })
     }
 
     /// Returns the layout as a word: `v2` or `hybrid`.
@@ -127,16 +125,12 @@ impl CgroupTree {
         }
     }
 
-    fn functions(&self) -> PathBuf {
-        self.base.join("f")
-    }
-
     /// Makes the groups of a function if they are missing, and opens them; `name` is the file form.
     ///
     /// # Errors
     /// If a directory can't be made.
     pub fn group(&self, name: &str) -> io::Result<Group> {
-        let dir = self.functions().join(name);
+        let dir = self.functions.join(name);
         make(&dir)?;
         let mut homes = self.homes.clone();
         for home in &mut homes {
@@ -179,24 +173,22 @@ impl CgroupTree {
     /// Kills all processes of all functions, and waits until they are gone; at most `patience`.
     fn kill_all(&self, patience: Duration) {
         // The file is missing before Linux 5.14. Then the launchers end at the end of their sockets.
-        let _ = fs::write(self.functions().join("cgroup.kill"), "1");
-        leaf::wait_empty(&self.functions(), patience);
+        let _ = fs::write(self.functions.join("cgroup.kill"), "1");
+        leaf::wait_empty(&self.functions, patience);
     }
 
     /// Kills the processes that an earlier spawner with the same base left, and removes their groups.
     pub fn kill_remaining(&self, patience: Duration) {
         self.kill_all(patience);
-        remove_below(&self.functions());
+        remove_below(&self.functions);
     }
 
     /// Kills all processes, waits until they are gone (at most `patience`) and removes the groups below the base;
     /// outside a unit also the base.
     pub fn clear(&self, patience: Duration) {
         self.kill_all(patience);
-        remove(&self.functions());
-        for home in self.homes.iter().filter(|home| home.v1) {
-            remove(&home.dir);
-        }
+        remove(&self.functions);
+        self.homes.iter().filter(|home| home.v1).for_each(|home| remove(&home.dir));
         if !self.base.join("hold").exists() {
             remove(&self.base);
         }
@@ -230,8 +222,7 @@ impl Group {
     /// # Errors
     /// If the leaf can't be made or opened.
     pub fn leaf(&self, name: &str) -> io::Result<(Leaf, OwnedFd)> {
-        let memory = self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false));
-        Leaf::make(&self.dir, name, memory)
+        Leaf::make(&self.dir, name, self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false)))
     }
 
     /// Returns the v1 directories that a process has to enter itself.
@@ -253,9 +244,7 @@ impl Group {
     /// The limits that are not in force, with the reason.
     pub fn apply(&self, limits: &Limits) -> Result<(), String> {
         let mut failed = Vec::new();
-        for home in &self.homes {
-            limits::apply(home, limits, self.device.as_deref(), &mut failed);
-        }
+        self.homes.iter().for_each(|home| limits::apply(home, limits, self.device.as_deref(), &mut failed));
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 
@@ -278,11 +267,8 @@ impl Group {
     /// reason when the kernel refuses a start for want of either, so only its own starts fail; otherwise it could hold
     /// up all others.
     pub fn is_at_its_limits(&self) -> bool {
-        let files = [
-            ("pids.current", "pids.max"),
-            ("memory.current", "memory.max"),
-            ("memory.usage_in_bytes", "memory.limit_in_bytes"),
-        ];
+        let of_v1 = ("memory.usage_in_bytes", "memory.limit_in_bytes");
+        let files = [("pids.current", "pids.max"), ("memory.current", "memory.max"), of_v1];
         let read = |home: &Home, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
         let half = |home: &Home| {
             let both = |(used, most)| read(home, used).zip(read(home, most));
@@ -294,9 +280,7 @@ impl Group {
     /// Removes the function's groups; groups still in use stay.
     pub fn remove(&self) {
         remove(&self.dir);
-        for home in self.homes.iter().filter(|home| home.v1) {
-            remove(&home.dir);
-        }
+        self.homes.iter().filter(|home| home.v1).for_each(|home| remove(&home.dir));
     }
 }
 
@@ -317,9 +301,7 @@ pub fn remove_stale(hierarchies: &[Hierarchy], alive: impl Fn(&str) -> bool) {
     for hierarchy in hierarchies {
         for entry in fs::read_dir(&hierarchy.mount).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("fnd-")) else {
-                continue;
-            };
+            let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("fnd-")) else { continue };
             if pid.bytes().all(|b| b.is_ascii_digit()) && !alive(pid) {
                 remove(&entry.path());
             }

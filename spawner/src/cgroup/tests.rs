@@ -126,7 +126,7 @@ fn a_missing_controller_is_reported() {
     assert_eq!(group.apply(&limits()), Ok(()));
     assert_eq!(read(root.path().join("memory/fnd-1/f.a/memory.memsw.limit_in_bytes")), "68157440");
     assert_eq!(group.v1_dirs(), [root.path().join("memory/fnd-1/f.a")]);
-    assert!(CgroupTree::open(&[], "fnd-1", None).unwrap_err().contains("cgroup2"));
+    assert!(CgroupTree::open(&[], "fnd-1", None).err().unwrap().contains("cgroup2"));
 }
 
 #[test]

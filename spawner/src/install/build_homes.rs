@@ -85,14 +85,8 @@ impl BuildHomes {
     ///
     /// # Errors
     /// If this spawner has not installed that version for this function, or if its home is being copied.
-    pub fn starts(
-        &mut self,
-        builder: FunctionId,
-        tree: Version,
-        worker: WorkerId,
-        start: BuildStart,
-    ) -> Result<(), String> {
-        let home = self.0.get_mut(&builder).filter(|home| home.versions.contains(&tree));
+    pub fn starts(&mut self, by: FunctionId, tree: Version, worker: WorkerId, start: BuildStart) -> Result<(), String> {
+        let home = self.0.get_mut(&by).filter(|home| home.versions.contains(&tree));
         let home = home.ok_or("this build was not installed since fnd-spawner was started; reload fnd")?;
         let build = HomeContents::Build { tree, worker, complete: false };
         home.contents = match (home.contents, start) {

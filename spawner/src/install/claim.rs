@@ -8,7 +8,6 @@ use super::source::{Sources, unreadable};
 use crate::policy::problem;
 use fnd_wire::frame::{Install, Problem};
 use fnd_wire::naming;
-use fnd_wire::plan::is_own;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -39,7 +38,7 @@ impl Sources {
         let of_content = naming::is_foreign(source) && sidecar.is_none() && !*directory_form && any_name;
         let beside = match naming::function_of(source, *directory_form) {
             // The content of the file says the last part of the name, and the child that makes the function compares it.
-            _ if of_content && function.group() == group && !is_own(function.as_str()) => None,
+            _ if of_content && function.group() == group && !fnd_wire::plan::is_own(function.as_str()) => None,
             Some((name, beside)) if name == *function => beside,
             _ => return Err(problem(&shown, format!("it is not the code of function `{function}`"), AGAIN)),
         };
@@ -78,13 +77,10 @@ impl Sources {
             let message = format!("`{}` is its manifest and belongs to another user", other.display());
             return Err(problem(&path.display().to_string(), message, "remove it, or write one of your own"));
         }
-        match claimants(root, install)?.iter().find(|other| owner(other) != mine) {
-            None => Ok(()),
-            Some(other) => {
-                let message = format!("`{}` has the same name and belongs to another user", other.display());
-                Err(problem(&path.display().to_string(), message, "rename one of the two"))
-            }
-        }
+        let others = claimants(root, install)?;
+        let Some(other) = others.iter().find(|other| owner(other) != mine) else { return Ok(()) };
+        let message = format!("`{}` has the same name and belongs to another user", other.display());
+        Err(problem(&path.display().to_string(), message, "rename one of the two"))
     }
 }
 

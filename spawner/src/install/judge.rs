@@ -9,14 +9,12 @@ use crate::clock::now;
 use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
 use crate::process::clone::{Child, ChildPlace};
-use crate::process::{reap, unprivileged};
+use crate::process::{closing, reap, unprivileged};
 use crate::protocol::Channel;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
 use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
-use std::collections::VecDeque;
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -28,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AHEAD: (usize, usize) = (32, 1 << 20);
 
 /// The judge and the request it is working on.
+#[derive(Default)]
 pub struct Judge {
     program: PathBuf,
     root: bool,
@@ -36,15 +35,13 @@ pub struct Judge {
     image: Option<OwnedFd>,
     running: Option<(Channel, Child)>,
     /// Uid of the owner whose files the judge has read.
-    owner: Option<u32>,
-    /// Descriptors that the judge passed.
-    unwanted: Vec<OwnedFd>,
+    pub owner: Option<u32>,
     /// The message with the last settings that the judge accepted.
-    settings: Option<Vec<u8>>,
+    pub settings: Option<Vec<u8>>,
     /// Whether the next answer is to settings that the judge got only because it was started again.
     repeated: bool,
     /// The messages without an answer: the first one is the current one.
-    asked: VecDeque<Vec<u8>>,
+    asked: std::collections::VecDeque<Vec<u8>>,
     /// The deadline for the answer to the current one.
     deadline: Duration,
 }
@@ -52,24 +49,7 @@ pub struct Judge {
 impl Judge {
     /// Returns a judge whose process is started at the first request.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        let (running, unwanted) = (None, Vec::new());
-        Self {
-            program,
-            root,
-            image: None,
-            running,
-            owner: None,
-            unwanted,
-            settings: None,
-            repeated: false,
-            asked: VecDeque::new(),
-            deadline: Duration::ZERO,
-        }
-    }
-
-    /// Returns the uid of the owner whose files the judge has read.
-    pub fn owner(&self) -> Option<u32> {
-        self.owner
+        Self { program, root, ..Self::default() }
     }
 
     /// Returns whether this is the judge's process.
@@ -85,11 +65,6 @@ impl Judge {
     /// Gives the judge this much more time: the spawner did not run meanwhile.
     pub fn wait_longer(&mut self, pause: Duration) {
         self.deadline += pause;
-    }
-
-    /// Returns the message with the last settings that the judge accepted.
-    pub fn settings(&self) -> Option<&[u8]> {
-        self.settings.as_deref()
     }
 
     /// Returns whether a request about files of this owner may be sent now.
@@ -122,18 +97,17 @@ impl Judge {
 
     /// Sends a message, to a new judge if none runs.
     fn send(&mut self, message: &[u8], poller: &Poller) -> Result<(), String> {
-        if self.running.is_none() {
-            let program = self.program.display().to_string();
-            let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
-            self.repeated = self.settings.is_some();
-            if let Some(settings) = &self.settings {
-                let _ = channel.send(settings, Vec::new()); // an error here or below shows at the next receive
-            }
-            self.running = Some((channel, child));
-        }
         if let Some((channel, _)) = &mut self.running {
+            let _ = channel.send(message, Vec::new()); // an error here or below shows at the next receive
+            return Ok(());
+        }
+        let program = self.program.display().to_string();
+        let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
+        self.repeated = self.settings.is_some();
+        for message in self.settings.as_deref().into_iter().chain([message]) {
             let _ = channel.send(message, Vec::new());
         }
+        self.running = Some((channel, child));
         Ok(())
     }
 
@@ -166,15 +140,9 @@ impl Judge {
 
     fn end(&mut self) -> Option<u32> {
         let (channel, child) = self.running.take()?;
-        self.unwanted.extend(channel.into_descriptors());
+        channel.give_up();
         reap::end(&child);
         Some(child.pid)
-    }
-
-    /// Returns the descriptors that the judge passed. The spawner uses none of them.
-    pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
-        let running = self.running.iter_mut().flat_map(|(channel, _)| channel.take_unwanted());
-        self.unwanted.drain(..).chain(running).collect()
     }
 
     fn receive(&mut self) -> io::Result<Option<JudgeReply>> {
@@ -183,7 +151,7 @@ impl Judge {
         };
         channel.flush()?;
         while let Some(frame) = channel.receive()? {
-            self.unwanted.extend(frame.descriptors);
+            closing::later(frame.descriptors); // the spawner wants none
             if frame.bytes.len() > ANSWER_MAX {
                 return Err(io::Error::other("its answer is too large"));
             }
@@ -201,13 +169,13 @@ impl Judge {
 
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
-        let null = File::options().read(true).write(true).open("/dev/null")?;
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
         let image = self.image.take().map_or_else(|| unprivileged::image(&self.program), Ok)?;
         let image = self.image.insert(image);
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
         let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = unprivileged::start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
-        poller.add(&channel, Token::Judge)?;
+        poller.add(&channel, (Token::Judge, 0))?;
         Ok((channel, child))
     }
 }

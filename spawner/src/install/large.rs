@@ -1,36 +1,27 @@
 //! Has helpers copy a large file or unpack an archive, and takes their results.
 
-use super::unpacker::{ArchivedFile, Contents, Unpacker};
+use super::unpacker::{ArchivedFile, Contents, Unpacker, create};
 use super::*;
-use rustix::process::getpid;
 use std::io::Seek as _;
 use std::os::fd::AsRawFd as _;
 
 impl Snapshot {
-    /// Returns the function that copies the large file in a helper, and the descriptor that the helper has to keep for
-    /// it.
+    /// Returns the function that copies the large file or unpacks the archive in a helper, and the descriptor that the
+    /// helper has to keep for it; also whether it is an archive.
     ///
     /// # Errors
     /// If a descriptor can't be duplicated.
-    pub fn copier(&self) -> io::Result<InstallWork> {
+    pub fn copier(&self, program: &Path, root: bool) -> io::Result<(bool, InstallWork)> {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
-        let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
+        let (file, report) = (opened.file.try_clone()?, self.report());
         let kept = file.as_raw_fd();
-        Ok((kept, Box::new(move || write_report(&report, stage(&file, &path)))))
-    }
-
-    /// Returns the function that unpacks the archive in a helper, and the descriptor that the helper has to keep for it;
-    /// none if the code is no archive.
-    ///
-    /// # Errors
-    /// As [`copier`](Self::copier).
-    pub fn unpacker(&self, program: &Path, root: bool) -> io::Result<Option<InstallWork>> {
-        let Some((format, (_, opened))) = self.packed().zip(self.large.as_ref()) else { return Ok(None) };
-        let code = self.begun().join("code");
-        let unpacker =
-            Unpacker { program: program.to_owned(), root, spawner: getpid(), format, code, held_max: HELD_MAX };
-        let (archive, report) = (opened.file.try_clone()?, self.report());
-        Ok(Some((archive.as_raw_fd(), Box::new(move || write_report(&report, unpacker.unpack(&archive))))))
+        let Some(format) = self.packed() else {
+            let path = self.staged(relative);
+            return Ok((false, (kept, Box::new(move || write_report(&report, stage(&file, &path))))));
+        };
+        let (program, code) = (program.to_owned(), self.begun().join("code"));
+        let unpacker = Unpacker { program, root, spawner: rustix::process::getpid(), format, code };
+        Ok((true, (kept, Box::new(move || write_report(&report, unpacker.unpack(&file))))))
     }
 
     /// Returns the format of the function's archive; none if its code is something else.
@@ -46,7 +37,7 @@ impl Snapshot {
         self.fetched.or_else(|| self.format().filter(|_| self.stored.is_none() && self.source.is_none()))
     }
 
-    /// Goes on with code that was fetched to a tree: one file, to be [copied](Self::copier) or [unpacked](Self::unpacker).
+    /// Goes on with code that was fetched to a tree: one file, to be [copied or unpacked](Self::copier).
     ///
     /// # Errors
     /// If it can't be opened, or if there is none.
@@ -91,12 +82,10 @@ impl Snapshot {
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         if self.packed().is_some() {
-            self.unpacked(&opened)?;
             self.fetched = None;
-            return Ok(());
+            return self.unpacked(&opened);
         }
-        let copied = read_report::<(u64, [u8; 32])>(&self.report());
-        let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
+        let (length, digest) = read_report::<(u64, [u8; 32])>(&self.report()).map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
         let content = Content::Staged(self.staged(&relative));
         self.add(relative, opened, digest, content);
@@ -115,8 +104,7 @@ pub(super) fn uncopied(opened: &OpenedSource, why: &str) -> Problem {
 
 /// Copies a file; returns length and digest of the copy.
 pub(super) fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
-    fs::create_dir_all(to.parent().unwrap_or(to))?;
-    let mut copy = OpenOptions::new().read(true).write(true).create_new(true).open(to)?;
+    let mut copy = create(to)?;
     let length = io::copy(&mut from.take(BYTES_MAX), &mut copy)?;
     // The copy is hashed and not the source, which may change meanwhile: the copy is judged and installed.
     copy.rewind()?;

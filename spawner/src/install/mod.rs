@@ -7,7 +7,6 @@
 //! - `build_homes`: the files in the homes of builds
 //! - `claim`: which function a file belongs to
 //! - `foreign`: files of other systems, for the child that makes functions of them
-//! - `homes`: the homes that a function does not use any more
 //! - `judge`: talks to `fnd --judge`
 //! - `large`: helpers copy large files and unpack archives
 //! - `reading`: the files, in turns
@@ -21,7 +20,6 @@
 pub mod build_homes;
 pub mod claim;
 pub mod foreign;
-pub mod homes;
 pub mod judge;
 mod large;
 mod reading;
@@ -120,7 +118,7 @@ impl Content {
 pub enum InstallProgress {
     /// Some files are still to be read.
     More,
-    /// A large file has to be [copied](Snapshot::copier) first, or an archive [unpacked](Snapshot::unpacker).
+    /// A large file has to be copied first, or an archive [unpacked](Snapshot::copier).
     Copy,
     Read,
 }
@@ -141,8 +139,8 @@ pub enum Purpose {
 
 /// A function's files, partly or completely read.
 pub struct Snapshot {
-    /// The request's number.
-    pub request: u32,
+    /// The request's number, with that of its connection.
+    pub request: u64,
     /// The request's body.
     pub install: Install,
     /// Whether root owns code and manifest (or the spawner's user, if the spawner is not root).
@@ -193,7 +191,7 @@ impl Drop for Snapshot {
 
 impl Snapshot {
     /// Returns a snapshot of nothing, which reads no file.
-    fn empty(request: u32, install: Install, staging: PathBuf) -> Self {
+    fn empty(request: u64, install: Install, staging: PathBuf) -> Self {
         Self {
             request,
             install,
@@ -225,13 +223,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// The mistake in the request or in the manifest.
-    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
+    pub fn new(request: u64, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
-        let (mut stamps, mut authors) = (Stamps::new(), BTreeSet::new());
-        let manifest = match &stored {
-            Some((_, origin)) => origin.manifest.clone(),
-            None => reading::manifest(install, sources, &mut stamps, &mut authors)?,
-        };
         let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
         // A version of a build is lent to the other functions that build.
@@ -240,12 +233,13 @@ impl Snapshot {
         let is_tree = install.directory_form || install.is_one_of_many() && stored.is_some();
         let kind = if is_tree { SourceKind::Directory } else { SourceKind::File };
         let mut snapshot = Self::empty(request, install, staging);
-        snapshot.trusted = manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         if let Some(origin) = origin {
             (snapshot.trusted, snapshot.owner, snapshot.shown) = (origin.trusted, origin.owner, origin.shown.clone());
+            snapshot.manifest.clone_from(&origin.manifest);
+        } else {
+            snapshot.open_manifest(sources)?;
         }
         snapshot.pending = VecDeque::from([(String::new(), kind)]);
-        (snapshot.stamps, snapshot.manifest, snapshot.authors) = (stamps, manifest, authors);
         snapshot.apart.set(stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?)));
         (snapshot.source, snapshot.stored) = (stored_source, stored);
         Ok(snapshot)
@@ -263,14 +257,11 @@ impl Snapshot {
         (name, made): (String, Bytes),
         staging: PathBuf,
     ) -> io::Result<Self> {
-        let code = |relative: &String, bytes: Vec<u8>| InstalledCode {
-            relative: relative.clone(),
-            shown: format!("{}/{relative}", self.shown),
-            mode: 0o644,
-            trusted: self.trusted,
-            digest: Sha256::digest(&bytes).into(),
-            length: bytes.len() as u64,
-            content: Content::Held(bytes),
+        let code = |relative: &String, bytes: Vec<u8>| {
+            let (relative, shown) = (relative.clone(), format!("{}/{relative}", self.shown));
+            let (digest, length) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
+            let content = Content::Held(bytes);
+            InstalledCode { relative, shown, mode: 0o644, trusted: self.trusted, digest, length, content }
         };
         let mut files = vec![code(&name, made.0)];
         for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {
@@ -345,16 +336,10 @@ impl Snapshot {
             let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
-        let function = JudgeFunction {
-            name: self.install.function.clone(),
-            files: self.files.iter().map(judged).collect(),
-            manifest: self.manifest.clone(),
-            form: form.clone(),
-        };
-        match self.purpose {
-            Purpose::Check => JudgeRequest::Check(function),
-            _ => JudgeRequest::Function(function),
-        }
+        let files = self.files.iter().map(judged).collect();
+        let (name, manifest) = (self.install.function.clone(), self.manifest.clone());
+        let function = JudgeFunction { name, files, manifest, form };
+        if self.purpose == Purpose::Check { JudgeRequest::Check(function) } else { JudgeRequest::Function(function) }
     }
 
     /// Returns whose word its files are, for the function that builds for it: empty for root, else as

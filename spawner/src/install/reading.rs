@@ -35,9 +35,7 @@ impl Snapshot {
             let opened = self.open(sources, &relative, kind)?;
             self.trusted &= opened.trusted;
             // Files of a stored version are root's copies, so their owners do not say who wrote them.
-            if !opened.trusted && self.stored.is_none() {
-                self.authors.insert(opened.meta.uid());
-            }
+            self.authors.extend((!opened.trusted && self.stored.is_none()).then(|| opened.meta.uid()));
             if relative.is_empty() && self.stored.is_none() {
                 (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
             }
@@ -80,6 +78,19 @@ impl Snapshot {
         Ok(InstallProgress::Read)
     }
 
+    /// Reads the manifest of the function that the request names, unless it is in an archive.
+    pub(super) fn open_manifest(&mut self, sources: &Sources) -> Result<(), Problem> {
+        let install = &self.install;
+        let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
+        let Some(path) = sources.claim(install)?.or(own) else { return Ok(()) };
+        let opened = sources.open(install.directory, &path, SourceKind::File)?;
+        self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+        self.trusted = opened.trusted;
+        self.authors.extend((!opened.trusted).then(|| opened.meta.uid()));
+        self.manifest = Some(opened.judged(MANIFEST_MAX)?);
+        Ok(())
+    }
+
     /// Takes the manifest from the files that were read, if it is one of them.
     pub(super) fn read_manifest(&mut self) -> Result<(), Problem> {
         let inside = self.files.iter().find(|file| file.relative == "function.toml");
@@ -107,11 +118,8 @@ impl Snapshot {
             }
             let below = if relative.is_empty() { name.to_owned() } else { format!("{relative}/{name}") };
             if below.split('/').count() > DEPTH_MAX {
-                return Err(problem(
-                    &self.shown,
-                    format!("it has more than {DEPTH_MAX} levels of directories"),
-                    SHALLOWER,
-                ));
+                let message = format!("it has more than {DEPTH_MAX} levels of directories");
+                return Err(problem(&self.shown, message, SHALLOWER));
             }
             if self.install.source.len() + 1 + below.len() > PATH_MAX {
                 return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));
@@ -154,23 +162,6 @@ impl Snapshot {
         let (mode, length) = (meta.mode() & 0o7777, meta.len());
         self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
     }
-}
-
-/// Reads the manifest of the function that a request names, unless it is in an archive.
-pub(super) fn manifest(
-    install: &Install,
-    sources: &Sources,
-    stamps: &mut Stamps,
-    authors: &mut BTreeSet<u32>,
-) -> Result<Option<JudgedFile>, Problem> {
-    let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-    let Some(path) = sources.claim(install)?.or(own) else { return Ok(None) };
-    let opened = sources.open(install.directory, &path, SourceKind::File)?;
-    stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
-    if !opened.trusted {
-        authors.insert(opened.meta.uid());
-    }
-    opened.judged(MANIFEST_MAX).map(Some)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::policy::{Myself, problem};
 use crate::process::identity;
 use crate::stat_cache::{StatCache, only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
-use fnd_wire::form::Bytes;
 use fnd_wire::frame::Problem;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
@@ -55,15 +54,9 @@ pub struct Sources {
     pub facts: StatCache,
 }
 
-/// The file that a path leads to after following links.
-struct ResolvedFile {
-    /// The path, without links.
-    real: PathBuf,
-    /// Its state, if it was looked at last.
-    meta: Option<Metadata>,
-    /// User and group of each link on the way.
-    links: Vec<(u32, u32)>,
-}
+/// The file that a path leads to after following links: its path, without links; its state, if it was looked at last; and user
+/// and group of each link on the way.
+type ResolvedFile = (PathBuf, Option<Metadata>, Vec<(u32, u32)>);
 
 impl Sources {
     /// Returns the [trust](crate::install::Snapshot::trust) of a function with such files.
@@ -74,8 +67,7 @@ impl Sources {
         if !Path::new(shown).starts_with(&self.uploads) && ![0, self.myself.uid].contains(&owner) {
             return format!("u{owner}");
         }
-        let digest = Sha256::digest(function.as_str());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = Sha256::digest(function.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
     }
 
@@ -88,10 +80,9 @@ impl Sources {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
         let shown = dir.join(relative).display().to_string();
-        let place = self.follow(dir, relative, &shown)?;
-        let links = if self.myself.root() { place.links } else { Vec::new() };
-        let found = (place.real.as_path(), place.meta);
-        let mut opened = open(found, shown, (wanted, &links), (&self.myself, &self.facts))?;
+        let (real, meta, mut links) = self.follow(dir, relative, &shown)?;
+        links.retain(|_| self.myself.root());
+        let mut opened = open((&real, meta), shown, (wanted, &links), (&self.myself, &self.facts))?;
         opened.trusted &= *dir != self.uploads;
         Ok(opened)
     }
@@ -147,7 +138,7 @@ impl Sources {
             }
         }
         within(&real).ok_or_else(|| leads_out(shown, &real))?;
-        Ok(ResolvedFile { real, meta: last, links })
+        Ok((real, last, links))
     }
 }
 
@@ -229,8 +220,7 @@ impl OpenedSource {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.meta.len()).unwrap_or(0) + 1);
         // One byte more than allowed, so that a file that grows while it is read is noticed.
-        let read = (&self.file).take(max + 1).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(&self.shown, &error))?;
+        (&self.file).take(max + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&self.shown, &error))?;
         self.unchanged(bytes.len() as u64)?;
         Ok(bytes)
     }
@@ -240,7 +230,7 @@ impl OpenedSource {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn judged(mut self, max: u64) -> Result<JudgedFile, Problem> {
-        let bytes = Bytes(self.read(max)?);
+        let bytes = fnd_wire::form::Bytes(self.read(max)?);
         Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
 

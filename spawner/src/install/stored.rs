@@ -17,11 +17,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why they can't be read.
-    pub fn stored_plan(&self) -> Result<(Version, Planned), Vec<Problem>> {
+    pub fn stored_plan(&self) -> Result<(Version, Planned), Problem> {
         let dir = self.stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
         let version = dir.and_then(|dir| Version::parse(dir.file_name()?.to_str()?));
         let plan = dir.and_then(|dir| Planned::from_wire(&fs::read(dir.join("plan")).ok()?).ok());
-        version.zip(plan).ok_or_else(|| vec![problem(&self.shown, "its plan can't be read", "build it again")])
+        version.zip(plan).ok_or_else(|| problem(&self.shown, "its plan can't be read", "build it again"))
     }
 
     /// Returns the files of a stored version for fnd, with their first bytes as far as there is room.

@@ -46,15 +46,9 @@ impl Snapshot {
             Ok(bytes) if self.is_unix(file, plan) => Sha256::digest(unix_text(&bytes)).into(),
             _ => file.digest,
         };
-        Origin {
-            install: self.install.clone(),
-            trusted: self.trusted,
-            owner: self.owner,
-            shown: self.shown.clone(),
-            load_key: self.hash(|file| file.digest),
-            stored: self.hash(stored),
-            manifest: self.beside().cloned(),
-        }
+        let (load_key, stored, manifest) = (self.hash(|file| file.digest), self.hash(stored), self.beside().cloned());
+        let (install, shown) = (self.install.clone(), self.shown.clone());
+        Origin { install, trusted: self.trusted, owner: self.owner, shown, load_key, stored, manifest }
     }
 
     /// Returns whether the installed file is Unix text made of the source's. A stored file is already.
@@ -108,9 +102,7 @@ impl Snapshot {
                 // So that the tree stays.
                 std::os::unix::fs::symlink(Path::new("../../../deps").join(tree.hex()), self.staging.join("source"))?;
             }
-            for (name, bytes) in &beside {
-                write(&self.staging.join(name), bytes, 0o640)?;
-            }
+            beside.iter().try_for_each(|(name, bytes)| write(&self.staging.join(name), bytes, 0o640))?;
             give(&self.staging, true, group)?;
             // The last step, so that a kill leaves a whole version or none.
             fs::rename(&self.staging, &target)?;

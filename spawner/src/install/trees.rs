@@ -5,7 +5,6 @@
 
 use crate::clock;
 use crate::places::{self, Places};
-use crate::process::identity;
 use crate::removal;
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{COMPLETE, TREE_SIZE, builder_name};
@@ -134,12 +133,11 @@ pub fn prune(places: &Places, keep: Duration) -> i32 {
     if old.is_empty() {
         return 0; // mostly no function has dependencies, and there may be many versions
     }
-    let functions = entries(places.state.join("versions"));
-    let versions = functions.flat_map(|function| entries(function.path()));
+    let versions = entries(places.state.join("versions")).flat_map(|function| entries(function.path()));
     let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
     let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
     let unused = old.iter().filter(|entry| !used.contains(&entry.file_name()));
-    unused.map(|entry| i32::from(fs::remove_dir_all(entry.path()).is_err())).sum()
+    removal::remove(&unused.map(fs::DirEntry::path).collect::<Vec<_>>())
 }
 
 struct TreeCopy {
@@ -152,10 +150,9 @@ impl TreeCopy {
     /// Opens a file or directory with the rights of its owner, and follows no link.
     fn open(&self, at: impl std::os::fd::AsFd, name: impl rustix::path::Arg, flags: OFlags) -> io::Result<OwnedFd> {
         // `NONBLOCK`, since opening a FIFO would wait for somebody who writes to it.
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = || openat(at, name, flags, Mode::empty());
+        let open = || openat(at, name, flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
         Ok(match self.owner {
-            Some(owner) => identity::with_files_of(owner, open)??,
+            Some(owner) => crate::process::identity::with_files_of(owner, open)??,
             None => open()?,
         })
     }
@@ -178,8 +175,7 @@ impl TreeCopy {
             let path = to.join(name.to_str().map_err(|_| io::Error::other("a name in it is not UTF-8"))?);
             match FileType::from_raw_mode(statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
                 FileType::Directory => {
-                    let below = self.open(from, name, OFlags::DIRECTORY)?;
-                    self.directory(&below, &path, depth + 1)?;
+                    self.directory(&self.open(from, name, OFlags::DIRECTORY)?, &path, depth + 1)?;
                 }
                 FileType::Symlink => link(from, name, &path, depth)?,
                 FileType::RegularFile => self.file(from, name, &path)?,
@@ -201,10 +197,7 @@ impl TreeCopy {
         let room = BYTES_MAX - self.bytes;
         // One byte more than there is room for, so that a file that grows is noticed.
         self.bytes += io::copy(&mut File::from(from).take(room + 1), &mut to)?;
-        if self.bytes > BYTES_MAX {
-            return Err(io::Error::other("it is larger than 4 GiB"));
-        }
-        Ok(())
+        if self.bytes > BYTES_MAX { Err(io::Error::other("it is larger than 4 GiB")) } else { Ok(()) }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! All of this runs in a helper, which writes files to the staging directory as other helpers copy them there.
 
+use super::HELD_MAX;
 use crate::clock::now;
 use crate::process::clone::ChildPlace;
 use crate::process::{reap, unprivileged};
@@ -54,8 +55,6 @@ pub struct Unpacker {
     pub format: Format,
     /// Where files are written, unless they are held in memory.
     pub code: PathBuf,
-    /// Bytes that are held in memory.
-    pub held_max: u64,
 }
 
 impl Unpacker {
@@ -100,7 +99,7 @@ impl Unpacker {
                 (Received::File(file), _) => {
                     files.extend(current.take().map(Writing::end));
                     bytes += file.length;
-                    current = Some(Writing::begin(file, (bytes > self.held_max).then_some(&self.code))?);
+                    current = Some(Writing::begin(file, (bytes > HELD_MAX).then_some(&self.code))?);
                 }
                 (Received::End, _) => {
                     files.extend(current.take().map(Writing::end));
@@ -141,7 +140,8 @@ impl Writing {
     }
 }
 
-fn create(path: &Path) -> io::Result<File> {
+/// Makes a file, and the directories above it.
+pub(super) fn create(path: &Path) -> io::Result<File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
-    File::options().write(true).create_new(true).open(path)
+    File::options().read(true).write(true).create_new(true).open(path)
 }

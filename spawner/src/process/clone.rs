@@ -7,12 +7,10 @@
 //! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
 //! deadline: with vfork(2) the caller would hang.
 
-use super::identity::Identity;
 use super::{privileges, rlimits};
-use fnd_wire::plan::UMASK;
+use fnd_wire::frame::is_shortage;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -20,7 +18,6 @@ use rustix::thread::futex;
 use seccompiler::BpfProgram;
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,7 +40,7 @@ pub struct Exec {
     pub environment: Vec<CString>,
     pub directory: CString,
     /// User and groups of the child; absent: those of this process, which is not root then.
-    pub identity: Option<Identity>,
+    pub identity: Option<super::identity::Identity>,
     /// Whether the capability bounding set is empty already.
     pub bounded: bool,
     pub rlimits: Vec<(Resource, u64)>,
@@ -92,13 +89,19 @@ pub struct CloneError {
     pub why: String,
     /// The child, if one was made; its parent has to wait for it.
     pub child: Option<Child>,
-    /// The error number if the machine has run out of something, else 0.
-    pub shortage: u32,
+    /// The error, if the machine has run out of something.
+    pub shortage: Option<Errno>,
 }
 
 impl From<String> for CloneError {
     fn from(why: String) -> Self {
-        Self { why, child: None, shortage: 0 }
+        Self::new(why, None)
+    }
+}
+
+impl CloneError {
+    pub fn new(why: String, shortage: Option<Errno>) -> Self {
+        Self { why, child: None, shortage }
     }
 }
 
@@ -154,9 +157,8 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &order);
-    let failed_clone =
-        |error: io::Error| CloneError { shortage: not_cloned(&error), ..format!("failed to clone: {error}").into() };
-    let child = taken(result, &pidfd).map_err(failed_clone)?;
+    let failed = |error| CloneError::new(format!("failed to clone: {error}"), shortage_in_group(&error));
+    let child = taken(result, &pidfd).map_err(failed)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
     let failed = order.failed.get();
@@ -167,8 +169,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     };
     // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
     // fault.
-    let shortage = if failed == Some(Errno::NFILE) { Errno::NFILE.raw_os_error().cast_unsigned() } else { 0 };
-    Err(CloneError { why, child: Some(child), shortage })
+    Err(CloneError { why, child: Some(child), shortage: failed.filter(|errno| *errno == Errno::NFILE) })
 }
 
 /// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
@@ -197,35 +198,24 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
     checks < PATIENCE * CHECKS_PER_SECOND
 }
 
-/// Returns the error's number if it means that the machine has run out of something; else 0.
-pub fn shortage(error: &io::Error) -> u32 {
-    error.raw_os_error().filter(|_| fnd_wire::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
+/// Returns the error if it means that the machine has run out of something.
+pub fn shortage(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|_| is_shortage(error))
 }
 
-/// The same for `clone3` into a leaf, which somebody else may have removed.
-fn not_cloned(error: &io::Error) -> u32 {
-    let gone = Errno::from_io_error(error).filter(|errno| is_group_gone(*errno));
-    gone.map_or_else(|| shortage(error), |errno| errno.raw_os_error().cast_unsigned())
+/// The same for a step in a cgroup: only somebody who has removed that can make it fail so.
+pub fn shortage_in_group(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|errno| is_shortage(error) || matches!(*errno, Errno::NOENT | Errno::NODEV))
 }
 
-/// Returns whether an error means that a cgroup does not exist any more.
-pub fn is_group_gone(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::NODEV)
-}
-
-/// Copies this process, into a cgroup if one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, exits
+/// Copies this process, into a cgroup if one is given; `flags` are others of `clone3`. The copy runs `body`, exits
 /// with the code that `body` returns, and never returns into the caller's loop.
 ///
 /// # Errors
 /// If `clone3` fails.
 #[expect(unsafe_code, reason = "clone3 has no wrapper; a copy must not run its parent's destructors and exit handlers")]
-pub fn fork(
-    cgroup: Option<BorrowedFd<'_>>,
-    parent: bool,
-    namespaces: i32,
-    body: impl FnOnce() -> i32,
-) -> io::Result<Child> {
-    let (arguments, pidfd) = arguments(namespaces, parent, cgroup);
+pub fn fork(cgroup: Option<BorrowedFd<'_>>, parent: bool, flags: i32, body: impl FnOnce() -> i32) -> io::Result<Child> {
+    let (arguments, pidfd) = arguments(flags, parent, cgroup);
     // SAFETY: without CLONE_VM the copy has its own memory and returns on its own copy of the stack, as fork does. The
     // spawner has one thread, so no other thread holds a lock.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
@@ -254,7 +244,7 @@ pub fn settle(kept: RawFd) {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"fnd-launcher");
     let _ = rustix::process::setsid();
-    let _ = fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
+    let _ = std::fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
 }
 
 /// Closes a descriptor by its number.
@@ -365,21 +355,18 @@ fn umask(environment: &[CString]) -> u32 {
     let value =
         |name: &[u8]| environment.iter().find_map(|line| line.to_bytes().strip_prefix(name)?.strip_prefix(b"="));
     let octal = |mask: u32, digit: &u8| (b'0'..=b'7').contains(digit).then(|| mask << 3 | u32::from(digit - b'0'));
-    let asked = value(UMASK.as_bytes()).and_then(|text| text.iter().try_fold(0, octal));
+    let asked = value(fnd_wire::plan::UMASK.as_bytes()).and_then(|text| text.iter().try_fold(0, octal));
     let mask = asked.unwrap_or(0o022) & 0o777;
     if value(b"FND_SOCKET_PATH").is_some() { mask & !0o070 } else { mask }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
-)]
+#[expect(unsafe_code, reason = "execve, close_range and dup2 have no wrapper that takes what was prepared")]
 fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("create a session");
     // A new session has no controlling terminal, so a function can't reach that of the person who started fnd.
     rustix::process::setsid()?;
-    rustix::process::umask(Mode::from_raw_mode(umask(&exec.environment)));
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask(&exec.environment)));
     order.step.set("place standard input and output");
     // The sources are above 2: the caller keeps 0 to 2 open.
     let [input, output, error] = order.place.stdio;
@@ -402,9 +389,7 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
         return Err(last());
     }
     order.step.set("set resource limits");
-    for limit in &exec.rlimits {
-        rlimits::apply(*limit)?;
-    }
+    exec.rlimits.iter().try_for_each(|limit| rlimits::apply(*limit))?;
     if let Some(identity) = &exec.identity {
         if !exec.bounded {
             order.step.set("empty the capability bounding set");

@@ -5,7 +5,6 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities_secure_bits, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
-use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 /// Empties the bounding set. This needs `CAP_SETPCAP`, so it comes before the change of the user.
@@ -47,6 +46,6 @@ pub fn restrict(rules: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: numbers.
     match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) } {
         0 => Ok(()),
-        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }

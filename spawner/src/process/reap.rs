@@ -3,7 +3,6 @@
 
 use super::clone::Child;
 use fnd_wire::frame::ExitStatus;
-use rustix::process::Signal;
 use std::os::fd::AsRawFd as _;
 
 /// How a child ended, with the kernel's counts for the child and the children it waited for.
@@ -32,7 +31,7 @@ pub fn wait(child: &Child) -> Option<ChildEnd> {
 
 /// Kills a child, and waits for its end.
 pub fn end(child: &Child) {
-    child.signal(Signal::KILL);
+    child.signal(rustix::process::Signal::KILL);
     let _ = wait(child);
 }
 
@@ -55,17 +54,9 @@ fn waitid(child: &Child, flags: i32) -> Option<ChildEnd> {
 fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, ChildEnd)> {
     // SAFETY: both are structures of numbers, for which zero is valid.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let (to, beside, flags) = (&raw mut info, &raw mut usage, libc::WEXITED | flags);
     // SAFETY: pointers to structures of the kernel's layout that outlive the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_waitid,
-            kind,
-            id,
-            std::ptr::from_mut(&mut info),
-            libc::WEXITED | flags,
-            std::ptr::from_mut(&mut usage),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_waitid, kind, id, to, flags, beside) };
     // SAFETY: after success these fields are set; with WNOHANG and nothing to report the pid is 0.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     if result != 0 || pid == 0 {
@@ -73,10 +64,8 @@ fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, ChildEnd)>
     }
     let number = u8::try_from(status & 0xff).unwrap_or(0);
     let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
-    let ended = ChildEnd {
-        status: if info.si_code == libc::CLD_EXITED { ExitStatus::Code(number) } else { ExitStatus::Signal(number) },
-        cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
-        largest: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-    };
-    Some((pid.cast_unsigned(), ended))
+    let cpu_us = micros(usage.ru_utime) + micros(usage.ru_stime);
+    let largest = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    let status = if info.si_code == libc::CLD_EXITED { ExitStatus::Code } else { ExitStatus::Signal }(number);
+    Some((pid.cast_unsigned(), ChildEnd { status, cpu_us, largest }))
 }

@@ -1,14 +1,12 @@
 //! Sets resource limits of a process (`setrlimit(2)`).
 
-use fnd_wire::plan::Limits;
-use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Sets a limit of this process, soft and hard.
 ///
 /// # Errors
 /// If `setrlimit` fails.
-pub fn apply((resource, value): (Resource, u64)) -> Result<()> {
+pub fn apply((resource, value): (Resource, u64)) -> rustix::io::Result<()> {
     setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
 }
 
@@ -22,7 +20,7 @@ pub fn possible(mut limits: Vec<(Resource, u64)>) -> Vec<(Resource, u64)> {
 
 /// Returns the limits of a function's processes. Memory is not among them: only a cgroup measures it correctly (deno
 /// dies with an address space below 64 GiB).
-pub fn of(limits: &Limits) -> Vec<(Resource, u64)> {
+pub fn of(limits: &fnd_wire::plan::Limits) -> Vec<(Resource, u64)> {
     let mut all = vec![(Resource::Nofile, limits.open_files), (Resource::Core, 0)];
     all.extend(limits.file_size.map(|size| (Resource::Fsize, size)));
     possible(all)

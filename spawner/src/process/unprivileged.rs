@@ -7,16 +7,14 @@ use fnd_wire::trust::JUDGE_ID;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 
 /// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
 /// home.
 ///
 /// # Errors
 /// If it can't be opened.
-pub fn image(program: &Path) -> io::Result<OwnedFd> {
+pub fn image(program: &std::path::Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
@@ -34,13 +32,10 @@ pub fn start(
     let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
     // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
     rlimits.extend(root.then_some((Resource::Nproc, 64)));
-    let exec = Exec {
-        path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
-        argv: [c"fnd".to_owned()].into_iter().chain(arguments).collect(),
-        directory: c"/".to_owned(),
-        identity: root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
-        rlimits: rlimits::possible(rlimits),
-        ..Exec::default()
-    };
+    let path = CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?;
+    let argv = [c"fnd".to_owned()].into_iter().chain(arguments).collect();
+    let identity = root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() });
+    let rlimits = rlimits::possible(rlimits);
+    let exec = Exec { path, argv, directory: c"/".to_owned(), identity, rlimits, ..Exec::default() };
     Ok(clone::start(&exec, place).inspect_err(|error| error.child.iter().for_each(reap::end))?)
 }

@@ -2,15 +2,13 @@
 //! which the mounts are made.
 
 use super::mounts::{DEVICES, MountView, PRIVATE, Use};
-use fnd_wire::sandbox::Profile;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the view as a list of what is allowed. Rules can't hide a part of what they allow: a directory with a hidden
 /// place in it is replaced by its entries of this moment. `/etc` is allowed as a whole, since programs replace files in
 /// it. Temporary directories and `/proc` are the machine's.
 pub fn of(view: &MountView) -> Vec<(PathBuf, Use)> {
-    let strict = view.sandbox.profile == Profile::Strict;
+    let strict = view.sandbox.profile == fnd_wire::sandbox::Profile::Strict;
     let (shown, mut hidden, later) = view.table();
     hidden.retain(|path| !path.starts_with("/etc/fnd"));
     hidden.extend(strict.then(|| PathBuf::from("/dev")));
@@ -29,7 +27,7 @@ fn allow(path: &Path, usage: Use, hidden: &[PathBuf], allowed: &mut Vec<(PathBuf
     if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
         allowed.push((path.to_owned(), usage));
     } else if hidden.iter().all(|hidden| hidden != path) {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         entries.for_each(|entry| allow(&entry.path(), usage, hidden, allowed));
     }
 }

@@ -20,7 +20,7 @@ const FILES: ABI = ABI::V3;
 ///
 /// # Errors
 /// If the kernel can't restrict connections, and the sandbox asks for it.
-pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Option<OwnedFd>, String> {
+pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Option<OwnedFd>, RulesetError> {
     let scoped = sandbox.profile != Profile::Off;
     let ports = match &sandbox.network {
         Network::Connect(ports) => Some(ports.as_slice()),
@@ -29,14 +29,6 @@ pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Op
     if !scoped && ports.is_none() {
         return Ok(None);
     }
-    made(scoped, ports, files).map_err(|error| error.to_string())
-}
-
-fn made(
-    scoped: bool,
-    ports: Option<&[u16]>,
-    files: Option<&[(PathBuf, Use)]>,
-) -> Result<Option<OwnedFd>, RulesetError> {
     let mut rules = Ruleset::default();
     // The manifest asks for the list of ports, so a kernel that can't restrict them is an error. The other rules are
     // a default: an older kernel leaves out those that it does not know.

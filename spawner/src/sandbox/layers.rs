@@ -9,15 +9,16 @@ use super::mounts::{Building, MountView, Use};
 use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
 use crate::log::Failed as _;
 use crate::process::clone::{self, Init, Seal};
-use crate::protocol::Channel;
+use crate::protocol::{Channel, hear};
+use crate::stat_cache::open_real;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::Containment;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use nix::sys::signal::{SigSet, Signal};
+use rustix::fs::OFlags;
 use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_signal, wait};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ impl Missing {
 pub fn enter_init(init: &Init) -> Result<(), String> {
     if init.proc {
         unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
-        mounts::mount_own_proc().failed("mount /proc")?;
+        open_real(Path::new("/"), OFlags::PATH).and_then(mounts::mount_proc).failed("mount /proc")?;
     }
     filter(&init.filters)
 }
@@ -95,7 +96,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
             unshare(UnshareFlags::NEWPID).failed("make a pid namespace")?;
             // `unshare` puts only children into the pid namespace, and `/proc` shows the namespace of the process that
             // mounts it. So the first child mounts `/proc`.
-            init(|| if own_proc { building.mount_proc().failed("mount /proc") } else { Ok(()) })?;
+            init(|| if own_proc { mounts::mount_proc(&building.root).failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
         later.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
@@ -110,7 +111,8 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     // After the secrets were written: a rule is for the file that is there now.
     let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view));
     let wanted = files.is_some() || missing.can("landlock");
-    let rules = if wanted { landlock::ruleset(sandbox, files.as_deref())? } else { None };
+    let rules =
+        if wanted { landlock::ruleset(sandbox, files.as_deref()).map_err(|error| error.to_string())? } else { None };
     // The filters come last: they refuse the calls that the other layers are built with.
     let filters = filters.unwrap_or_default();
     if containment == Containment::Cgroup {
@@ -118,8 +120,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
     } else {
         later.filters = filters.launcher;
     }
-    let last = Some(filters.attempt).filter(|filter| !filter.is_empty());
-    Ok(Seal { filter: last, rules, user_namespace, init: later })
+    Ok(Seal { filter: Some(filters.attempt).filter(|filter| !filter.is_empty()), rules, user_namespace, init: later })
 }
 
 /// Starts the first process of the new pid namespace, which waits for orphans until the launcher ends; all processes of
@@ -129,8 +130,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let started = clone::fork(None, false, 0, move || {
         let kill = Some(rustix::process::Signal::KILL);
         let ready = set_parent_process_death_signal(kill).failed("follow the launcher").and_then(|()| prepare());
-        let why = ready.as_ref().err().cloned().unwrap_or_default();
-        let sent = theirs.send(&why.to_wire(), Vec::new());
+        let sent = theirs.send(&ready.as_ref().err().cloned().unwrap_or_default().to_wire(), Vec::new());
         clone::close_all_but(2);
         if sent.is_err() || ready.is_err() {
             return 1;
@@ -139,11 +139,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         reap_for_ever()
     });
     started.failed("start the init of the pid namespace")?;
-    let first = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
-    match first {
-        Some(why) if why.is_empty() => Ok(()),
-        why => Err(why.unwrap_or_else(|| "the init of the pid namespace ended".to_owned())),
-    }
+    hear(ours, "the init of the pid namespace ended")
 }
 
 fn reap_for_ever() -> ! {
@@ -158,20 +154,13 @@ fn reap_for_ever() -> ! {
 /// Finds out by doing it, each time in a process of its own, which layers this machine can give. `root` is an empty
 /// directory; `is_root`: whether this process is root.
 pub fn probe(root: &Path, is_root: bool) -> Missing {
-    let strict = |network| Sandbox {
-        profile: Profile::Strict,
-        network,
-        syscalls: Profile::Off,
-        proc_full: false,
-        read_only: Vec::new(),
-        read_write: Vec::new(),
-        hide: Vec::new(),
-        devices: Vec::new(),
-        tmp: 1 << 20,
-        asked: Vec::new(),
+    let strict = |network| {
+        let (profile, syscalls, tmp) = (Profile::Strict, Profile::Off, 1 << 20);
+        let [read_only, read_write, hide, devices, asked] = <[Vec<String>; 5]>::default();
+        Sandbox { profile, network, syscalls, proc_full: false, read_only, read_write, hide, devices, tmp, asked }
     };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
-        let (own, shown, accounts) = (Vec::new(), Vec::new(), super::accounts::Accounts::default());
+        let (own, shown, accounts) = (Vec::new(), Vec::new(), <[String; 2]>::default());
         let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, secrets: None };
         let lacking = Missing(lacking.iter().map(|layer| (*layer, String::new())).collect());
         tried(move || enter(&view, &lacking, is_root, Containment::Cgroup).map(drop))
@@ -194,7 +183,10 @@ pub fn probe(root: &Path, is_root: bool) -> Missing {
     add("pid", pid);
     add("network", with(off(strict(Network::Loopback)), &[]));
     add("seccomp", with(Sandbox { syscalls: Profile::Strict, ..off(strict(Network::Host)) }, &[]));
-    add("landlock", tried(|| restrict(landlock::ruleset(&strict(Network::Host), None)?)));
+    add(
+        "landlock",
+        tried(|| restrict(landlock::ruleset(&strict(Network::Host), None).map_err(|error| error.to_string())?)),
+    );
     missing
 }
 
@@ -212,8 +204,8 @@ fn restrict(rules: Option<OwnedFd>) -> Result<(), String> {
 fn closes_files(sandbox: &Sandbox) -> Result<(), String> {
     let root = [(PathBuf::from("/"), Use::Read)];
     tried(|| {
-        restrict(landlock::ruleset(sandbox, Some(&root))?)?;
-        match File::options().write(true).open("/dev/null") {
+        restrict(landlock::ruleset(sandbox, Some(&root)).map_err(|error| error.to_string())?)?;
+        match std::fs::File::options().write(true).open("/dev/null") {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err("the kernel closes no files".to_owned()),
         }
@@ -226,14 +218,10 @@ fn tried(body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let child = clone::fork(None, false, 0, move || {
         // As in a launcher: the init of a pid namespace waits for SIGCHLD, which would be lost if it were not blocked.
         let _ = SigSet::all().thread_set_mask();
-        let why = body().err().unwrap_or_default();
-        i32::from(theirs.send(&why.to_wire(), Vec::new()).is_err())
+        i32::from(theirs.send(&body().err().unwrap_or_default().to_wire(), Vec::new()).is_err())
     });
     let child = child.failed("start a process")?;
-    let said = Channel::new(ours).receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    let said = hear(ours, "a process that tried it was killed");
     let _ = crate::process::reap::wait(&child);
-    match said {
-        Some(why) if why.is_empty() => Ok(()),
-        why => Err(why.unwrap_or_else(|| "a process that tried it was killed".to_owned())),
-    }
+    said
 }

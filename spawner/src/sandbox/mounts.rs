@@ -5,11 +5,9 @@
 //! directories are the private ones and the empty ones that hide; and copies of single mounts. Sources: mount_setattr(2),
 //! move_mount(2), open_tree(2), pivot_root(2).
 
-use super::accounts::Accounts;
 use super::secret_files::{SecretFiles, fill};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
-use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
     UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
@@ -46,6 +44,9 @@ const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
 const INODES: &str = "16384";
 const INODES_OF_RUNS: &str = "65536";
 
+/// Neither devices nor programs with the rights of their owners work on a mount of a function.
+const PROTECTED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+
 /// How a function may use a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -58,7 +59,6 @@ pub enum Use {
 }
 
 /// The view of a function.
-#[derive(Debug)]
 pub struct MountView {
     /// The function's sandbox.
     pub sandbox: Sandbox,
@@ -71,7 +71,7 @@ pub struct MountView {
     /// The directory of its invocations, if that and those of other functions lie below a mount of their own.
     pub runs: Option<PathBuf>,
     /// The texts of its `/etc/passwd` and `/etc/group`.
-    pub accounts: Accounts,
+    pub accounts: [String; 2],
     /// Its secrets and service bindings, if it has any.
     pub secrets: Option<SecretFiles>,
 }
@@ -105,22 +105,12 @@ impl MountView {
     }
 }
 
-/// Attributes of mounts as mount_setattr(2) takes them.
-#[repr(C)]
-struct MountAttributes {
-    set: u64,
-    clear: u64,
-    propagation: u64,
-    userns_fd: u64,
-}
-
 /// Sets attributes of a mount, or of it and all below it.
 #[expect(unsafe_code, reason = "mount_setattr has no wrapper")]
 fn set(mount: &OwnedFd, all: bool, flags: MountAttrFlags) -> io::Result<()> {
-    const RECURSIVE: i32 = 0x8000; // AT_RECURSIVE
-    let attributes = MountAttributes { set: u64::from(flags.bits()), clear: 0, propagation: 0, userns_fd: 0 };
-    let at = libc::AT_EMPTY_PATH | if all { RECURSIVE } else { 0 };
-    let (pointer, size) = (&raw const attributes, size_of::<MountAttributes>());
+    let attributes = libc::mount_attr { attr_set: flags.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let at = libc::AT_EMPTY_PATH | if all { libc::AT_RECURSIVE } else { 0 };
+    let (pointer, size) = (&raw const attributes, size_of_val(&attributes));
     // SAFETY: the path is an empty string, and the structure has the size that is given.
     let done = unsafe { libc::syscall(libc::SYS_mount_setattr, mount.as_raw_fd(), c"".as_ptr(), at, pointer, size) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -148,10 +138,12 @@ fn attach(mount: &OwnedFd, at: impl AsFd) -> io::Result<()> {
     Ok(move_mount(mount, "", at, "", both)?)
 }
 
-/// Returns a new temporary file system with these options.
-fn file_system(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd> {
+/// Returns a new temporary file system with these options. `noswap`: the kernel does not swap it out if it can (since
+/// Linux 6.4).
+fn file_system(kind: &str, options: &[(&str, &str)], noswap: bool, flags: MountAttrFlags) -> io::Result<OwnedFd> {
     let made = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
+    let _ = noswap && fsconfig_set_flag(&made, "noswap").is_ok();
     fsconfig_create(&made)?;
     Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }
@@ -177,11 +169,10 @@ pub fn cover(dir: &Path, size: u64, covered: bool) -> io::Result<()> {
         fsconfig_set_string(&picked, "size", &*size)?;
         return Ok(fsconfig_reconfigure(&picked)?);
     }
-    let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let options = [("size", &*size), ("nr_inodes", INODES_OF_RUNS), ("mode", "0711")];
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat(CWD, dir, flags, Mode::empty())?;
-    attach(&file_system("tmpfs", &options, protected)?, place)
+    attach(&file_system("tmpfs", &options, false, PROTECTED)?, place)
 }
 
 /// Takes that file system away, with everything in it.
@@ -192,25 +183,14 @@ pub fn uncover(dir: &Path) -> io::Result<()> {
     Ok(unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
 }
 
-/// Returns a new file system in memory, which the kernel does not swap out if it can (since Linux 6.4).
-fn secret_file_system() -> io::Result<OwnedFd> {
-    let flags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let options = [("size", "8M"), ("nr_inodes", "8192"), ("mode", "0700")];
-    let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    options.iter().try_for_each(|(key, value)| fsconfig_set_string(&made, *key, *value))?;
-    let _ = fsconfig_set_flag(&made, "noswap");
-    fsconfig_create(&made)?;
-    Ok(fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
-}
-
 /// Mounts secrets and service bindings at their places below a root.
 ///
 /// # Errors
 /// If the machine does not allow it.
 fn give(secrets: &SecretFiles, root: impl AsFd) -> io::Result<()> {
+    let options = [("size", "8M"), ("nr_inodes", "8192"), ("mode", "0700")];
     for (place, files) in &secrets.places {
-        let mounted = secret_file_system()?;
+        let mounted = file_system("tmpfs", &options, true, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
         fill(&mounted, files, secrets.owner.as_ref())?;
         set(&mounted, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&mounted, find(&root, place)?).map_err(|error| at(&place.to_string_lossy(), &error))?;
@@ -229,7 +209,7 @@ pub fn give_only(secrets: &SecretFiles) -> io::Result<()> {
 
 fn make_dir(below: impl AsFd, path: &Path) -> io::Result<()> {
     match mkdirat(below, path, Mode::from_raw_mode(0o755)) {
-        Err(error) if error != Errno::EXIST => Err(error.into()),
+        Err(error) if error != rustix::io::Errno::EXIST => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -245,7 +225,7 @@ pub struct Building<'a> {
     /// The root of the machine's tree.
     machine: OwnedFd,
     /// The root of the new tree.
-    root: OwnedFd,
+    pub root: OwnedFd,
     /// The function's temporary file system.
     own: OwnedFd,
     /// A copy of the mount of its invocations.
@@ -264,11 +244,10 @@ impl<'a> Building<'a> {
         // The mounts of all other functions go, since the tree would be a copy of each of them.
         let runs = view.runs.as_ref().map(|dir| copy(open(dir)?, "", false)).transpose()?;
         view.runs.iter().filter_map(|dir| dir.parent()).try_for_each(|all| unmount(all, UnmountFlags::DETACH))?;
-        let protected = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let (machine, root) = (open(Path::new("/"))?, copy(CWD, "/", true)?);
-        set(&root, true, protected | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        set(&root, true, PROTECTED | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         let size = view.sandbox.tmp.to_string();
-        let own = file_system("tmpfs", &[("size", &size), ("nr_inodes", INODES), ("mode", "0711")], protected)?;
+        let own = file_system("tmpfs", &[("size", &size), ("nr_inodes", INODES), ("mode", "0711")], false, PROTECTED)?;
         // First, so that its directories can be copied; the tree covers it.
         attach(&own, open(&view.root)?)?;
         attach(&root, open(&view.root)?)?;
@@ -314,9 +293,8 @@ impl<'a> Building<'a> {
         }
         let named = self.view.sandbox.devices.iter().map(PathBuf::from);
         let devices: Vec<_> = DEVICES.iter().map(PathBuf::from).chain(named).collect();
-        for path in &devices {
-            self.make_place(Path::new("dev"), path.strip_prefix("/dev").unwrap_or(path), path)?;
-        }
+        let place = |path: &PathBuf| self.make_place(Path::new("dev"), path.strip_prefix("/dev").unwrap_or(path), path);
+        devices.iter().try_for_each(place)?;
         for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
             symlinkat(format!("/proc/self/fd{target}"), &self.own, format!("dev/{name}"))?;
         }
@@ -325,11 +303,10 @@ impl<'a> Building<'a> {
         let own = copy(&self.own, "dev", false)?;
         set(&own, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&own, &dev)?;
-        for path in &devices {
-            self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error))?;
-        }
+        let show = |path: &PathBuf| self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error));
+        devices.iter().try_for_each(show)?;
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], flags);
+        let terminals = file_system("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], false, flags);
         // Where it is not allowed (a container), there are no terminals.
         terminals.and_then(|pts| attach(&pts, find(&self.root, Path::new("/dev/pts"))?)).or(Ok(()))
     }
@@ -383,7 +360,7 @@ impl<'a> Building<'a> {
 
     /// Replaces `/etc/passwd` and `/etc/group`.
     fn accounts(&self) -> io::Result<()> {
-        for (name, text) in [("passwd", &self.view.accounts.passwd), ("group", &self.view.accounts.group)] {
+        for (name, text) in ["passwd", "group"].into_iter().zip(&self.view.accounts) {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = openat(&self.own, name, flags, Mode::from_raw_mode(0o644))?;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
@@ -395,14 +372,6 @@ impl<'a> Building<'a> {
             attach(&mount, &place).map_err(|error| at(name, &error))?;
         }
         Ok(())
-    }
-
-    /// Mounts `/proc` of the caller's pid namespace in the new tree.
-    ///
-    /// # Errors
-    /// If the machine does not allow it.
-    pub fn mount_proc(&self) -> io::Result<()> {
-        mount_proc(&self.root)
     }
 
     /// Makes the new tree the root of the calling process, and lets go of the old one.
@@ -422,12 +391,10 @@ impl<'a> Building<'a> {
 ///
 /// # Errors
 /// If the machine does not allow it.
-fn mount_proc(root: &OwnedFd) -> io::Result<()> {
-    let flags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let proc = file_system("proc", &[], flags)?;
-    attach(&proc, find(root, Path::new("/proc"))?)?;
-    let null = find(root, Path::new("/dev/null"))?;
+pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
+    let proc = file_system("proc", &[], false, PROTECTED | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
+    attach(&proc, find(&root, Path::new("/proc"))?)?;
+    let null = find(&root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
         let Ok(place) = find(&proc, Path::new(name)) else { continue };
         let mount = copy(if hidden { &null } else { &place }, "", false)?;
@@ -435,14 +402,6 @@ fn mount_proc(root: &OwnedFd) -> io::Result<()> {
         attach(&mount, &place).map_err(|error| at(name, &error))?;
     }
     Ok(())
-}
-
-/// Mounts `/proc` of the caller's pid namespace in its own mount namespace.
-///
-/// # Errors
-/// If the machine does not allow it.
-pub fn mount_own_proc() -> io::Result<()> {
-    mount_proc(&openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Returns what the machine's way to find hosts by name needs, if it is in a hidden place. The file is replaced when the

@@ -17,8 +17,7 @@ pub fn bring_up_loopback() -> io::Result<()> {
         // The type of a character is signed on x86 and unsigned on ARM.
         *to = libc::c_char::from_ne_bytes([*from]);
     }
-    let flags = libc::IFF_UP | libc::IFF_RUNNING;
-    request.ifr_ifru.ifru_flags = i16::try_from(flags).map_err(io::Error::other)?;
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(io::Error::other)?;
     // SAFETY: the request is what the call reads.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

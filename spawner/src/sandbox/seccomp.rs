@@ -10,7 +10,6 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, sock_filter,
 };
-use std::collections::BTreeMap;
 
 /// The filters of a function.
 #[derive(Debug, Default)]
@@ -96,17 +95,15 @@ const REFUSED_HERE: &[i64] = calls! { SYS_ioperm SYS_iopl SYS_modify_ldt SYS_use
 const REFUSED_HERE: &[i64] = &[];
 
 /// Flags of `clone` that make a namespace: a user namespace would give back every privilege inside it.
-const NAMESPACES: [i32; 7] = [
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWCGROUP,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-];
+#[rustfmt::skip]
+const NAMESPACES: &[i32] = calls! {
+    CLONE_NEWNS CLONE_NEWCGROUP CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET
+};
 
-type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
+/// The families of sockets that a function with a network may have.
+const FAMILIES: &[i32] = calls! { AF_UNIX AF_INET AF_INET6 AF_NETLINK };
+
+type SeccompRules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Returns the filters of a profile; for profile off only what the network needs.
 ///
@@ -153,16 +150,11 @@ fn other_set() -> Option<BpfProgram> {
 /// Returns the rules that refuse the ways around Landlock's list of ports, which it checks for `connect` of plain TCP
 /// only: other protocols of streams, of which some fall back to TCP, and sending that connects (TCP Fast Open).
 fn tcp_that_landlock_misses() -> Result<SeccompRules, String> {
-    let not = |value: i32| (SeccompCmpOp::Ne, u64::from(value.cast_unsigned()));
-    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(not);
-    let other_families: Vec<_> = known.into_iter().map(|(op, value)| (0, op, value)).collect();
-    let plain =
-        [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6].map(not).into_iter();
-    let plain: Vec<_> = plain.map(|(op, value)| (2, op, value)).collect();
-    let mut sockets = vec![rule(&other_families)?];
+    let plain = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
+    let plain = plain.map(|protocol| (2, SeccompCmpOp::Ne, u64::from(protocol.cast_unsigned())));
+    let mut sockets = vec![other_than(FAMILIES)?];
     for family in [libc::AF_INET, libc::AF_INET6] {
-        let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
-        sockets.push(rule(&[&[family], plain.as_slice()].concat())?);
+        sockets.push(rule(&[&[(0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()))], &plain[..]].concat())?);
     }
     let connects = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
     let mut rules = SeccompRules::from([(libc::SYS_socket, sockets)]);
@@ -179,8 +171,8 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     if profile == Profile::Strict {
         rules.insert(libc::SYS_ptrace, Vec::new());
     }
-    let flags = NAMESPACES.map(|flag| u64::from(flag.cast_unsigned()));
-    let clone = flags.into_iter().map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
+    let flags = NAMESPACES.iter().map(|flag| u64::from(flag.cast_unsigned()));
+    let clone = flags.map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
     // Input for a terminal that other programs read.
     let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(&[(1, SeccompCmpOp::Eq, request)]));
@@ -188,13 +180,7 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     // 0 is ordinary, and all ones asks.
     let other = [(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, u64::from(u32::MAX))];
     rules.insert(libc::SYS_personality, vec![rule(&other)?]);
-    let families: &[i32] = match network {
-        Network::None => &[libc::AF_UNIX],
-        _ => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-    };
-    let other: Vec<_> =
-        families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()))).collect();
-    let mut sockets = vec![rule(&other)?];
+    let mut sockets = vec![other_than(if *network == Network::None { &[libc::AF_UNIX] } else { FAMILIES })?];
     if profile == Profile::Strict {
         // Programs need the list of addresses (NETLINK_ROUTE), and not other interfaces of the kernel.
         let netlink = (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()));
@@ -204,6 +190,11 @@ fn refused_rules(profile: Profile, network: &Network) -> Result<SeccompRules, St
     Ok(rules)
 }
 
+/// Returns a rule that holds for sockets of other families.
+fn other_than(families: &[i32]) -> Result<SeccompRule, String> {
+    rule(&families.iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()))).collect::<Vec<_>>())
+}
+
 /// Returns a rule that holds if all of these hold: argument, comparison, value of 32 bits.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
     let one = |(argument, op, value): &(u8, SeccompCmpOp, u64)| {
@@ -211,8 +202,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
         // register.
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, op.clone(), *value)
     };
-    let conditions = conditions.iter().map(one).collect::<Result<_, _>>();
-    conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())
+    conditions.iter().map(one).collect::<Result<_, _>>().and_then(SeccompRule::new).map_err(|error| error.to_string())
 }
 
 fn compile(rules: SeccompRules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, String> {

@@ -3,7 +3,6 @@
 use crate::process::identity::Identity;
 use fnd_wire::form::Bytes;
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, mkdirat, openat};
-use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +10,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The files that a launcher puts in their places.
-#[derive(Debug)]
 pub struct SecretFiles {
     /// `CREDENTIALS_DIRECTORY`, then `SERVICE_BINDING_ROOT`: each with names and values of its files.
     pub places: [(PathBuf, Vec<(String, Bytes)>); 2],
@@ -47,7 +45,7 @@ pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>)
     for (name, value) in files {
         if let Some(parent) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
             match mkdirat(&dir, parent, Mode::from_raw_mode(0o700)) {
-                Err(Errno::EXIST) => {}
+                Err(rustix::io::Errno::EXIST) => {}
                 made => dirs.push(made.map(|()| parent)?),
             }
         }

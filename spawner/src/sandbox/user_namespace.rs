@@ -3,7 +3,6 @@
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::fs;
-use std::io;
 
 /// Returns user and group of this process; called before a namespace hides them.
 pub fn own_ids() -> (u32, u32) {
@@ -14,7 +13,7 @@ pub fn own_ids() -> (u32, u32) {
 ///
 /// # Errors
 /// If the machine does not allow it.
-pub fn map((uid, gid): (u32, u32)) -> io::Result<()> {
+pub fn map((uid, gid): (u32, u32)) -> std::io::Result<()> {
     // In the namespace this process's ids read as 65534 until they are mapped. Root owns the files in /proc/self unless
     // the process may be dumped, and a copy of the launcher may not.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;

@@ -7,7 +7,6 @@
 //! ```
 //! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
 
-use super::decrypter::Decrypter;
 use super::vault::{SECRET, Vault, read};
 use crate::log::Failed as _;
 use crate::policy::problem;
@@ -21,7 +20,6 @@ use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 /// Most bytes of all values of a function together.
 pub const ALL_MAX: usize = 1 << 20;
@@ -53,7 +51,6 @@ wire_structs! {
 }
 
 /// The values of an installed version.
-#[derive(Debug)]
 pub struct Gathered {
     /// The part that the spawner reads.
     pub head: CredentialsHead,
@@ -66,7 +63,7 @@ pub struct Gatherer {
     /// Where secrets are.
     pub vault: Vault,
     /// Reads those that lie beside the function.
-    pub decrypter: Decrypter,
+    pub decrypter: super::decrypter::Decrypter,
     /// The values that the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
@@ -149,8 +146,7 @@ impl Gatherer {
             let path = dir.join(entry);
             let opened = self.vault.open(&path, SECRET).map_err(|why| why.into_problem(&shown))?;
             let Some(opened) = opened else { continue }; // it was removed just now
-            let value = without_end(read(&path.display().to_string(), opened)?);
-            entries.push((format!("{name}/{entry}"), Bytes(value)));
+            entries.push((format!("{name}/{entry}"), Bytes(without_end(read(&path.display().to_string(), opened)?))));
             if entries.len() > ENTRIES_MAX {
                 return Err(problem(&shown, "it has more than 64 entries", "remove some"));
             }
@@ -167,7 +163,7 @@ impl Gatherer {
 ///
 /// # Errors
 /// If it can't be made.
-pub fn key(path: &Path) -> io::Result<[u8; 32]> {
+pub fn key(path: &std::path::Path) -> io::Result<[u8; 32]> {
     if let Some(key) = fs::read(path).ok().and_then(|bytes| bytes.try_into().ok()) {
         return Ok(key);
     }
@@ -195,7 +191,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 /// # Errors
 /// If no helper has finished it.
 pub fn head(memory: &File) -> Result<CredentialsHead, String> {
-    CredentialsHead::from_wire(&part(memory, 8, length(memory)?)?).failed("read what a helper wrote")
+    CredentialsHead::from_wire(&part(memory, true)?).failed("read what a helper wrote")
 }
 
 /// Reads the second part of a memory file.
@@ -203,24 +199,19 @@ pub fn head(memory: &File) -> Result<CredentialsHead, String> {
 /// # Errors
 /// If no helper has finished it.
 pub fn values(memory: &File) -> Result<SecretValues, String> {
-    let start = 8 + length(memory)?;
-    let end = memory.metadata().failed("examine the values")?.len();
-    SecretValues::from_wire(&part(memory, start, end.saturating_sub(start))?).failed("read the values")
+    SecretValues::from_wire(&part(memory, false)?).failed("read the values")
 }
 
-fn length(memory: &File) -> Result<u64, String> {
-    let bytes = part(memory, 0, 8)?;
-    bytes.try_into().map(u64::from_le_bytes).map_err(|_| "a length has eight bytes".to_owned())
-}
-
-fn part(memory: &File, start: u64, length: u64) -> Result<Vec<u8>, String> {
+fn part(memory: &File, is_head: bool) -> Result<Vec<u8>, String> {
     let all = memory.metadata().failed("examine the values")?.len();
-    if all < start + length || all == 0 {
-        return Err("the helper ended before it had read the secrets".to_owned());
-    }
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    memory.read_exact_at(&mut bytes, start).failed("read the values")?;
-    Ok(bytes)
+    let read = |start, length| {
+        let mut bytes = vec![0; usize::try_from(all.min(length)).unwrap_or(0)];
+        let read = memory.read_exact_at(&mut bytes, start).ok().filter(|()| length <= all);
+        read.map(|()| bytes).ok_or("the helper ended before it had read the secrets")
+    };
+    let head = read(0, 8)?.try_into().map_or(0, u64::from_le_bytes);
+    let start = head.saturating_add(8);
+    Ok(if is_head { read(8, head)? } else { read(start, all.saturating_sub(start))? })
 }
 
 #[cfg(test)]

@@ -16,9 +16,7 @@ use fnd_wire::naming::is_foreign;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::net::Shutdown;
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,7 +89,7 @@ impl Decrypter {
     }
 
     fn ask<A: Wire>(&self, mode: &CStr, question: &[u8]) -> Result<A, Box<dyn std::error::Error>> {
-        let (mut ours, theirs) = UnixStream::pair()?;
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         ours.set_write_timeout(Some(PATIENCE))?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -101,7 +99,7 @@ impl Decrypter {
         drop(theirs);
         let mut answer = Vec::new();
         // The child reads until the end, so the writing half is closed after the question.
-        let sent = ours.write_all(question).and_then(|()| ours.shutdown(Shutdown::Write));
+        let sent = ours.write_all(question).and_then(|()| ours.shutdown(std::net::Shutdown::Write));
         let received = sent.and_then(|()| ours.take(ANSWER_MAX + 1).read_to_end(&mut answer));
         reap::end(&child);
         received?;

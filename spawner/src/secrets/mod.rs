@@ -25,7 +25,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// The secrets that fnd may have.
-#[derive(Debug)]
 pub struct SecretSources {
     /// The places of secrets.
     pub vault: Vault,
@@ -75,14 +74,11 @@ impl SecretSources {
     pub fn open(&self, SecretAsked { function, name }: &SecretAsked) -> Result<OwnedFd, NoSecret> {
         let refuse = |why: String| NoSecret::Refused(problem(name, why, "reload fnd"));
         let Some(function) = function else {
-            return match (&self.tls, name.as_str()) {
-                (Some((certificate, _)), CERTIFICATE) => self.linked(certificate, PUBLIC),
-                (Some((_, key)), KEY) => self.linked(key, PRIVATE),
-                (_, asked)
-                    if let Some(name) = self.configured.iter().find(|name| asked.strip_prefix(NAMED) == Some(name)) =>
-                {
-                    self.secret(name)
-                }
+            let configured = |name: &&str| self.configured.iter().any(|known| known == name);
+            return match (&self.tls, name.as_str(), name.strip_prefix(NAMED).filter(configured)) {
+                (Some((certificate, _)), CERTIFICATE, _) => self.linked(certificate, PUBLIC),
+                (Some((_, key)), KEY, _) => self.linked(key, PRIVATE),
+                (_, _, Some(name)) => self.secret(name),
                 _ => Err(refuse("no configuration of root names it in `[http] tls` or `[http] events`".to_owned())),
             };
         };

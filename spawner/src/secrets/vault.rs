@@ -1,9 +1,7 @@
 //! Opens the files of secrets and service bindings, if only root can have written them.
 
 use crate::policy::{Myself, insecure_above, problem};
-use fnd_wire::decrypt::ENCRYPTED_MAX;
 use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
-use fnd_wire::trust::is_secret;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -21,10 +19,9 @@ pub const PRIVATE: VaultBounds = (TLS_FILE_MAX, 0o027);
 pub const PUBLIC: VaultBounds = (TLS_FILE_MAX, 0o022);
 
 /// The bounds of an encrypted secret: everybody may read it.
-pub const ENCRYPTED: VaultBounds = (ENCRYPTED_MAX, 0o022);
+pub const ENCRYPTED: VaultBounds = (fnd_wire::decrypt::ENCRYPTED_MAX, 0o022);
 
 /// Why a secret is not opened.
-#[derive(Debug)]
 pub enum NoSecret {
     /// For this reason.
     Refused(Problem),
@@ -80,7 +77,7 @@ impl Vault {
     /// # Errors
     /// Why it is not opened.
     pub fn find(&self, name: &str) -> Result<Option<(File, u64)>, NoSecret> {
-        if !is_secret(name) {
+        if !fnd_wire::trust::is_secret(name) {
             return Err(NoSecret::Refused(problem(&self.shown(name), "a secret can't have this name", "rename it")));
         }
         // A directory that is missing has no secrets.

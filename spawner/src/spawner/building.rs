@@ -7,18 +7,17 @@ use crate::install::{Purpose, read_report, write_report};
 use fnd_wire::frame::{NeedsBuild, PROTOCOL_0_1};
 use fnd_wire::ids::FunctionId;
 use fnd_wire::plan::{CHECK, FunctionJudgment, OFFLINE, Plan, PlannedBuild, is_builder, trust_of_builder};
-use fnd_wire::sandbox::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 /// The tree of a function, or the version that builds it.
-pub(super) type BuiltTree = Result<Version, Box<Installed>>;
+pub(super) type BuiltTree = Result<Result<Version, Box<Installed>>, Vec<Problem>>;
 
 /// Variables that fnd may give a build, besides those that begin with `FND_`: they say nothing that a build uses.
 const OF_BUILDS: [&str; 4] = ["RUNTIME", "TRACEPARENT", "TRACESTATE", "B3"];
 
 /// Returns the hash of all that decides what a build does, but not of its limits: a tree stays good when those change. The
 /// trust is part of it, since nobody but root may leave a tree for the functions of root.
-fn digest(plan: &Plan, sandbox: &Sandbox, trust: &str) -> Version {
+fn digest(plan: &Plan, sandbox: &fnd_wire::sandbox::Sandbox, trust: &str) -> Version {
     let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
     let mut digest = Sha256::new_with_prefix(((plan.argv.clone(), environment), sandbox.clone()).to_wire());
     digest.update(trust); // empty for root, whose trees are named as before
@@ -31,23 +30,18 @@ impl Spawner {
         let document = function.verdict.document.clone();
         let found = match self.tree(&mut snapshot, build, true) {
             Ok(Err(build)) => return self.needs_build(snapshot, document, *build),
-            Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host().places).map_err(|problem| vec![problem]),
+            Ok(Ok(tree)) => snapshot.add_source(tree, &self.workers.host.places).map_err(|problem| vec![problem]),
             Err(problems) => Err(problems),
         };
         match found {
             Ok(()) => self.copy(snapshot),
-            Err(problems) => self.refuse_judged(snapshot, function, problems),
+            Err(problems) => self.refuse_judged(Judged { snapshot, function }, problems),
         }
     }
 
     /// Returns the tree of a function's dependencies, or of its code. If there is none, or an old one of code, the version
     /// that builds it is installed.
-    pub(super) fn tree(
-        &mut self,
-        snapshot: &mut Snapshot,
-        build: PlannedBuild,
-        is_source: bool,
-    ) -> Result<BuiltTree, Vec<Problem>> {
+    pub(super) fn tree(&mut self, snapshot: &mut Snapshot, build: PlannedBuild, is_source: bool) -> BuiltTree {
         let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol == PROTOCOL_0_1 {
@@ -56,17 +50,18 @@ impl Spawner {
         let PlannedBuild { mut plan, sandbox, document, inputs, made, credentials: _, fresh_for } = build;
         let trust = snapshot.trust(&self.sources);
         let digest = digest(&plan, &sandbox, &trust);
-        let staging = self.workers.host().places.state.join(format!("versions/.new-build-{}", self.snapshots));
+        let staging = self.workers.host.places.state.join(format!("versions/.new-build-{}", self.snapshots));
         let unread = |error: io::Error| one(&format!("failed to read it: {error}"), "try again");
         // A check leaves no tree.
         let is_check = snapshot.purpose == Purpose::Check && !is_source;
         let own = if is_check { FunctionName::new(CHECK).expect("a name") } else { trees::builder(&trust) };
         plan.function = own.clone();
         let inner = snapshot.of_build(own, &inputs, made, staging).map_err(unread)?;
-        let (mut planned, mut installed, group) = self.install(&inner, (plan, sandbox), [Some(digest), None])?;
+        let (mut planned, mut installed, group) =
+            self.install(&inner, (plan, sandbox), [Some(digest), None]).map_err(|problem| vec![problem])?;
         planned.1.1 = given.is_some(); // the digest is no digest of secrets
         installed.document = document;
-        let places = &self.workers.host().places;
+        let places = &self.workers.host.places;
         let again = snapshot.purpose == Purpose::Rebuild;
         if !is_source {
             let of = trees::generation(places, &installed.version, again, snapshot.stored_tree());
@@ -76,10 +71,7 @@ impl Spawner {
         let tree = installed.version;
         let is_there = match is_source {
             // Its time is that of the fetching. What is built anew is built of the code that is there.
-            true => {
-                let most = fresh_for.filter(|_| !again);
-                snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, most)
-            }
+            true => snapshot.purpose != Purpose::Fetch && trees::is_fresh(places, &tree, fresh_for.filter(|_| !again)),
             false => !is_check && trees::touch(places, &tree),
         };
         if is_there {
@@ -104,7 +96,7 @@ impl Spawner {
             plan.function = snapshot.install.function.clone();
             if !from.is_some_and(|from| self.build_homes.admits(from, &version)) {
                 let message = "this build was not installed since fnd-spawner was started";
-                return Err(vec![problem(&snapshot.shown, message, "reload fnd")]);
+                return Err(problem(&snapshot.shown, message, "reload fnd"));
             }
             let digest = digest(&plan, &sandbox, &trust);
             let (mut planned, mut installed, group) = self.install(&snapshot, (plan, sandbox), [Some(digest), None])?;
@@ -117,10 +109,7 @@ impl Spawner {
                 self.admit_build(&installed);
                 self.store(snapshot, planned, installed, group);
             }
-            Err(problems) => {
-                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
-                self.put_away(snapshot);
-            }
+            Err(problem) => self.refuse_snapshot(snapshot, vec![problem], None),
         }
     }
 
@@ -134,7 +123,7 @@ impl Spawner {
 
     fn admit_build(&mut self, build: &Installed) {
         let name = self.uids.get(build.id).map(|(_, name)| name.file_form());
-        let has_home = name.is_some_and(|name| self.workers.host().places.of(&name).home.exists());
+        let has_home = name.is_some_and(|name| self.workers.host.places.of(&name).home.exists());
         self.build_homes.admit(build.id, build.version, has_home);
     }
 
@@ -150,7 +139,7 @@ impl Spawner {
         let told = |(name, _): &(String, Bytes)| {
             !name.starts_with("FND_") && !OF_BUILDS.contains(&name.as_str()) || name.starts_with("FND_PARAM_")
         };
-        let invocation = self.workers.host().places.of(&name.file_form()).invocation(spawn.invocation);
+        let invocation = self.workers.host.places.of(&name.file_form()).invocation(spawn.invocation);
         let start = match spawn.input || spawn.previous || spawn.environment.iter().any(told) {
             true => BuildStart::Given,
             false if invocation.exists() => BuildStart::Again,
@@ -161,8 +150,8 @@ impl Spawner {
 
     /// Has a helper make a tree of what a build has left, and empty the home of builds: an install script must not leave
     /// anything there for the build of another tree.
-    pub(super) fn seal(&mut self, request: u32, builder: &FunctionName, tree: Option<Version>) {
-        let places = self.workers.host().places.clone();
+    pub(super) fn seal(&mut self, request: u64, builder: &FunctionName, tree: Option<Version>) {
+        let places = self.workers.host.places.clone();
         let home = places.of(&builder.file_form()).home;
         let Some(id) = self.uids.id(builder) else {
             let why = tree.map(|_| "nothing was built there".to_owned());
@@ -189,14 +178,13 @@ impl Spawner {
         self.helpers.add(Lane::Write, After::Sealed(request, id, report), Box::new(body));
     }
 
-    pub(super) fn sealed(&mut self, request: u32, builder: FunctionId, report: &std::path::Path) {
+    pub(super) fn sealed(&mut self, request: u64, builder: FunctionId, report: &std::path::Path) {
         self.build_homes.sealed(builder);
-        let why = read_report::<bool>(report).err();
-        self.reply(request, &Reply::Sealed(why), Vec::new());
+        self.reply(request, &Reply::Sealed(read_report::<bool>(report).err()), Vec::new());
     }
 
-    pub(super) fn prune_trees(&mut self, request: u32, keep: Duration) {
-        let places = self.workers.host().places.clone();
+    pub(super) fn prune_trees(&mut self, request: u64, keep: Duration) {
+        let places = self.workers.host.places.clone();
         self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep)));
     }
 }

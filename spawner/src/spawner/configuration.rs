@@ -11,20 +11,20 @@ const OTHERS: &str = "give the two instances different `[users] range`s, or stop
 
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
-    pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
-        let (args, myself) = (&self.args, &self.sources.myself);
+    pub(super) fn read_settings(&mut self, request: u64) -> Option<(Subject, JudgeRequest)> {
+        let (args, myself) = (&self.workers.host.args, &self.sources.myself);
         let (settings, problems) = crate::install::settings::read(&args.config, &args.runtimes, myself);
         if problems.is_empty() {
             return Some((Subject::Settings(request, trusted(&settings), None), JudgeRequest::Settings(settings)));
         }
-        self.settings_refused(request, SettingsRead { document: Bytes::default(), problems, applied: false });
+        self.settings_refused(request, Bytes::default(), problems);
         None
     }
 
     /// Handles the judge's verdict on the configuration. `refused` is the newer configuration that this one replaces.
     pub(super) fn settings_judged(
         &mut self,
-        (request, trusted, refused): (u32, bool, Option<SettingsRead>),
+        (request, trusted, refused): (u64, bool, Option<SettingsRead>),
         SettingsJudgment { verdict, tls, secrets, profile, age_key }: SettingsJudgment,
     ) {
         let document = verdict.document;
@@ -34,24 +34,24 @@ impl Spawner {
         if let (Some(ranges), Some(range)) = (&self.ranges, range)
             && let Err(why) = ranges.take(range)
         {
-            problems.push(problem(&self.args.config.display().to_string(), why, OTHERS));
+            problems.push(problem(&self.workers.host.args.config.display().to_string(), why, OTHERS));
         }
         let Some(mut policy) = verdict.policy.filter(|_| problems.is_empty()) else {
-            let read = SettingsRead { document, problems, applied: false };
             // The kept configuration is refused, too: by this version of fnd, or because another instance has its users
             // now. fnd gets the problems of the newer one, which people have to correct.
             return match refused {
                 Some(refused) => self.reply(request, &Reply::Settings(refused), Vec::new()),
-                None => self.settings_refused(request, read),
+                None => self.settings_refused(request, document, problems),
             };
         };
         // A user who can write the settings may let functions run as other users only if that user is root anyway.
         policy.allow_root &= trusted;
+        policy.best_effort_limits |= self.workers.host.args.best_effort;
         policy.allow_users.retain(|_| trusted);
         self.secrets.tls = tls.filter(|_| trusted);
         self.secrets.configured = secrets.into_iter().filter(|_| trusted).collect();
         let age_key = age_key.filter(|_| trusted).map(PathBuf::from);
-        self.secrets.vault.age_key = age_key.unwrap_or_else(|| self.args.config.with_file_name("age.key"));
+        self.secrets.vault.age_key = age_key.unwrap_or_else(|| self.workers.host.args.config.with_file_name("age.key"));
         self.bound_memory(&policy);
         self.profile = if trusted { profile } else { Profile::Strict };
         self.policy = Some(policy);
@@ -66,7 +66,8 @@ impl Spawner {
     }
 
     /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
-    pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
+    pub(super) fn settings_refused(&mut self, request: u64, document: Bytes, problems: Vec<Problem>) {
+        let refused = SettingsRead { document, problems, applied: false };
         match self.kept_settings().filter(|_| !self.configured) {
             // Before the installs that wait: without a configuration each of them would be refused.
             Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),
@@ -81,14 +82,14 @@ impl Spawner {
         let kilobytes = |text: String| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok();
         let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).unwrap_or(0) << 10;
         let bytes = policy.memory.unwrap_or(machine.saturating_sub(policy.reserve_memory));
-        let bounded = self.workers.host().tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
+        let bounded = self.workers.host.tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
         if let Err(why) = bounded {
             crate::log!("the limit on the memory of all functions together is not changed: {why}");
         }
     }
 
     fn kept_at(&self) -> PathBuf {
-        self.workers.host().places.state.join(LAST_SETTINGS)
+        self.workers.host.places.state.join(LAST_SETTINGS)
     }
 
     fn kept_settings(&self) -> Option<JudgeSettings> {
@@ -105,7 +106,7 @@ impl Spawner {
 
     /// Keeps the files of the configuration in force, if they differ from the kept ones.
     fn keep_settings(&self) {
-        let (Some(message), path) = (self.judge.settings(), self.kept_at()) else { return };
+        let (Some(message), path) = (self.judge.settings.as_deref(), self.kept_at()) else { return };
         // To replace the file costs a sync, and most reloads change nothing.
         if fs::read(&path).is_ok_and(|kept| kept == message) {
             return;

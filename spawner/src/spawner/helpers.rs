@@ -1,19 +1,14 @@
 //! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
 //! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
-use super::gathering::Waiting;
 use crate::clock::now;
 use crate::install::Snapshot;
-use crate::places::FunctionPlaces;
 use crate::poller::{Poller, Token};
 use crate::process::clone::{self, Child};
-use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// The kinds of work.
@@ -29,29 +24,24 @@ pub(super) enum Lane {
     Close,
 }
 
-/// For each kind: how many helpers run at once, and how long one may take.
-const LANES: [(usize, Duration); 4] = [
-    (16, Duration::from_secs(30)),
-    (4, Duration::from_secs(300)),
-    (4, Duration::from_secs(120)),
-    (4, Duration::from_secs(30)),
-];
+/// For each kind: how many helpers run at once, and how many seconds one may take.
+const LANES: [(usize, u64); 4] = [(16, 30), (4, 300), (4, 120), (4, 30)];
 
-/// The next step when a helper ends. The number is that of a request (0: none).
+/// The next step when a helper ends. A number is that of a [request](super::Spawner::number) (0: none).
 pub(super) enum After {
-    Done(u32),
+    Done(u64),
     /// The `tmp` of the invocation was emptied; the rest of its files are removed now. The function, if fnd knows it.
-    Released(u32, Option<FunctionId>, FunctionPlaces, InvocationId),
+    Released((u64, Option<FunctionId>), crate::places::FunctionPlaces, InvocationId),
     /// A large file was copied, or an archive unpacked.
     Copied(Box<Snapshot>),
     /// A function was stored; fnd gets this answer.
-    Stored(Rc<Snapshot>, u32, Box<Installed>),
+    Stored(std::rc::Rc<Snapshot>, Box<fnd_wire::frame::Installed>),
     /// The secrets of a function were read.
-    Gathered(Box<Waiting>),
+    Gathered(Box<super::gathering::Waiting>),
     /// A tree was made of a build, or could not be; the report says so.
-    Sealed(u32, FunctionId, PathBuf),
+    Sealed(u64, FunctionId, PathBuf),
     /// The files that builds have left in this home were removed.
-    Cleared(u32, FunctionId, PathBuf),
+    Cleared(u64, FunctionId, PathBuf),
     /// The directory of a socket was emptied; now the spawner removes the directory.
     Emptied(PathBuf),
 }
@@ -95,13 +85,11 @@ impl Helpers {
     /// Closes descriptors in a helper, since closing may take as long as the process that made them likes.
     pub(super) fn close(&mut self, descriptors: impl IntoIterator<Item = OwnedFd>) {
         let numbers: Vec<RawFd> = descriptors.into_iter().map(OwnedFd::into_raw_fd).collect();
-        if !numbers.is_empty() {
-            let body = move || {
-                numbers.iter().for_each(|number| clone::close(*number));
-                0
-            };
-            self.add(Lane::Close, After::Done(0), Box::new(body));
-        }
+        let body = move || {
+            numbers.iter().for_each(|number| clone::close(*number));
+            0
+        };
+        self.add(Lane::Close, After::Done(0), Box::new(body));
     }
 
     /// Starts waiting work while there are free places; returns the next steps of work that could not be started.
@@ -119,8 +107,9 @@ impl Helpers {
             match fork(lane, kept, body) {
                 Ok(child) => {
                     self.count += 1;
-                    let _ = poller.add(&child.pidfd, Token::Helper(self.count)); // fails only without memory
-                    let helper = Helper { child, lane, after, ends_at: now() + lasts, killed: false };
+                    let _ = poller.add(&child.pidfd, (Token::Helper, self.count)); // fails only without memory
+                    let helper =
+                        Helper { child, lane, after, ends_at: now() + Duration::from_secs(lasts), killed: false };
                     self.running.insert(self.count, helper);
                 }
                 Err(error) => {
@@ -166,35 +155,15 @@ impl Helpers {
 
     /// Returns how many functions wait for a copy; each keeps the files that were read in memory.
     pub(super) fn copying(&self) -> usize {
-        self.afters().filter(|after| matches!(after, After::Copied(_))).count()
-    }
-
-    fn afters(&self) -> impl Iterator<Item = &After> {
         let waiting = self.waiting.iter().map(|task| &task.after);
-        self.running.values().map(|helper| &helper.after).chain(waiting)
-    }
-
-    /// Clears all request numbers: the fnd that waited for the answers is gone.
-    pub(super) fn disown(&mut self) {
-        let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
-        for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {
-            match after {
-                After::Done(request)
-                | After::Released(request, ..)
-                | After::Stored(_, request, _)
-                | After::Sealed(request, ..)
-                | After::Cleared(request, ..) => *request = 0,
-                After::Copied(snapshot) => snapshot.request = 0,
-                After::Gathered(waiting) => waiting.snapshot.request = 0,
-                After::Emptied(_) => {}
-            }
-        }
+        let all = self.running.values().map(|helper| &helper.after).chain(waiting);
+        all.filter(|after| matches!(after, After::Copied(_))).count()
     }
 }
 
 /// Makes a helper. A helper that closes descriptors shares this process's descriptor table, so the descriptors are
 /// closed here, too, and this process does not wait.
-fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> io::Result<Child> {
+fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> std::io::Result<Child> {
     let closes = lane == Lane::Close;
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
         // With a shared table of descriptors `settle` would close those of the spawner itself.
@@ -215,7 +184,7 @@ mod tests {
     fn next_end(poller: &Poller) -> u64 {
         let limit = now() + Duration::from_secs(60);
         while now() < limit {
-            if let Some(Token::Helper(number)) = poller.wait(Some(Duration::from_secs(1))).unwrap().first() {
+            if let Some((Token::Helper, number)) = poller.wait(Some(Duration::from_secs(1))).unwrap().first() {
                 return *number;
             }
         }
@@ -225,6 +194,7 @@ mod tests {
     #[test]
     fn a_helper_that_does_not_end_is_killed_and_its_place_is_free_again() {
         let (places, lasts) = LANES[Lane::Clean as usize];
+        let lasts = Duration::from_secs(lasts);
         let (poller, mut helpers) = (Poller::new().unwrap(), Helpers::default());
         let held = || -> i32 {
             loop {

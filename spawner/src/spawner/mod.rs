@@ -32,7 +32,7 @@ use crate::listener;
 use crate::log::Failed as _;
 use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
-use crate::poller::{Poller, Token};
+use crate::poller::{NumberedToken, Poller, Token};
 use crate::process::closing;
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
@@ -51,7 +51,7 @@ use fnd_wire::frame::{
     Problem, Prune, Refused, Release, Reply, Request, SecretAsked, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause,
     Welcome, decode, encode,
 };
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use fnd_wire::naming::UPLOADS;
 use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Policy, SettingsJudgment};
 use fnd_wire::sandbox::Profile;
@@ -66,7 +66,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use helpers::{After, Helpers, Lane};
-use verdicts::{Job, Subject};
+use verdicts::{Job, Judged, Subject};
 
 /// If more frames than this wait for fnd, no more requests are read until fnd has read some.
 const BACKLOG: usize = 1000;
@@ -83,17 +83,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const STARTS: Duration = Duration::from_secs(1);
 
 pub struct Spawner {
-    args: Args,
     poller: Poller,
     listener: Option<OwnedFd>,
     connection: Option<Channel>,
+    /// The number of the connection, or of the next one. It is the upper half of the number of each request here.
+    connections: u64,
     /// Whether the connection is watched for reading and for writing.
     interest: (bool, bool),
     welcomed: bool,
     /// The protocol of this connection.
     protocol: u16,
     /// The Hello of a new connection: its request number, its body, and when it is answered at the latest.
-    hello: Option<(u32, Hello, Duration)>,
+    hello: Option<(u64, Hello, Duration)>,
     signals: SignalFd,
     /// When to wait next for ended children that no other part of the spawner waits for.
     orphans: Option<Duration>,
@@ -151,7 +152,7 @@ impl Spawner {
             lacking.0.push(("pid", "the machine does not allow it".to_owned()));
         }
         let poller = Poller::new().failed("create an epoll instance")?;
-        poller.add(&signals, Token::Signals).failed("watch signals")?;
+        poller.add(&signals, (Token::Signals, 0)).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
@@ -159,43 +160,31 @@ impl Spawner {
         let unbounded = |why: &io::Error| {
             crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
-        let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
-        let host = Host {
-            fnd: fnd.clone(),
-            places,
-            functions: args.functions.clone(),
-            tree,
-            containment,
-            own_ipc: crate::workers::contain::own_ipc(),
-            lacking,
-            runtimes: args.runtimes.clone(),
-            names,
-            zone: crate::workers::environment::machine_zone(),
-            passed: PassedDescriptor::detect().failed("examine a pipe and a memory file")?,
-            best_effort: args.best_effort,
-            private_mounts,
-            myself: myself.clone(),
-        };
+        let own_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
+        let (dirs, uploads) = (args.functions.clone(), args.state.join(UPLOADS));
+        let sources = Sources { dirs, uploads, myself: myself.clone(), facts: StatCache::default() };
+        let secrets = SecretSources::new(Vault::new(&args.config, credentials, myself.clone()));
+        let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
+        let (own_ipc, zone) = (crate::workers::contain::own_ipc(), crate::workers::environment::machine_zone());
+        let passed = PassedDescriptor::detect().failed("examine a pipe and a memory file")?;
+        let host =
+            Host { args, fnd, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
         let mut spawner = Self {
             poller,
             listener: None,
             connection: None,
+            connections: 1,
             interest: (true, false),
             welcomed: false,
             protocol: PROTOCOL_MIN,
             hello: None,
             signals,
             orphans: None,
-            sources: Sources {
-                dirs: args.functions.clone(),
-                uploads: args.state.join(UPLOADS),
-                myself: myself.clone(),
-                facts: StatCache::default(),
-            },
+            sources,
             uids,
             ranges,
             workers: WorkerTable::new(host),
-            judge: Judge::new(fnd, myself.root()),
+            judge,
             policy: None,
             profile: Profile::Strict,
             configured: false,
@@ -209,22 +198,21 @@ impl Spawner {
             helpers: Helpers::default(),
             grants: Grants::default(),
             build_homes: BuildHomes::default(),
-            secrets: SecretSources::new(Vault::new(&args.config, credentials, myself)),
+            secrets,
             sync_at: None,
             stopping: None,
-            args,
         };
         // Before fnd can connect: the stored exits decide which worker number is the first free one.
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
-        spawner.workers.host().places.remove_spare_results();
-        spawner.workers.add_stale_sockets(sockets::set_aside(&spawner.workers.host().places.http()));
-        if let Some(SocketSource::Inherited(number)) = spawner.args.socket {
+        spawner.workers.host.places.remove_spare_results();
+        spawner.workers.sockets = sockets::set_aside(&spawner.workers.host.places.http());
+        if let Some(SocketSource::Inherited(number)) = socket {
             let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
-        } else if let Some(SocketSource::Listen(path)) = &spawner.args.socket {
-            let listener = listener::listen_at(path).failed("open the socket")?;
-            spawner.poller.add(&listener, Token::Listener).failed("listen")?;
+        } else if let Some(SocketSource::Listen(path)) = socket {
+            let listener = listener::listen_at(&path).failed("open the socket")?;
+            spawner.poller.add(&listener, (Token::Listener, 0)).failed("listen")?;
             spawner.listener = Some(listener);
         }
         Ok(spawner)
@@ -239,17 +227,14 @@ impl Spawner {
         let result = self.serve();
         notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.kill_all();
-        match &self.workers.host().tree {
+        match &self.workers.host.tree {
             Some(tree) => tree.clear(PATIENCE),
             // The inits get a signal when their parent dies; this only waits for their end.
             None => self.workers.wait(),
         }
         // Only now, when no process writes to a pipe any more, the rest of the output is complete.
-        let _ = self
-            .workers
-            .store_ends(&self.exits())
-            .failed("store the exits of workers")
-            .map_err(|why| crate::log!("{why}"));
+        let stored = self.workers.store_ends(&self.exits()).failed("store the exits of workers");
+        let _ = stored.map_err(|why| crate::log!("{why}"));
         result.failed("wait for events")
     }
 
@@ -269,23 +254,23 @@ impl Spawner {
             self.workers.enforce(now, if self.connection.is_some() { FNDS_TURN } else { Duration::ZERO });
             self.answer_hello();
             self.judge_some();
-            self.helpers.close(closing::dropped());
+            closing::dropped().into_iter().for_each(|descriptors| self.helpers.close(descriptors));
             if self.sync_at.is_some_and(|at| now >= at) {
                 self.sync_at = None;
                 self.sync();
             }
             self.remove_sockets();
-            self.start_helpers();
+            self.helpers.start(&self.poller).into_iter().for_each(|after| self.helped(after));
             self.helpers.enforce(now);
             if let Some(connection) = &self.connection {
                 let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
                 // epoll is told of changes only, since each change is a system call.
                 if std::mem::replace(&mut self.interest, interest) != interest {
-                    self.poller.change(connection, Token::Connection, interest);
+                    self.poller.change(connection, (Token::Connection, 0), interest);
                 }
             }
             if let Some(kill_at) = self.stopping {
-                if !self.workers.any_running() {
+                if self.workers.running().is_empty() {
                     return Ok(());
                 }
                 if now >= kill_at {
@@ -299,23 +284,12 @@ impl Spawner {
             }
             // While files wait to be read, the loop only looks at the events and begins the next turn at once.
             let reading = self.can_read().then_some(now);
-            let deadlines = [
-                self.workers.deadline(),
-                self.workers.overdue_at(),
-                self.judge.deadline(),
-                self.helpers.deadline(),
-                self.stopping,
-                self.sync_at,
-                self.orphans,
-                self.hello.as_ref().map(|(_, _, at)| *at),
-                reading,
-                self.workers.enforce_at(),
-            ];
-            let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
+            let own = [self.stopping, self.sync_at, self.orphans, reading, self.hello.as_ref().map(|(_, _, at)| *at)];
+            let others = [self.workers.deadline(), self.judge.deadline(), self.helpers.deadline()];
+            let first = own.into_iter().chain(others).flatten().min();
+            let timeout = first.map(|at| at.saturating_sub(now));
             due = timeout.map_or(Duration::MAX, |timeout| now + timeout);
-            for token in self.poller.wait(timeout)? {
-                self.handle(token);
-            }
+            self.poller.wait(timeout)?.into_iter().for_each(|token| self.handle(token));
             // After the events: most children that ended belong to one of them.
             if self.orphans.is_some_and(|at| at <= clock::now()) {
                 self.reap_orphans();
@@ -323,18 +297,18 @@ impl Spawner {
         }
     }
 
-    fn handle(&mut self, token: Token) {
+    fn handle(&mut self, (token, number): NumberedToken) {
         let mut out = Outbox::new();
         match token {
             Token::Listener => self.accept(),
             Token::Connection => self.read_requests(),
             Token::Signals => self.signalled(),
             Token::Judge => self.judge_answered(),
-            Token::Launcher(number) => self.workers.launcher_ready(number, &self.poller, &mut out),
-            Token::Worker(number) => self.workers.worker_ended(number, &self.poller, &mut out),
-            Token::Leaf(number) => self.workers.leaf_changed(number, &self.poller, &mut out),
-            Token::Oom(function) => self.workers.oom(function),
-            Token::Helper(number) => self.helper_ended(number),
+            Token::Launcher => self.workers.launcher_ready(number, &self.poller, &mut out),
+            Token::Worker => self.workers.worker_ended(number, &self.poller, &mut out),
+            Token::Leaf => self.workers.leaf_changed(number, &self.poller, &mut out),
+            Token::Oom => self.workers.oom(number),
+            Token::Helper => self.helpers.ended(number).into_iter().for_each(|after| self.helped(after)),
         }
         self.send_replies(out);
         self.workers.remove_emptied();
@@ -353,7 +327,7 @@ impl Spawner {
 
     /// Returns the file that keeps unacknowledged exits over a stop.
     fn exits(&self) -> PathBuf {
-        self.workers.host().places.state.join("spawner/exits")
+        self.workers.host.places.state.join("spawner/exits")
     }
 
     fn signalled(&mut self) {
@@ -361,7 +335,7 @@ impl Spawner {
         if signal.ssi_signo == Signal::SIGCHLD as u32 {
             return self.orphans = Some(Duration::ZERO);
         }
-        if matches!(self.args.socket, Some(SocketSource::Inherited(_))) {
+        if matches!(self.workers.host.args.socket, Some(SocketSource::Inherited(_))) {
             return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
@@ -378,9 +352,7 @@ impl Spawner {
     /// Ends all workers, with or without their grace, and then the spawner itself.
     fn stop(&mut self, with_grace: bool) {
         let running = self.workers.running();
-        for (worker, _) in &running {
-            self.workers.terminate(*worker, TermCause::Stopped);
-        }
+        running.iter().for_each(|(worker, _)| self.workers.terminate(*worker, TermCause::Stopped));
         let grace = running.iter().map(|(_, grace)| *grace).filter(|_| with_grace).max().unwrap_or_default();
         self.stopping = Some(now() + grace);
     }

@@ -26,12 +26,10 @@ impl Spawner {
     /// is handled first: a worker's at once, the others' by their own events.
     pub(super) fn reap_orphans(&mut self) {
         for _ in 0..TURN {
-            let Some(pid) = reap::first_ended() else {
-                return self.orphans = None;
-            };
+            let Some(pid) = reap::first_ended() else { return self.orphans = None };
             let (worker, launcher) = self.workers.who_is(pid);
             if let Some(worker) = worker {
-                self.handle(Token::Worker(worker));
+                self.handle((Token::Worker, worker));
                 continue;
             }
             if launcher || self.helpers.has(pid) || self.judge.is(pid) || self.workers.may_be_starting(pid) {

@@ -3,36 +3,28 @@
 
 use super::*;
 use crate::places::FunctionPlaces;
-use fnd_wire::frame::Swept;
 use fnd_wire::ids::{FunctionId, InvocationId};
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 impl Spawner {
-    pub(super) fn release(&mut self, request: u32, release: &Release) {
+    pub(super) fn release(&mut self, request: u64, release: &Release) {
         let Some((_, name)) = self.uids.get(release.function) else {
             return self.failed(request, "no function has this number".to_owned());
         };
-        let places = self.workers.host().places.of(&name.file_form());
+        let places = self.workers.host.places.of(&name.file_form());
         self.empty_and_remove((request, Some(release.function)), places, release.invocation);
     }
 
-    fn empty_and_remove(
-        &mut self,
-        (request, function): (u32, Option<FunctionId>),
-        places: FunctionPlaces,
-        invocation: InvocationId,
-    ) {
+    fn empty_and_remove(&mut self, of: (u64, Option<FunctionId>), places: FunctionPlaces, id: InvocationId) {
         // Most runs leave `TMPDIR` empty, and then no helper is needed.
-        if places.remove_invocation(invocation) {
-            return self.emptied(request, function, &places);
+        if places.remove_invocation(id) {
+            return self.emptied(of, &places);
         }
-        let (dir, root) = (places.invocation(invocation).join("tmp"), self.sources.myself.root());
-        let after = After::Released(request, function, places, invocation);
-        self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
+        let (dir, root) = (places.invocation(id).join("tmp"), self.sources.myself.root());
+        self.helpers.add(Lane::Clean, After::Released(of, places, id), Box::new(move || removal::empty(&dir, root)));
     }
 
-    fn emptied(&mut self, request: u32, function: Option<FunctionId>, places: &FunctionPlaces) {
+    fn emptied(&mut self, (request, function): (u64, Option<FunctionId>), places: &FunctionPlaces) {
         if let Some(function) = function {
             self.workers.unbound(function, places);
             self.workers.make_ready(function, places);
@@ -41,8 +33,8 @@ impl Spawner {
     }
 
     /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
-    pub(super) fn sweep(&mut self, request: u32, sweep: &Sweep) {
-        let places = self.workers.host().places.clone();
+    pub(super) fn sweep(&mut self, request: u64, sweep: &Sweep) {
+        let places = self.workers.host.places.clone();
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
         for (function, invocation) in places.invocations() {
             if !known.contains(&invocation) {
@@ -51,43 +43,33 @@ impl Spawner {
         }
         let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
         let (names, count) = places.left_behind(&functions);
-        self.reply(request, &Reply::Swept(Swept { count, names }), Vec::new());
+        self.reply(request, &Reply::Swept(fnd_wire::frame::Swept { count, names }), Vec::new());
     }
 
-    pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
+    pub(super) fn prune(&mut self, request: u64, prune: &Prune) {
         if let Some(id) = self.uids.id(&prune.function) {
             self.workers.keep_given(id, &prune.keep);
             self.build_homes.keep(id, &prune.keep);
         }
-        let mut gone = Vec::new();
-        let dir = self.workers.host().places.of(&prune.function.file_form()).versions;
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            let version = entry.file_name().to_str().and_then(Version::parse);
-            // A launcher's version stays although fnd does not name it: its processes may still read the code.
-            if version.is_some_and(|version| !prune.keep.contains(&version) && !self.workers.uses(&version)) {
-                gone.push(entry.path());
-            }
-        }
-        let body = Box::new(move || gone.iter().map(|path| i32::from(fs::remove_dir_all(path).is_err())).sum());
-        self.helpers.add(Lane::Write, After::Done(request), body);
+        let dir = self.workers.host.places.of(&prune.function.file_form()).versions;
+        // A launcher's version stays although fnd does not name it: its processes may still read the code.
+        let is_gone = |version| !prune.keep.contains(&version) && !self.workers.uses(&version);
+        let gone = removal::entries(&dir, |name| Version::parse(name).is_some_and(is_gone));
+        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || removal::remove(&gone)));
     }
 
     /// Removes the incomplete copies that a killed spawner left.
     pub(super) fn remove_staged(&mut self) {
-        let versions = self.workers.host().places.state.join("versions");
-        let staged = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".new-");
-        let entries = fs::read_dir(versions).into_iter().flatten().flatten();
-        let found: Vec<PathBuf> = entries.filter(staged).map(|entry| entry.path()).collect();
+        let found =
+            removal::entries(&self.workers.host.places.state.join("versions"), |name| name.starts_with(".new-"));
         if !found.is_empty() {
-            let remove = |path: &PathBuf| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
-            let body = Box::new(move || found.iter().map(|path| i32::from(remove(path).is_err())).sum());
-            self.helpers.add(Lane::Write, After::Done(0), body);
+            self.helpers.add(Lane::Write, After::Done(0), Box::new(move || removal::remove(&found)));
         }
     }
 
     /// Removes the directories of sockets whose workers are gone, with everything that the workers left in them.
     pub(super) fn remove_sockets(&mut self) {
-        for dir in self.workers.unused_sockets() {
+        for dir in std::mem::take(&mut self.workers.sockets) {
             if !sockets::remove(&dir) {
                 let (target, root) = (dir.clone(), self.sources.myself.root());
                 self.helpers.add(Lane::Clean, After::Emptied(dir), Box::new(move || removal::empty(&target, root)));
@@ -97,7 +79,7 @@ impl Spawner {
 
     /// Syncs the file system of the state directory.
     pub(super) fn sync(&mut self) {
-        let state = self.workers.host().places.state.clone();
+        let state = self.workers.host.places.state.clone();
         let body =
             Box::new(move || i32::from(!fs::File::open(&state).is_ok_and(|dir| rustix::fs::syncfs(dir).is_ok())));
         self.helpers.add(Lane::Write, After::Done(0), body);
@@ -110,26 +92,15 @@ impl Spawner {
         }
     }
 
-    pub(super) fn start_helpers(&mut self) {
-        for after in self.helpers.start(&self.poller) {
-            self.helped(after);
-        }
-    }
-
-    pub(super) fn helper_ended(&mut self, number: u64) {
-        if let Some(after) = self.helpers.ended(number) {
-            self.helped(after);
-        }
-    }
-
-    fn helped(&mut self, after: After) {
+    /// Takes the next step after a helper.
+    pub(super) fn helped(&mut self, after: After) {
         match after {
             // No request asked for it, or nobody waits for the answer any more.
-            After::Done(0) => {}
+            After::Done(request) if self.number(request) == 0 => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
-            After::Released(request, _, places, id) if !places.remove_invocation(id) => {
+            After::Released((request, _), places, id) if !places.remove_invocation(id) => {
                 let why = format!("failed to remove `{}`", places.invocation(id).display());
-                if request == 0 {
+                if self.number(request) == 0 {
                     crate::log!("{why}");
                 } else {
                     self.failed(request, why);
@@ -137,25 +108,23 @@ impl Spawner {
             }
             After::Emptied(dir) if sockets::remove(&dir) => {}
             After::Emptied(dir) => crate::log!("failed to remove `{}`", dir.display()),
-            After::Released(request, function, places, _) => self.emptied(request, function, &places),
+            After::Released(of, places, _) => self.emptied(of, &places),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),
             },
             After::Sealed(request, builder, report) => self.sealed(request, builder, &report),
             After::Cleared(request, builder, home) => {
-                let is_empty = match fs::read_dir(home) {
-                    Ok(mut entries) => entries.next().is_none(),
-                    Err(error) => error.kind() == io::ErrorKind::NotFound, // before the first build
-                };
+                // It is not there before the first build.
+                let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+                let is_empty = fs::read_dir(home).map_or_else(is_absent, |mut entries| entries.next().is_none());
                 self.build_homes.cleared(builder, is_empty);
                 self.reply(request, &Reply::Sealed(None), Vec::new());
             }
             After::Gathered(waiting) => self.gathered(*waiting),
-            After::Stored(snapshot, request, installed) => {
-                let written = install::read_report(&snapshot.report());
-                self.stored(&snapshot, request, *installed, written);
-                if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
+            After::Stored(snapshot, installed) => {
+                self.stored(&snapshot, *installed, install::read_report(&snapshot.report()));
+                if let Ok(snapshot) = std::rc::Rc::try_unwrap(snapshot) {
                     self.put_away(snapshot);
                 }
             }

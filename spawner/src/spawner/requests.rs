@@ -3,8 +3,7 @@
 use super::*;
 use crate::install::Purpose;
 use crate::process::closing::Closing;
-use fnd_wire::frame::SealTree;
-use fnd_wire::plan::is_builder;
+use fnd_wire::frame::{STORED, SealTree};
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
 /// in one.
@@ -12,17 +11,18 @@ const JOBS_MAX: usize = 40_000;
 const PATH_MAX: usize = 1024;
 const TOO_MANY: &str = "too many files wait to be read";
 
+/// Pipes and memory files, and connections.
+type PassedDescriptors = (VecDeque<OwnedFd>, VecDeque<Closing>);
+
 impl Spawner {
     pub(super) fn accept(&mut self) {
-        let Some(socket) = self.listener.as_ref().and_then(listener::accept) else {
-            return;
-        };
+        let Some(socket) = self.listener.as_ref().and_then(listener::accept) else { return };
         // The previous fnd may have ended without being noticed yet. Its last requests, at most some 300 frames in the
         // socket's buffer, are read first, then the end of its connection.
         (0..16).for_each(|_| self.read_requests());
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
-            self.helpers.close([socket]);
+            closing::later([socket]);
         } else if let Err(error) = self.connect(socket) {
             crate::log!("failed to use a connection: {error}");
         }
@@ -30,9 +30,9 @@ impl Spawner {
 
     pub(super) fn connect(&mut self, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        self.poller.add(&socket, Token::Connection)?;
+        self.poller.add(&socket, (Token::Connection, 0))?;
         let fnd = rustix::net::sockopt::socket_peercred(&socket)?;
-        self.workers.serve((fnd.uid.as_raw(), fnd.gid.as_raw()));
+        self.workers.fnd = (fnd.uid.as_raw(), fnd.gid.as_raw());
         self.interest = (true, false);
         self.welcomed = false;
         self.configured = false;
@@ -48,9 +48,9 @@ impl Spawner {
             }
             self.poller.remove(&connection);
             // Descriptors that fnd passed and that were not read are closed with the connection.
-            self.helpers.close(connection.into_descriptors());
+            connection.give_up();
             self.hello = None;
-            self.disown();
+            self.connections += 1;
         }
     }
 
@@ -60,95 +60,65 @@ impl Spawner {
             let Some(connection) = &mut self.connection else { return };
             let received = still_heard(connection.flush())
                 .and_then(|()| if connection.waiting() > BACKLOG { Ok(None) } else { connection.receive() });
-            let read = received.and_then(|frame| {
-                let Some(frame) = frame else { return Ok(None) };
-                let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
-                Ok(Some((number, request, frame.descriptors, frame.cut)))
-            });
-            self.helpers.close(connection.take_unwanted());
-            match read {
+            let frame = match received {
+                Ok(Some(frame)) => frame,
                 Ok(None) => return,
-                Ok(Some((
-                    number,
-                    Request::Spawn(Spawn { worker, .. })
-                    | Request::Watch(Spawn { worker, .. })
-                    | Request::Measure(Spawn { worker, .. }),
-                    descriptors,
-                    true,
-                ))) => {
-                    // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the
-                    // attempt has not begun.
-                    self.helpers.close(descriptors);
-                    let message = "failed to receive its input: too many files are open".to_owned();
-                    self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
-                }
-                Ok(Some((number, request, descriptors, _))) => {
-                    let descriptors = self.sorted(descriptors);
-                    self.request(number, request, descriptors);
-                }
                 Err(error) => return self.disconnect(&error),
+            };
+            let with = (self.sorted(frame.descriptors), frame.cut);
+            match decode::<Request>(&frame.bytes) {
+                Ok((number, request)) => self.request(self.connections << 32 | u64::from(number), request, with),
+                Err(error) => return self.disconnect(&io::Error::other(error)),
             }
         }
     }
 
-    /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
-    fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
-        let passed = self.workers.host().passed;
-        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd) || PassedDescriptor::is_connection(fd);
-        let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
+    /// Returns the descriptors that the spawner may read, pass on and close, and the connections; none if one of them is of
+    /// another kind.
+    fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> PassedDescriptors {
+        let passed = self.workers.host.passed;
+        let (connections, rest): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(PassedDescriptor::is_connection);
+        // Also those that nobody uses are closed elsewhere.
+        let connections = connections.into_iter().map(Closing::from).collect();
+        let is_fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd);
+        let (fine, other): (VecDeque<_>, VecDeque<_>) = rest.into_iter().partition(is_fine);
         if other.is_empty() {
-            return fine.into();
+            return (fine, connections);
         }
         crate::log!("fnd passed a descriptor that is neither a pipe, a memory file nor a connection; it is not used");
-        self.helpers.close(other);
-        VecDeque::new()
+        closing::later(other);
+        PassedDescriptors::default()
     }
 
-    fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
-        let (connections, descriptors): (VecDeque<_>, VecDeque<_>) =
-            descriptors.into_iter().partition(PassedDescriptor::is_connection);
-        // Also those that nobody uses are closed elsewhere.
-        let connections: Vec<Closing> = connections.into_iter().map(Closing::from).collect();
-        let mut connections = connections.into_iter();
+    /// Carries out a request; `cut`: there was no room for some of its descriptors.
+    fn request(
+        &mut self,
+        number: u64,
+        request: Request,
+        ((descriptors, mut connections), cut): (PassedDescriptors, bool),
+    ) {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request must be Hello".to_owned());
         }
-        let purpose = match request {
-            Request::Files(_) => Purpose::Files,
-            Request::Fetch(_) => Purpose::Fetch,
-            Request::Check(_) => Purpose::Check,
-            Request::Rebuild(_) => Purpose::Rebuild,
-            _ => Purpose::Install,
-        };
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
-            Request::Install(mut install)
-            | Request::Files(mut install)
-            | Request::Fetch(mut install)
-            | Request::Check(mut install)
-            | Request::Rebuild(mut install) => {
-                if purpose == Purpose::Files {
-                    install.directory = fnd_wire::frame::STORED; // fnd may not read what only root can
-                }
-                let paths = [Some(&install.source), install.sidecar.as_ref()];
-                let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
-                if long || self.jobs.len() >= JOBS_MAX {
-                    let too_long = ("its path is too long", "give it a shorter name");
-                    let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
-                    let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
-                    return self.refuse(number, install.function, vec![problem], None);
-                }
-                return self.jobs.push_back(Job::Install(number, install, purpose));
+            Request::Install(install) => return self.add_install(number, install, Purpose::Install),
+            // fnd may not read what only root can.
+            Request::Files(install) => {
+                return self.add_install(number, Install { directory: STORED, ..install }, Purpose::Files);
             }
-            Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, descriptors),
-            Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, descriptors),
-            Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, descriptors),
+            Request::Fetch(install) => return self.add_install(number, install, Purpose::Fetch),
+            Request::Check(install) => return self.add_install(number, install, Purpose::Check),
+            Request::Rebuild(install) => return self.add_install(number, install, Purpose::Rebuild),
+            Request::Spawn(spawn) => return self.spawn((number, Program::Attempt), spawn, (descriptors, cut)),
+            Request::Watch(spawn) => return self.spawn((number, Program::Watcher), spawn, (descriptors, cut)),
+            Request::Measure(spawn) => return self.spawn((number, Program::Measurement), spawn, (descriptors, cut)),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(SealTree { function, tree }) if is_builder(function.as_str()) => {
+            Request::Seal(SealTree { function, tree }) if fnd_wire::plan::is_builder(function.as_str()) => {
                 return self.seal(number, &function, tree);
             }
             Request::Seal(_) => return self.failed(number, "that function builds nothing".to_owned()),
@@ -161,23 +131,40 @@ impl Spawner {
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                     self.workers.keep_given(id, &[]);
-                    let _ = fs::remove_dir(self.workers.host().places.api(id)); // with fnd's socket in it, it stays
-                    if let (Some(names), Some((uid, _))) = (&self.workers.host().names, self.uids.get(id)) {
-                        names.remove(&function, uid);
-                    }
+                    let _ = fs::remove_dir(self.workers.host.places.api(id)); // with fnd's socket in it, it stays
+                    self.workers.host.forget_names(&function, self.uids.get(id).map(|(uid, _)| uid).into_iter());
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
             Request::Secret(asked) => return self.secret(number, &asked),
-            Request::AdoptionRecord(record) => self.workers.set_record(record, connections.next()),
+            Request::AdoptionRecord(record) => self.workers.set_record(record, connections.pop_front()),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());
     }
 
-    fn spawn(&mut self, what: (u32, Program), spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+    fn add_install(&mut self, number: u64, install: Install, purpose: Purpose) {
+        let paths = [Some(&install.source), install.sidecar.as_ref()];
+        let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
+        if long || self.jobs.len() >= JOBS_MAX {
+            let too_long = ("its path is too long", "give it a shorter name");
+            let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
+            let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
+            let (function, problems) = (install.function, vec![problem]);
+            return self.refuse(number, Refused { function, problems, document: None });
+        }
+        self.jobs.push_back(Job::Install(number, install, purpose));
+    }
+
+    fn spawn(&mut self, what: (u64, Program), spawn: Spawn, (descriptors, cut): (VecDeque<OwnedFd>, bool)) {
         let (worker, function) = (spawn.worker, spawn.function);
+        if cut {
+            // The kernel had no numbers left for the descriptors (`MSG_CTRUNC`). The node is the cause, and the attempt has
+            // not begun.
+            let message = "failed to receive its input: too many files are open".to_owned();
+            return self.reply(what.0, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
+        }
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
         let admitted =
@@ -191,7 +178,7 @@ impl Spawner {
         }
     }
 
-    fn secret(&mut self, number: u32, asked: &SecretAsked) {
+    fn secret(&mut self, number: u64, asked: &SecretAsked) {
         match self.secrets.open(asked) {
             Ok(memory) => self.reply(number, &Reply::Secret, vec![memory]),
             Err(NoSecret::Refused(problem)) => self.reply(number, &Reply::SecretRefused(problem), Vec::new()),
@@ -202,44 +189,48 @@ impl Spawner {
     /// Answers the Hello once no start is under way, so that fnd learns of every worker. A start that takes too long
     /// fails.
     pub(super) fn answer_hello(&mut self) {
-        let ready = |(_, _, at): &mut (u32, Hello, Duration)| now() >= *at || !self.workers.any_starting();
+        let ready = |(_, _, at): &mut (u64, Hello, Duration)| now() >= *at || !self.workers.any_starting();
         let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
-            let text = format!(
-                "fnd supports protocols {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
-                hello.min, hello.max
-            );
+            let fnds = format!("fnd supports protocols {} to {}", hello.min, hello.max);
+            let text = format!("{fnds}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both");
             return self.failed(number, text);
         }
         self.welcomed = true;
-        let host = self.workers.host();
+        let host = &self.workers.host;
         let welcome = Welcome {
             protocol: hello.max.min(PROTOCOL_MAX),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             containment: host.containment,
             layout: host.tree.as_ref().map_or("none", CgroupTree::layout).to_owned(),
             missing: host.missing(),
-            next_worker: self.workers.next_worker(),
+            next_worker: WorkerId(self.workers.next),
             functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
             memory: host.tree.as_ref().map_or(MemoryGroups::None, CgroupTree::memory),
         };
         self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        let http = self.workers.host().places.http().to_string_lossy().into_owned();
+        let http = self.workers.host.places.http().to_string_lossy().into_owned();
         self.reply(number, &Reply::Sockets(http), Vec::new());
-        for (reply, descriptors) in self.workers.held(now()) {
-            self.reply(0, &reply, descriptors);
-        }
+        let held = self.workers.held(now());
+        held.into_iter().for_each(|(reply, descriptors)| self.reply(0, &reply, descriptors));
         // fnd waits for the configuration after each Welcome, and does not ask for it.
         self.jobs.push_back(Job::Reload(0));
     }
 
-    pub(super) fn failed(&mut self, request: u32, why: String) {
+    /// Returns the number that the connected fnd has given to a request; 0 if it was an earlier fnd's: the numbers of each fnd
+    /// begin anew.
+    pub(super) fn number(&self, request: u64) -> u32 {
+        request.checked_sub(self.connections << 32).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn failed(&mut self, request: u64, why: String) {
         self.reply(request, &Reply::Failed(why), Vec::new());
     }
 
-    pub(super) fn reply(&mut self, request: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
+    pub(super) fn reply(&mut self, request: u64, reply: &Reply, descriptors: Vec<OwnedFd>) {
+        let number = self.number(request);
         let Some(connection) = self.connection.as_mut().filter(|_| self.welcomed || matches!(reply, Reply::Failed(_)))
         else {
             return;
@@ -248,7 +239,7 @@ impl Spawner {
         if self.protocol == PROTOCOL_0_1 && matches!(reply, Reply::Masks(_)) {
             return;
         }
-        if let Err(error) = still_heard(connection.send(&encode(request, reply), descriptors)) {
+        if let Err(error) = still_heard(connection.send(&encode(number, reply), descriptors)) {
             self.disconnect(&error);
         }
     }

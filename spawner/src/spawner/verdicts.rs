@@ -2,13 +2,11 @@
 
 use super::*;
 use crate::grants::{Claimed, Rights};
-use crate::install::homes;
-use crate::install::{InstallWork, Planned, Purpose};
+use crate::install::{Planned, Purpose};
 use crate::secrets::credentials::Gathered;
-use crate::uids::Assigned;
-use fnd_wire::frame::InstalledWithTree;
+use crate::uids::{Assigned, UidOwner};
+use fnd_wire::frame::{InstalledWithTree, SET_ASIDE};
 use fnd_wire::plan::{FunctionJudgment, Plan, is_builder};
-use fnd_wire::sandbox::Sandbox;
 use std::rc::Rc;
 
 /// Help for a limit that can't be enforced.
@@ -27,45 +25,26 @@ const BATCH: usize = 64;
 
 /// The work that is read and judged, each with its request's number, in order.
 pub(super) enum Job {
-    Reload(u32),
+    Reload(u64),
     /// The last good configuration, in place of a newer one that was refused.
-    LastGood(u32, JudgeSettings, SettingsRead),
-    Install(u32, Install, Purpose),
+    LastGood(u64, JudgeSettings, SettingsRead),
+    Install(u64, Install, Purpose),
+}
+
+/// A function that the judge has judged.
+pub(super) struct Judged {
+    pub(super) snapshot: Snapshot,
+    pub(super) function: Box<FunctionJudgment>,
 }
 
 /// The subject of a question to the judge.
 pub(super) enum Subject {
     /// Settings: the request, whether root owns all files, and the refused newer settings that these replace.
-    Settings(u32, bool, Option<SettingsRead>),
+    Settings(u64, bool, Option<SettingsRead>),
     Function(Box<Snapshot>),
 }
 
-impl Job {
-    pub(super) fn request(&mut self) -> &mut u32 {
-        let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, ..)) = self;
-        request
-    }
-}
-
-impl Subject {
-    pub(super) fn request(&mut self) -> &mut u32 {
-        match self {
-            Self::Settings(request, ..) => request,
-            Self::Function(snapshot) => &mut snapshot.request,
-        }
-    }
-}
-
 impl Spawner {
-    /// Clears all request numbers: the fnd that waited for the answers is gone, and the next fnd's numbers begin anew.
-    pub(super) fn disown(&mut self) {
-        let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
-        let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);
-        let jobs = self.jobs.iter_mut().map(Job::request);
-        subjects.map(Subject::request).chain(reading).chain(jobs).for_each(|request| *request = 0);
-        self.helpers.disown();
-    }
-
     /// Handles the judge's answers that came, and the judge's end.
     pub(super) fn judge_answered(&mut self) {
         while let Some(reply) = self.judge.answer(&self.poller) {
@@ -73,7 +52,6 @@ impl Spawner {
                 self.judged(subject, reply);
             }
         }
-        self.helpers.close(self.judge.take_unwanted());
     }
 
     /// Reads files for one turn, and sends them to the judge; handles the end of a judge that is silent.
@@ -129,7 +107,7 @@ impl Spawner {
                 }
                 Job::Install(request, install, purpose) => {
                     self.snapshots += 1;
-                    let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
+                    let staging = self.workers.host.places.state.join(format!("versions/.new-{}", self.snapshots));
                     match Snapshot::new(request, &install, &self.sources, staging) {
                         Ok(mut snapshot) => {
                             snapshot.purpose = purpose;
@@ -137,7 +115,8 @@ impl Spawner {
                         }
                         Err(problem) => {
                             self.claim_unread(&install);
-                            self.refuse(request, install.function, vec![problem], None);
+                            let (function, problems) = (install.function, vec![problem]);
+                            self.refuse(request, Refused { function, problems, document: None });
                             return None;
                         }
                     }
@@ -163,20 +142,16 @@ impl Spawner {
 
     /// Has a helper copy the large file, or unpack the archive.
     pub(super) fn copy(&mut self, snapshot: Snapshot) {
-        match self.copier(&snapshot) {
-            Ok((lane, body)) => self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body),
+        let host = &self.workers.host;
+        match snapshot.copier(&host.fnd, host.myself.root()) {
+            Ok((is_archive, body)) => {
+                let lane = if is_archive { Lane::Unpack } else { Lane::Write };
+                self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body);
+            }
             Err(error) => {
                 let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
                 self.refuse_unread(snapshot, problem);
             }
-        }
-    }
-
-    fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, InstallWork)> {
-        let host = self.workers.host();
-        match snapshot.unpacker(&host.fnd, host.myself.root())? {
-            Some(unpacker) => Ok((Lane::Unpack, unpacker)),
-            None => Ok((Lane::Write, snapshot.copier()?)),
         }
     }
 
@@ -192,7 +167,7 @@ impl Spawner {
             let dir = self.sources.dirs.get(usize::from(install.directory));
             // This owner is only a hint for the order. The owner that counts is read from the open file.
             let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
-            if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner()) {
+            if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner) {
                 taken = index;
                 break;
             }
@@ -205,7 +180,12 @@ impl Spawner {
     /// Refuses a function because of a problem that was found before the judge read it.
     pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
         self.claim_unread(&snapshot.install);
-        self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
+        self.refuse_snapshot(snapshot, vec![problem], None);
+    }
+
+    pub(super) fn refuse_snapshot(&mut self, snapshot: Snapshot, problems: Vec<Problem>, document: Option<Bytes>) {
+        let function = snapshot.install.function.clone();
+        self.refuse(snapshot.request, Refused { function, problems, document });
         self.put_away(snapshot);
     }
 
@@ -238,7 +218,7 @@ impl Spawner {
                 if snapshot.is_stored_version() {
                     if let Err(why) = self.grants.stands(name, &trust, &rights.unwrap_or_default()) {
                         let problem = problem(&snapshot.shown, why, WITHDRAWN);
-                        return self.refuse_judged(*snapshot, function, vec![problem]);
+                        return self.refuse_judged(Judged { snapshot: *snapshot, function }, vec![problem]);
                     }
                 } else if snapshot.purpose != Purpose::Check {
                     // Code that has not been fetched yet has no plan, so nobody knows which user it asks for.
@@ -251,10 +231,9 @@ impl Spawner {
                 let credentials =
                     Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
-                match of_build.is_empty() {
-                    true => self.gather(*snapshot, function, (credentials, None)),
-                    false => self.gather(*snapshot, function, (of_build, Some(credentials))),
-                }
+                let judged = Judged { snapshot: *snapshot, function };
+                let is_one = of_build.is_empty();
+                self.gather(judged, if is_one { (credentials, None) } else { (of_build, Some(credentials)) });
             }
             (subject, _) => {
                 let help = "simplify the file; if that does not help, report the error together with the file";
@@ -264,12 +243,8 @@ impl Spawner {
     }
 
     /// Decides about a function whose secrets and service bindings, if it gets any, were gathered.
-    pub(super) fn decide(
-        &mut self,
-        mut snapshot: Snapshot,
-        function: Box<FunctionJudgment>,
-        gathered: Option<Gathered>,
-    ) {
+    pub(super) fn decide(&mut self, judged: Judged, gathered: Option<Gathered>) {
+        let Judged { mut snapshot, function } = judged;
         if function.verdict.plan.is_none()
             && snapshot.source.is_none()
             && let Some(build) = snapshot.build.take()
@@ -277,7 +252,6 @@ impl Spawner {
             return self.fetch(snapshot, function, build);
         }
         let FunctionJudgment { verdict, secrets, sandbox, .. } = *function;
-        let name = snapshot.install.function.clone();
         let digest = gathered.as_ref().map(|gathered| gathered.head.digest);
         let build = snapshot.build.take().filter(|_| verdict.plan.is_some());
         let tree = match build.map(|build| self.tree(&mut snapshot, build, false)).transpose() {
@@ -288,20 +262,20 @@ impl Spawner {
         let result = tree.and_then(|tree| {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
-            self.check_secrets(&snapshot, &secrets)?;
-            self.install(&snapshot, plan, [digest, tree])
+            if !snapshot.trusted && !secrets.is_empty() {
+                let message = "its routes name secrets, but root does not own all of its files";
+                return Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")]);
+            }
+            self.secrets.check(&secrets)?;
+            self.install(&snapshot, plan, [digest, tree]).map_err(|problem| vec![problem])
         });
-        self.secrets.judged(&name, result.is_ok().then_some(secrets), snapshot.stamps.clone());
+        self.secrets.judged(&snapshot.install.function, result.is_ok().then_some(secrets), snapshot.stamps.clone());
         match result {
             Ok((plan, installed, group)) => {
                 self.workers.give(installed.id, installed.version, gathered);
-                let installed = Installed { document: verdict.document, ..installed };
-                self.store(snapshot, plan, installed, group);
+                self.store(snapshot, plan, Installed { document: verdict.document, ..installed }, group);
             }
-            Err(problems) => {
-                self.refuse(snapshot.request, name, problems, Some(verdict.document));
-                self.put_away(snapshot);
-            }
+            Err(problems) => self.refuse_snapshot(snapshot, problems, Some(verdict.document)),
         }
     }
 
@@ -309,68 +283,48 @@ impl Spawner {
         match subject {
             Subject::Settings(request, _, Some(refused)) => self.reply(request, &Reply::Settings(refused), Vec::new()),
             Subject::Settings(request, _, None) => {
-                let problems = vec![problem(&self.args.config.display().to_string(), why, help)];
-                let read = SettingsRead { document: Bytes::default(), problems, applied: false };
-                self.settings_refused(request, read);
+                let problems = vec![problem(&self.workers.host.args.config.display().to_string(), why, help)];
+                self.settings_refused(request, Bytes::default(), problems);
             }
             Subject::Function(snapshot) => {
                 let problems = vec![problem(&snapshot.shown, why, help)];
-                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
-                self.put_away(*snapshot);
+                self.refuse_snapshot(*snapshot, problems, None);
             }
         }
     }
 
-    pub(super) fn refuse(
-        &mut self,
-        request: u32,
-        function: FunctionName,
-        problems: Vec<Problem>,
-        document: Option<Bytes>,
-    ) {
-        self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
-    }
-
-    /// Checks that the function may have the secrets that its routes name, and that they can be opened.
-    fn check_secrets(&self, snapshot: &Snapshot, names: &[String]) -> Result<(), Vec<Problem>> {
-        if snapshot.trusted || names.is_empty() {
-            return self.secrets.check(names);
-        }
-        let message = "its routes name secrets, but root does not own all of its files";
-        Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")])
+    pub(super) fn refuse(&mut self, request: u64, refused: Refused) {
+        self.reply(request, &Reply::Refused(refused), Vec::new());
     }
 
     /// Decides how a function is installed, with the digests of its secrets and dependencies; returns the plan, the answer, and the group that gets the files.
     pub(super) fn install(
         &mut self,
         snapshot: &Snapshot,
-        (mut plan, sandbox): (Plan, Sandbox),
+        (mut plan, sandbox): (Plan, fnd_wire::sandbox::Sandbox),
         [secrets, tree]: [Option<Version>; 2],
-    ) -> Result<(Planned, Installed, Option<u32>), Vec<Problem>> {
+    ) -> Result<(Planned, Installed, Option<u32>), Problem> {
         let shown = &snapshot.shown;
-        let one = |message: String, help: &str| vec![problem(shown, message, help)];
-        let unread = || one("the configuration has not been read yet".to_owned(), "try again");
+        let unread = || problem(shown, "the configuration has not been read yet", "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
-        let (host, facts) = (self.workers.host(), &self.sources.facts);
+        let (host, facts) = (&self.workers.host, &self.sources.facts);
         let function = &snapshot.install.function;
         // A file may have taken over the judge, so nothing in the plan is believed.
         if let Some(why) = plan.flaw(function, snapshot.holds(&plan.entry)).or_else(|| sandbox.flaw()) {
-            return Err(one(why, "correct the manifest"));
+            return Err(problem(shown, why, "correct the manifest"));
         }
         if snapshot.is_stored_version() {
-            self.grants
-                .check(&plan)
-                .map_err(|why| one(why, "write the user into the manifest, or choose another release"))?;
+            let help = "write the user into the manifest, or choose another release";
+            self.grants.check(&plan).map_err(|why| problem(shown, why, help))?;
         }
-        let interpreter = policy::interpreter(&plan, shown, snapshot.owner, (&host.myself, facts))
-            .map_err(|problem| vec![problem])?;
+        let interpreter = policy::interpreter(&plan, shown, [snapshot.owner, host.myself.uid], facts)?;
         let mut warnings = Vec::new();
-        policy::shim(&plan, &host.myself, facts).map_err(|problem| vec![problem])?;
+        policy::shim(&plan, &host.myself, facts)?;
         // A limit that the manifest names is a refusal. A default that can't be enforced is only shown by `status`.
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
-            if !self.args.best_effort && !policy.best_effort_limits && limit != TMP {
-                return Err(one(message, GO_ON));
+            if !policy.best_effort_limits && limit != TMP {
+                return Err(problem(shown, message, GO_ON));
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
@@ -379,35 +333,36 @@ impl Spawner {
         {
             let message =
                 format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
-            return Err(one(message, "run `chown root` for code and manifest, or remove the setting"));
+            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove the setting"));
         }
         if plan.calls() && !snapshot.trusted {
-            let message = "it wants to call fnd, but root does not own all of its files".to_owned();
-            return Err(one(message, "run `chown root` for code and manifest, or remove `[access]`"));
+            let message = "it wants to call fnd, but root does not own all of its files";
+            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove `[access]`"));
         }
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
         if let Some((layer, why)) = lacking {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");
-            return Err(one(message, "remove the setting from `[sandbox]` of the manifest, or use another machine"));
+            let help = "remove the setting from `[sandbox]` of the manifest, or use another machine";
+            return Err(problem(shown, message, help));
         }
         let tools: Vec<_> = host.tools(facts).collect();
-        let code: Vec<_> = host.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
-        policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter).map_err(|problem| vec![problem])?;
+        let code: Vec<_> = host.args.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
+        policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter)?;
         let range = host.myself.root().then_some(policy.uid_range);
         let owner = snapshot.owner(&self.sources);
         let again =
             snapshot.is_stored_version().then(|| self.uids.again(function, snapshot.apart.get(), range)).flatten();
         let assigned = again.map_or_else(|| self.uids.assign(function, owner.as_ref(), range, host.myself.uid), Ok);
-        let Assigned { id, uid, apart } = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;
+        let Assigned { id, uid, apart } = assigned.map_err(|why| problem(shown, why, "check `[users]` in fnd.toml"))?;
         snapshot.apart.set(apart.then_some(uid));
         let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
         if range.is_some() {
-            warnings.extend(homes::set_aside((function, uid), owner.as_ref(), (&self.uids, &host.places), shown));
+            warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
             host.forget_names(function, self.uids.others(function, uid).map(|(other, ..)| other));
         }
+        let help = "remove `user` and `groups` from the manifest, or allow them";
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
-        let (identity, _) =
-            granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
+        let (identity, _) = granted.map_err(|why| problem(shown, why, help))?;
         drop(host.name(&plan, uid, &dirs.home)); // so that people can use it before the first start
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter, [secrets, tree]);
         // The stored plan holds only the chosen interpreter, by the path that is executed.
@@ -416,50 +371,55 @@ impl Spawner {
         let group = identity.as_ref().map(|identity| identity.gid);
         if plan.calls() {
             let made = host.places.prepare_api(id, group.map(|gid| (self.workers.fnd.0, gid)));
-            made.map_err(|error| {
-                one(format!("failed to make its socket's directory: {error}"), "check the run directory")
-            })?;
+            made.failed("make its socket's directory").map_err(|why| problem(shown, why, "check the run directory"))?;
         }
-        let installed = Installed {
-            function: function.clone(),
-            id,
-            version,
-            load_key,
-            interpreter: interpreter.given,
-            uid: identity.map_or(self.sources.myself.uid, |identity| identity.uid),
-            warnings,
-            document: Bytes::default(),
-        };
+        let uid = identity.map_or(self.sources.myself.uid, |identity| identity.uid);
+        let (function, interpreter, document) = (function.clone(), interpreter.given, Bytes::default());
+        let installed = Installed { function, id, version, load_key, interpreter, uid, warnings, document };
         Ok(((plan, (sandbox, secrets.is_some())), installed, group))
+    }
+
+    /// Returns a warning for each home that has files and belongs to another user of the function: its files belong to another
+    /// owner than before.
+    fn set_aside(&self, (function, uid): (&FunctionName, u32), owner: Option<&UidOwner>, shown: &str) -> Vec<Problem> {
+        let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
+            let home = self.workers.host.places.of_user(&function.file_form(), apart.then_some(other)).home;
+            // Only root can rename what is in the directory of all homes, so this is that user's own directory.
+            fs::read_dir(&home).ok()?.next()?.ok()?;
+            let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);
+            let (now, before, home) = (of(owner), of(before), home.display());
+            let message = format!(
+                "its files belong to {now} and belonged to {before} before, so it has a home of its own (user {uid}); {SET_ASIDE}: `{home}`"
+            );
+            let help = format!(
+                "run `fndctl home {function} --take {other}` if it may have these files, otherwise remove them"
+            );
+            Some(problem(shown, message, help))
+        };
+        self.uids.others(function, uid).filter_map(warning).collect()
     }
 
     /// Copies a function to its place; if it is large, a helper does it.
     pub(super) fn store(&mut self, snapshot: Snapshot, plan: Planned, installed: Installed, group: Option<u32>) {
-        let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
+        let (snapshot, places) = (Rc::new(snapshot), self.workers.host.places.clone());
         if !snapshot.is_staged() {
             let written = snapshot.store(&plan, &installed.version, &places, group);
-            return self.stored(&snapshot, snapshot.request, installed, written.map_err(|error| error.to_string()));
+            return self.stored(&snapshot, installed, written.map_err(|error| error.to_string()));
         }
         let (copy, version) = (Rc::clone(&snapshot), installed.version);
         let body = move || install::write_report(&copy.report(), copy.store(&plan, &version, &places, group));
-        let request = snapshot.request;
-        self.helpers.add(Lane::Write, After::Stored(snapshot, request, Box::new(installed)), Box::new(body));
+        self.helpers.add(Lane::Write, After::Stored(snapshot, Box::new(installed)), Box::new(body));
     }
 
     /// Handles the result of copying a function to its place.
-    pub(super) fn stored(
-        &mut self,
-        snapshot: &Snapshot,
-        request: u32,
-        installed: Installed,
-        written: Result<bool, String>,
-    ) {
+    pub(super) fn stored(&mut self, snapshot: &Snapshot, installed: Installed, written: Result<bool, String>) {
         let written = match written {
             Ok(written) => written,
             Err(why) => {
                 let help = "check the state directory and the free space on its disk";
-                let problem = problem(&snapshot.shown, format!("failed to install it: {why}"), help);
-                return self.refuse(request, installed.function, vec![problem], Some(installed.document));
+                let problems = vec![problem(&snapshot.shown, format!("failed to install it: {why}"), help)];
+                let Installed { function, document, .. } = installed;
+                return self.refuse(snapshot.request, Refused { function, problems, document: Some(document) });
             }
         };
         if written && self.sync_at.is_none() {
@@ -471,6 +431,6 @@ impl Spawner {
             Some(tree) => Reply::InstalledWithTree(InstalledWithTree { installed, tree }),
             None => Reply::Installed(installed),
         };
-        self.reply(request, &reply, Vec::new());
+        self.reply(snapshot.request, &reply, Vec::new());
     }
 }

@@ -10,14 +10,12 @@
 
 use crate::log::Failed as _;
 use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
-use crate::protocol::Channel;
+use crate::protocol::{Channel, hear};
 use crate::sandbox::{layers, user_namespace};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The last report of an init: how the function ended, and whether other processes still ran.
@@ -37,8 +35,7 @@ pub fn without_cgroups(root: bool) -> Containment {
 /// Returns whether this process may make ipc namespaces. With one, each launcher has its own System V shared memory,
 /// semaphores and queues and its own POSIX queues, which end with it.
 pub fn own_ipc() -> bool {
-    let tried = clone::fork(None, false, libc::CLONE_NEWIPC, || 0);
-    tried.is_ok_and(|child| crate::process::reap::wait(&child).is_some())
+    clone::fork(None, false, libc::CLONE_NEWIPC, || 0).is_ok_and(|child| crate::process::reap::wait(&child).is_some())
 }
 
 /// Returns the namespaces of an attempt. `may`: whether this process may make them without a user namespace.
@@ -62,16 +59,11 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Re
     // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
     // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
-    let set_up = |error: io::Error| CloneError {
-        shortage: clone::shortage(&error),
-        ..format!("failed to {SET_UP}: {error}").into()
-    };
-    let child = copied.map_err(set_up)?;
-    let mut report = Channel::new(ours.try_clone().failed(SET_UP)?);
-    let first = report.receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
-    match first {
-        Some(why) if why.is_empty() => Ok((child, ours)),
-        why => Err(CloneError { why: why.unwrap_or(format!("failed to {SET_UP}")), child: Some(child), shortage: 0 }),
+    let failed = |error| CloneError::new(format!("failed to {SET_UP}: {error}"), clone::shortage(&error));
+    let child = copied.map_err(failed)?;
+    match hear(ours.try_clone().failed(SET_UP)?, &format!("failed to {SET_UP}")) {
+        Ok(()) => Ok((child, ours)),
+        Err(why) => Err(CloneError { child: Some(child), ..why.into() }),
     }
 }
 
@@ -87,7 +79,7 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
         }
         // When the spawner ends, everything that it started has to end.
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
-        Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
+        Ok::<_, std::io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
     let prepared = prepared.failed(SET_UP).and_then(|()| layers::enter_init(&exec.seal.init));
     let started = prepared.and_then(|()| clone::start(exec, place).map_err(|error| error.why));
@@ -157,6 +149,6 @@ fn signal_all(signal: rustix::process::Signal, namespace: bool) {
 }
 
 fn children(pid: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1).collect()
 }

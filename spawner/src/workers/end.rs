@@ -17,14 +17,13 @@ impl WorkerTable {
             let waited = launcher.channel.waiting() > 0;
             let flushed = launcher.channel.flush();
             if waited && launcher.channel.waiting() == 0 {
-                poller.change(&launcher.channel, Token::Launcher(number), (true, false));
+                poller.change(&launcher.channel, (Token::Launcher, number), (true, false));
             }
             match launcher.channel.receive() {
                 Ok(Some(frame)) => self.answered(frame, poller, out),
                 other => {
                     // This can't fail: the descriptors were freed just now, and no other ones were opened since.
-                    let again = if waited_for { set_aside() } else { Ok(Vec::new()) };
-                    self.aside.extend(again.into_iter().flatten());
+                    self.aside.extend(if waited_for { set_aside() } else { Ok(Vec::new()) }.into_iter().flatten());
                     if other.is_err() || flushed.is_err() {
                         self.launcher_ended(number, out);
                     }
@@ -45,10 +44,9 @@ impl WorkerTable {
         match child {
             Some(child) if why.is_empty() => {
                 self.hangs.remove(&worker.function);
-                for signal in std::mem::take(&mut worker.early) {
-                    worker.signal(&child, signal, self.host.containment);
-                }
-                let watched = poller.add(&child.pidfd, Token::Worker(id));
+                let early = std::mem::take(&mut worker.early);
+                early.into_iter().for_each(|signal| worker.signal(&child, signal, self.host.containment));
+                let watched = poller.add(&child.pidfd, (Token::Worker, id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
@@ -75,7 +73,7 @@ impl WorkerTable {
         }
     }
 
-    pub(super) fn failed(&mut self, id: u64, request: u32, why: NoStart, out: &mut Outbox) {
+    pub(super) fn failed(&mut self, id: u64, request: u64, why: NoStart, out: &mut Outbox) {
         let mut function = FunctionId(0);
         if let Some(worker) = self.workers.remove(&id) {
             function = worker.function;
@@ -118,19 +116,18 @@ impl WorkerTable {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,
         };
-        let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
+        let lost: Vec<(u64, u64)> = self.workers.iter().filter_map(starting).collect();
         for (id, request) in lost {
             // This start had numbers set aside for its answer, which does not come any more.
             self.make_room();
             self.failed(id, request, NoStart { why: why.why.clone(), shortage: why.shortage }, out);
         }
         let function = launcher.function;
-        if !self.launchers.values().any(|other| other.function == function) {
-            self.empty_credentials(&launcher.plan.function);
+        if self.launchers.values().any(|other| other.function == function) {
+            return;
         }
-        let in_use = self.launchers.values().any(|other| other.function == function)
-            || self.workers.values().any(|worker| worker.function == function && !worker.is_over());
-        if !in_use {
+        self.empty_credentials(&launcher.plan.function);
+        if self.is_idle(function) {
             if let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
                 group.remove(); // dropping `oom` closes it, which ends the watch
             }
@@ -142,7 +139,7 @@ impl WorkerTable {
 
     /// Frees the file system of a function's `TMPDIR`, if it is not needed any more.
     pub fn unbound(&self, function: FunctionId, places: &FunctionPlaces) {
-        if self.host.private_mounts
+        if self.host.own_mounts
             && !self.active.contains_key(&function)
             && let Err(error) = places.unbound()
         {
@@ -192,7 +189,7 @@ impl WorkerTable {
             if std::mem::replace(stragglers, true) {
                 return; // they were killed before
             }
-            let watched = poller.add(leaf.events(), Token::Leaf(id));
+            let watched = poller.add(&leaf.events, (Token::Leaf, id));
             match leaf.kill().and(watched) {
                 // It may have become empty before the watch began.
                 Ok(()) if leaf.populated() => return,

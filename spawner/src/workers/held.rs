@@ -17,7 +17,6 @@ const KEPT_MAX: usize = 1000;
 const REST_MAX: u64 = 16 << 20;
 
 /// The data of a worker for the next fnd.
-#[derive(Debug)]
 pub(super) struct Handover {
     /// The adoption record from fnd, not interpreted here.
     pub(super) record: Bytes,
@@ -40,6 +39,17 @@ impl Handover {
     pub(super) fn new(record: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
         Self { record, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
     }
+
+    /// Returns when the worker is ended next: by SIGTERM, or with SIGKILL if it got that already. If fnd terminated it, fnd may
+    /// kill it first.
+    fn due(&self, grace: Duration, slack: Duration) -> Option<Duration> {
+        match self.termed {
+            None => self.until.map(|until| until + slack),
+            Some(_) if self.killed => None,
+            Some((at, TermCause::Asked)) => Some(at + grace + slack),
+            Some((at, _)) => Some(at + grace),
+        }
+    }
 }
 
 impl WorkerTable {
@@ -53,16 +63,14 @@ impl WorkerTable {
             reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
-        let late = |worker: &WorkerProcess| match &worker.stage {
-            Stage::Ended { exited, lasted, at_ms } => {
-                // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
-                let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
-                let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
-                Some(Exited { late: Some((ago, lasted)), ..exited.clone() })
-            }
-            _ => None,
+        let late = |worker: &WorkerProcess| {
+            let Stage::Ended { exited, lasted, at_ms } = &worker.stage else { return None };
+            // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
+            let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
+            let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+            Some((Reply::Exited(Exited { late: Some((ago, lasted)), ..exited.clone() }), Vec::new()))
         };
-        reports.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
+        reports.extend(self.workers.values().filter_map(late));
         reports
     }
 
@@ -107,30 +115,14 @@ impl WorkerTable {
         }
         for (id, grace) in self.running() {
             let Some(worker) = self.workers.get_mut(&id.0) else { continue };
-            match worker.handover.termed {
-                None if worker.handover.until.is_some_and(|until| until + slack <= now) => {
-                    self.terminate(id, TermCause::TimeUp);
-                }
-                Some((at, cause)) if at + grace + slack_of(cause, slack) <= now && !worker.handover.killed => {
-                    worker.handover.killed = true;
-                    self.signal(id, Signal::KILL);
-                }
-                _ => {}
+            if worker.handover.due(grace, slack).is_none_or(|at| at > now) {
+                continue;
             }
+            worker.handover.killed = worker.handover.termed.is_some();
+            if worker.handover.killed { self.signal(id, Signal::KILL) } else { self.terminate(id, TermCause::TimeUp) }
         }
-        let due = |(id, grace): (WorkerId, Duration)| {
-            let handover = &self.workers.get(&id.0)?.handover;
-            match handover.termed {
-                None => handover.until.map(|until| until + slack),
-                Some((at, cause)) => (!handover.killed).then_some(at + grace + slack_of(cause, slack)),
-            }
-        };
+        let due = |(id, grace): (WorkerId, Duration)| self.workers.get(&id.0)?.handover.due(grace, slack);
         self.enforce_at = self.running().into_iter().filter_map(due).min();
-    }
-
-    /// Returns when [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
-    pub fn enforce_at(&self) -> Option<Duration> {
-        self.enforce_at
     }
 
     /// Makes sure that [`enforce`](Self::enforce) runs at this time.
@@ -159,10 +151,7 @@ impl WorkerTable {
             Some(StoredExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
         let kept: Vec<StoredExit> = self.workers.iter().filter_map(keep).collect();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        crate::places::replace(path, &kept.to_wire())
+        if kept.is_empty() { Ok(()) } else { crate::places::replace(path, &kept.to_wire()) }
     }
 
     /// Restores the exits that [`store_ends`](Self::store_ends) wrote. The file stays until all of them are
@@ -185,42 +174,28 @@ impl WorkerTable {
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
             let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
-            let (function, before) = (FunctionId(0), Counters::default());
-            let worker = WorkerProcess {
-                socket: None, // the earlier spawner removed it
-                function,
-                invocation: InvocationId(0),
-                launcher: 0,
-                leaf: None,
-                before,
-                shared: false,
-                early: vec![],
-                ready: vec![],
-                handover,
-                masks: Masks::default(),
-                stage,
-            };
-            self.workers.insert(id, worker);
+            // The earlier spawner has removed its socket and its leaf.
+            self.workers.insert(id, WorkerProcess::new((FunctionId(0), InvocationId(0), 0), handover, stage));
             self.next = self.next.max(id + 1);
         }
         self.kept = Some(path.to_owned());
         Ok(())
     }
-
-    /// Removes the file of kept exits once all of them are acknowledged.
-    pub(super) fn forget_kept(&mut self) {
-        if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
-            let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
-        }
-    }
 }
 
 impl WorkerProcess {
+    /// Returns a worker of a function, an invocation and a launcher.
+    pub(super) fn new(of: (FunctionId, InvocationId, u64), handover: Handover, stage: Stage) -> Self {
+        let (leaf, socket, before, masks) = (None, None, Counters::default(), Masks::default());
+        let ((function, invocation, launcher), early, ready) = (of, Vec::new(), Vec::new());
+        let shared = false;
+        Self { function, invocation, launcher, leaf, socket, before, shared, early, ready, handover, masks, stage }
+    }
+
     /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
-        let lasted = now().saturating_sub(self.handover.began).as_micros();
-        let over = (0, u64::try_from(lasted).unwrap_or(u64::MAX));
+        let over = (0, u64::try_from(now().saturating_sub(self.handover.began).as_micros()).unwrap_or(u64::MAX));
         matches!(self.handover.termed, Some((_, TermCause::TimeUp))).then_some(over)
     }
 
@@ -233,15 +208,9 @@ impl WorkerProcess {
     /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
     /// there is no room for copies it returns none: an exit matters more than the output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
-        let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
-        self.handover
-            .ends
-            .iter()
-            .chain(kill)
-            .chain(self.handover.channel.as_ref().and_then(Closing::descriptor))
-            .map(OwnedFd::try_clone)
-            .collect::<io::Result<_>>()
-            .unwrap_or_default()
+        let (kill, channel) = (self.leaf.iter().map(|leaf| &leaf.kill_end), self.handover.channel.as_ref());
+        let all = self.handover.ends.iter().chain(kill).chain(channel.and_then(Closing::descriptor));
+        all.map(OwnedFd::try_clone).collect::<io::Result<_>>().unwrap_or_default()
     }
 
     /// Returns the answer to the worker's start; `ends`: whether descriptors come with it.
@@ -259,19 +228,10 @@ impl WorkerProcess {
 
     fn hold(&self, id: u64, ends: bool, now: Duration) -> RetainedWorker {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
-        let termed = self.handover.termed.map(|(at, cause)| (millis(at), cause));
-        RetainedWorker {
-            spawned: self.spawned(id, ends),
-            age_ms: millis(self.handover.began),
-            termed,
-            record: self.handover.record.clone(),
-        }
+        let Handover { began, record, termed, .. } = &self.handover;
+        let (spawned, termed) = (self.spawned(id, ends), termed.map(|(at, cause)| (millis(at), cause)));
+        RetainedWorker { spawned, age_ms: millis(*began), termed, record: record.clone() }
     }
-}
-
-/// Returns how much later the spawner kills a worker: if fnd terminated it, fnd may kill it first.
-fn slack_of(cause: TermCause, slack: Duration) -> Duration {
-    if cause == TermCause::Asked { slack } else { Duration::ZERO }
 }
 
 /// Decodes stored exits. A worker has no number that is out of range: after it no more workers could start.
@@ -289,8 +249,7 @@ fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
         // All data is read once the pipe ends or would block: no process writes to it any more.
         let _ = rustix::io::ioctl_fionbio(&file, true).map(|()| file.take(REST_MAX).read_to_end(&mut rest));
     } else {
-        let size = file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX);
-        rest.resize(usize::try_from(size).unwrap_or(0), 0);
+        rest.resize(usize::try_from(file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX)).unwrap_or(0), 0);
         let _ = file.read_exact_at(&mut rest, 0); // fails if a process outside the leaf has shortened it
     }
     Bytes(rest)

@@ -5,12 +5,12 @@
 //! The sandbox is built here, once for all of them. When the launcher's socket is closed because the
 //! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
-use super::contain;
+use super::{Host, contain};
+use crate::cgroup::Group;
 use crate::log::Failed as _;
 use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::process::{keyring, privileges};
-use crate::protocol::Channel;
-use crate::sandbox::layers::{self, Missing};
+use crate::sandbox::layers;
 use crate::sandbox::mounts::{MountView, Use};
 use crate::sandbox::secret_files::SecretFiles;
 use crate::secrets::credentials;
@@ -27,24 +27,18 @@ use std::path::PathBuf;
 type Variables = Vec<(String, Bytes)>;
 
 /// The values that a launcher needs of its function.
-pub struct Spec {
+pub struct Spec<'a> {
+    pub host: &'a Host,
     /// The process, without program, command line and environment.
     pub exec: Exec,
-    /// How process trees are contained.
-    pub containment: Containment,
-    /// The function's group in cgroup2.
-    pub group: Option<PathBuf>,
-    /// The v1 groups that the launcher enters.
-    pub v1: Vec<PathBuf>,
+    pub group: Option<&'a Group>,
     /// The function's view of the machine and its sandbox; absent: none.
     pub view: Option<MountView>,
     /// The memory file with the function's secrets and service bindings, and their places.
     pub credentials: Option<(File, PathBuf, PathBuf)>,
-    /// The layers that this machine can't give.
-    pub missing: Missing,
 }
 
-impl Spec {
+impl Spec<'_> {
     /// Returns the function's secrets and service bindings, if it has any: as files and as variables.
     ///
     /// # Errors
@@ -67,7 +61,7 @@ pub type LauncherOrder = (u64, (Vec<Bytes>, Vec<Bytes>));
 pub type LauncherAnswer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
-pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
+pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     let secrets = spec.secrets(); // before the memory file is closed
     clone::settle(socket.as_raw_fd());
     // A worker's socket gets the number 3 in the child. Rules or a program that had this number would be lost there.
@@ -75,28 +69,30 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     keyring::join_new();
     spec.exec.parent = rustix::process::getppid();
     // `0` stands for the process that writes. Children that are cloned later are born in the same v1 groups.
-    let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
+    let (containment, v1) = (spec.host.containment, spec.group.map(Group::v1_dirs).unwrap_or_default());
+    let entered = v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     // An error does not end the launcher: each order is answered with it, so that fnd learns the reason.
     let mut entered = entered.failed("enter the function's cgroups");
     let (secrets, variables) = secrets.map_err(|why| entered = Err(why)).unwrap_or_default();
     // By path it could not be found any more.
-    let kill = spec.group.as_ref().map(|group| OpenOptions::new().write(true).open(group.join("cgroup.kill")));
+    let kill = spec.group.map(|group| OpenOptions::new().write(true).open(group.dir.join("cgroup.kill")));
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
     // capability; it affects only programs that are executed. A new user namespace would have a full bounding set
     // again.
-    let bounded = spec.containment == Containment::Cgroup && spec.exec.identity.is_some();
+    let bounded = containment == Containment::Cgroup && spec.exec.identity.is_some();
     spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
     if let Some(mut view) = spec.view.take().filter(|_| entered.is_ok()) {
         // Programs look up their limits in their own groups.
-        let groups = spec.group.iter().chain(&spec.v1).filter_map(|dir| fs::canonicalize(dir).ok());
+        let groups =
+            spec.group.map(|group| &group.dir).into_iter().chain(&v1).filter_map(|dir| fs::canonicalize(dir).ok());
         view.shown.extend(groups.map(|dir| (dir, Use::Read)));
         view.secrets = secrets;
-        match layers::enter(&view, &spec.missing, spec.exec.identity.is_some(), spec.containment) {
+        match layers::enter(&view, &spec.host.lacking, spec.exec.identity.is_some(), containment) {
             Ok(seal) => spec.exec.seal = seal,
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
         }
     }
-    let mut channel = Channel::new(socket);
+    let mut channel = crate::protocol::Channel::new(socket);
     while let Ok(Some(frame)) = channel.receive() {
         let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
         if worker == 0 {
@@ -110,20 +106,22 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             spec.exec.argv = texts(argv).failed("use the command line")?;
             spec.exec.path = spec.exec.argv.first().cloned().unwrap_or_default();
             // A request can bring a variable of any name that begins with HTTP_; it must not replace a secret.
-            let is_own = |line: &Bytes| variables.iter().any(|(name, _)| is_variable(&line.0, name));
+            let is_own = |line: &Bytes| {
+                variables.iter().any(|(name, _)| line.0.split(|b| *b == b'=').next() == Some(name.as_bytes()))
+            };
             let own = variables.iter().map(|(name, value)| Bytes([name.as_bytes(), b"=", &value.0].concat()));
             let all = environment.into_iter().filter(|line| !is_own(line)).chain(own).collect();
             spec.exec.environment = texts(all).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();
-        let (pid, errno, why, descriptors) = match started {
-            Ok((child, report)) => (child.pid, 0, String::new(), [Some(child.pidfd), report]),
-            Err(CloneError { why, child, shortage }) => {
-                (child.as_ref().map_or(0, |child| child.pid), shortage, why, [child.map(|child| child.pidfd), None])
-            }
+        let (child, report, shortage, why) = match started {
+            Ok((child, report)) => (Some(child), report, None, String::new()),
+            Err(CloneError { why, child, shortage }) => (child, None, shortage, why),
         };
+        let errno = shortage.map_or(0, |errno| errno.raw_os_error().cast_unsigned());
+        let (pid, pidfd) = child.map_or((0, None), |child| (child.pid, Some(child.pidfd)));
         let answer: LauncherAnswer = (worker, ((pid, errno), why));
-        if channel.send(&answer.to_wire(), descriptors.into_iter().flatten().collect()).is_err() {
+        if channel.send(&answer.to_wire(), [pidfd, report].into_iter().flatten().collect()).is_err() {
             break;
         }
     }
@@ -134,21 +132,17 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     1
 }
 
-/// Returns whether a line `NAME=VALUE` of an environment is the variable of this name.
-fn is_variable(line: &[u8], name: &str) -> bool {
-    line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
-}
-
-fn start(spec: &Spec, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {
-    let leaf = if spec.containment == Containment::Cgroup { descriptors.pop_front() } else { None };
+fn start(spec: &Spec<'_>, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {
+    let containment = spec.host.containment;
+    let leaf = if containment == Containment::Cgroup { descriptors.pop_front() } else { None };
     let [input, output, error, channel @ ..] = descriptors.make_contiguous() else {
         return Err("failed to read the order: descriptors are missing".to_owned().into());
     };
     let stdio = [input.as_fd(), output.as_fd(), error.as_fd()];
     let channel = channel.first().map(|channel| channel.as_fd());
     let place = ChildPlace { cgroup: leaf.as_ref().map(|leaf| leaf.as_fd()), stdio, channel };
-    if spec.containment != Containment::Cgroup {
-        return contain::start(&spec.exec, place, spec.containment).map(|(child, report)| (child, Some(report)));
+    if containment != Containment::Cgroup {
+        return contain::start(&spec.exec, place, containment).map(|(child, report)| (child, Some(report)));
     }
     clone::start(&spec.exec, place).map(|child| (child, None))
 }

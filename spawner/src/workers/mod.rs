@@ -37,6 +37,7 @@ mod view;
 use self::contain::InitReport;
 use self::launcher::{LauncherAnswer, LauncherOrder, Spec};
 use self::names::UserNames;
+use crate::args::Args;
 use crate::cgroup::{self, CgroupTree, Counters, Group, Leaf};
 use crate::clock::now;
 use crate::fd_policy::PassedDescriptor;
@@ -69,7 +70,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub use shortage::NoStart;
-use shortage::{Tried as _, set_aside};
+use shortage::{set_aside, tried, tried_in_group};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -88,20 +89,19 @@ const OOM_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::fro
 pub const TMP: &str = "tmp";
 
 /// Answers and reports for fnd: the request that is answered (0: none), the reply, its descriptors.
-pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
+pub type Outbox = Vec<(u64, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
+    pub args: Args,
     pub fnd: PathBuf,
     pub places: Places,
-    pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
     pub tree: Option<CgroupTree>,
     /// How process trees are contained.
     pub containment: Containment,
     /// The layers of the sandbox that this machine can't give.
     pub lacking: Missing,
-    pub runtimes: Vec<PathBuf>,
     /// Whether each launcher gets an ipc namespace of its own.
     pub own_ipc: bool,
     /// The user that the spawner runs as.
@@ -111,10 +111,8 @@ pub struct Host {
     pub zone: String,
     /// Checks the descriptors that fnd passes.
     pub passed: PassedDescriptor,
-    /// Whether functions run although a limit can't be enforced.
-    pub best_effort: bool,
     /// Whether nobody else sees what the spawner mounts.
-    pub private_mounts: bool,
+    pub own_mounts: bool,
 }
 
 impl Host {
@@ -133,7 +131,7 @@ impl Host {
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
     pub fn tools<'a>(&'a self, facts: &'a StatCache) -> impl Iterator<Item = PathBuf> + 'a {
-        let both = self.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
+        let both = self.args.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
         both.filter_map(|path| facts.real(&path).ok())
     }
 
@@ -145,7 +143,7 @@ impl Host {
             let why = "fnd-spawner may not create ipc namespaces, so functions share System V memory and semaphores";
             missing.push(("ipc".to_owned(), why.to_owned()));
         }
-        if !self.private_mounts {
+        if !self.own_mounts {
             let why = "fnd-spawner has no mount namespace of its own (`--private-mounts`, as in its unit), so only the disk bounds `$TMPDIR`";
             missing.push((TMP.to_owned(), why.to_owned()));
         }
@@ -216,7 +214,7 @@ struct WorkerProcess {
 }
 
 enum Stage {
-    Starting { request: u32 },
+    Starting { request: u64 },
     Running { child: Child, report: Option<OwnedFd> },
     Draining { ended: ChildEnd, stragglers: bool },
     Ended { exited: Exited, lasted: Duration, at_ms: u64 },
@@ -224,7 +222,7 @@ enum Stage {
 
 /// All launchers and workers.
 pub struct WorkerTable {
-    host: Host,
+    pub host: Host,
     launchers: BTreeMap<u64, Launcher>,
     workers: BTreeMap<u64, WorkerProcess>,
     active: HashMap<FunctionId, Active>,
@@ -233,7 +231,8 @@ pub struct WorkerTable {
     /// How many starts of a function in a row hung.
     hangs: HashMap<FunctionId, u32>,
     launcher_count: u64,
-    next: u64,
+    /// The first unused worker number.
+    pub next: u64,
     /// Number of leaves that were made.
     leaves: u64,
     /// File of the exits of an earlier spawner, until all of them are acknowledged.
@@ -242,14 +241,15 @@ pub struct WorkerTable {
     emptied: Vec<(u64, Leaf)>,
     /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<LeavingLeaf>,
-    /// Directories of sockets whose workers are gone.
-    sockets: Vec<PathBuf>,
-    /// User and group of the connected fnd.
+    /// Directories of sockets whose workers are gone, to be removed.
+    pub sockets: Vec<PathBuf>,
+    /// User and group of the connected fnd: workers started from now on give the group their sockets.
     pub fnd: (u32, u32),
     /// Unused descriptors; closing some makes room for others.
     aside: Vec<OwnedFd>,
-    /// How much longer fnd has to end a worker whose time is up, and when this is checked next.
+    /// How much longer fnd has to end a worker whose time is up.
     slack: Duration,
+    /// When [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
     enforce_at: Option<Duration>,
 }
 
@@ -278,37 +278,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the parts of the environment that a start needs.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// Records user and group of an fnd that has connected: workers started from now on give the group their sockets.
-    pub fn serve(&mut self, fnd: (u32, u32)) {
-        self.fnd = fnd;
-    }
-
-    /// Adds directories of sockets that an earlier spawner left, to be removed.
-    pub fn add_stale_sockets(&mut self, sockets: Vec<PathBuf>) {
-        self.sockets.extend(sockets);
-    }
-
-    /// Returns the directories of sockets that are not needed any more, each only once.
-    pub fn unused_sockets(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.sockets)
-    }
-
-    /// Returns the first unused worker number.
-    pub fn next_worker(&self) -> WorkerId {
-        WorkerId(self.next)
-    }
-
-    /// Returns whether a process of a worker may still run.
-    pub fn any_running(&self) -> bool {
-        self.workers.values().any(|worker| !worker.is_over())
-    }
-
-    /// Returns the workers that run, each with its grace.
+    /// Returns the workers of which a process may still run, each with its grace.
     pub fn running(&self) -> Vec<(WorkerId, Duration)> {
         let running = self.workers.iter().filter(|(_, worker)| !worker.is_over());
         let grace = |number: &u64| self.launchers.get(number).map_or(0, |launcher| launcher.plan.limits.grace_ms);
@@ -320,7 +290,10 @@ impl WorkerTable {
         // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             self.workers.remove(&id.0);
-            self.forget_kept();
+            // The file of kept exits goes once all of them are acknowledged.
+            if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
+                let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
+            }
         }
     }
 
@@ -385,11 +358,13 @@ impl WorkerTable {
         }
     }
 
-    /// Returns when [`tick`](Self::tick) is due.
+    /// Returns when [`tick`](Self::tick), [`overdue`](Self::overdue) or [`enforce`](Self::enforce) is due, perhaps too early.
     pub fn deadline(&self) -> Option<Duration> {
         let idle = self.launchers.values().filter(|launcher| launcher.live == 0 && !launcher.stopping);
         let oom_checks = self.active.values().filter_map(|active| active.oom_until).map(|_| now() + OOM_AGAIN.0);
-        idle.map(Launcher::ends_at).chain(oom_checks).min()
+        let leaving = self.leaving.iter().map(|leaving| leaving.at).chain(self.enforce_at);
+        let owed = self.launchers.values().filter_map(Launcher::check_at);
+        idle.map(Launcher::ends_at).chain(oom_checks).chain(leaving).chain(owed).min()
     }
 
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).
@@ -407,9 +382,8 @@ impl WorkerTable {
             self.terminate(id, TermCause::Stopped); // also what started after the stop has begun
             self.signal(id, Signal::KILL);
         }
-        for launcher in self.launchers.values() {
-            launcher.child.signal(Signal::KILL); // by signal, since a launcher that hangs reads no order
-        }
+        // By signal, since a launcher that hangs reads no order.
+        self.launchers.values().for_each(|launcher| launcher.child.signal(Signal::KILL));
     }
 
     /// Returns the worker whose first process this is, and whether the process is a launcher.

@@ -4,10 +4,7 @@
 //! is installed, and removed with the function. It never replaces another one, and none is made for a name or number
 //! that `/etc/passwd` or `/etc/group` has, so no function can become another user by its name.
 
-use crate::install::write;
 use crate::log::Failed as _;
-use crate::places;
-use crate::policy::insecure_above;
 use fnd_wire::accounts;
 use fnd_wire::ids::FunctionName;
 use std::fs;
@@ -16,7 +13,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The directory of records.
-#[derive(Debug)]
 pub struct UserNames(PathBuf);
 
 impl UserNames {
@@ -26,8 +22,8 @@ impl UserNames {
     /// Why the directory can't be used, for people.
     pub fn open(dir: PathBuf) -> Result<Self, String> {
         let shown = format!("use `{}`", dir.display());
-        places::make(&dir, 0o755).failed(&shown)?;
-        if let Some(bad) = insecure_above(&dir, &[0]) {
+        crate::places::make(&dir, 0o755).failed(&shown)?;
+        if let Some(bad) = crate::policy::insecure_above(&dir, &[0]) {
             return Err(format!("failed to {shown}: users other than root can change `{}`", bad.display()));
         }
         let ours = |path: &PathBuf| {
@@ -46,10 +42,8 @@ impl UserNames {
         let name = accounts::user_name(function);
         let records = accounts::records(function, id, home.to_str().unwrap_or_default());
         let made = records.ok_or_else(|| format!("no name is possible for {id} and `{}`", home.display()));
-        made.and_then(|records| self.record(&name, id, records).failed(&format!("name the user {id} `{name}`")))
-            .map_err(|why| crate::log!("function {function}: {why}"))
-            .ok()
-            .map(|()| name)
+        let named = |records| self.record(&name, id, records).failed(&format!("name the user {id} `{name}`"));
+        made.and_then(named).map_err(|why| crate::log!("function {function}: {why}")).ok().map(|()| name)
     }
 
     fn record(&self, name: &str, id: u32, (user, group): (String, String)) -> io::Result<()> {
@@ -64,7 +58,7 @@ impl UserNames {
             if accounts::is_taken(&fs::read_to_string(known)?, name, id) {
                 return Err(io::Error::other(format!("`{known}` has that name or number")));
             }
-            write(&fresh, text.as_bytes(), 0o644)?;
+            crate::install::write(&fresh, text.as_bytes(), 0o644)?;
             let placed = fs::hard_link(&fresh, &path).and_then(|()| symlink(&file, link)); // both only if they are new
             fs::remove_file(fresh)?;
             placed?;

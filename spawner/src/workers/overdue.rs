@@ -2,7 +2,6 @@
 //! deadline.
 
 use super::*;
-use rustix::io::Errno;
 
 /// How long a launcher that owes an answer may do nothing at all; longer than its own deadline for a child. Then it is
 /// killed.
@@ -21,7 +20,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// A cgroup that could not be removed yet.
 pub(super) struct LeavingLeaf {
     leaf: Leaf,
-    at: Duration,
+    pub(super) at: Duration,
     pause: Duration,
 }
 
@@ -34,7 +33,7 @@ impl WorkerTable {
             let function = self.launchers.get(&number).map_or(FunctionId(0), |launcher| launcher.function);
             let hangs = self.hangs.entry(function).or_default();
             *hangs += 1;
-            let shortage = (*hangs <= HANGS_MAX).then_some(Errno::TIMEDOUT);
+            let shortage = (*hangs <= HANGS_MAX).then_some(rustix::io::Errno::TIMEDOUT);
             let why = format!("the function's launcher did nothing for {} s, or had no CPU time", SILENCE.as_secs());
             self.end_launcher(number, &NoStart { why, shortage }, out);
         }
@@ -49,18 +48,10 @@ impl WorkerTable {
         });
     }
 
-    /// Returns when [`overdue`](Self::overdue) has something to do.
-    pub fn overdue_at(&self) -> Option<Duration> {
-        let leaving = self.leaving.iter().map(|leaving| leaving.at);
-        self.launchers.values().filter_map(Launcher::check_at).chain(leaving).min()
-    }
-
     /// Fails every start that is under way.
     pub fn give_up_starts(&mut self, out: &mut Outbox) {
         let owing = self.launchers.iter().filter(|(_, launcher)| launcher.owes > 0).map(|(number, _)| *number);
-        for number in owing.collect::<Vec<_>>() {
-            self.launcher_ended(number, out);
-        }
+        owing.collect::<Vec<_>>().into_iter().for_each(|number| self.launcher_ended(number, out));
     }
 
     /// Kills the processes in a cgroup and removes it, now or as soon as it is empty.
@@ -93,14 +84,13 @@ impl Launcher {
         self.owes = self.owes.saturating_sub(1);
     }
 
-    fn check_at(&self) -> Option<Duration> {
+    pub(super) fn check_at(&self) -> Option<Duration> {
         (self.owes > 0).then_some(self.silence.checked + TICK)
     }
 
     /// Checks whether the launcher owes an answer and hangs.
     fn hangs(&mut self, now: Duration) -> bool {
-        let due = self.check_at().is_some_and(|at| at <= now);
-        due && self.silence.hangs(now, Progress::of(self.child.pid))
+        self.check_at().is_some_and(|at| at <= now) && self.silence.hangs(now, Progress::of(self.child.pid))
     }
 }
 

@@ -36,11 +36,6 @@ impl ReadyStart {
         let leaf = group.map(|group| group.leaf(&format!("w{number}"))).transpose()?;
         Ok(Self { owner: owner.cloned(), leaf, pipes, result: None })
     }
-
-    /// Removes the leaf, which is empty.
-    pub(super) fn discard(self) {
-        let _ = self.leaf.map(|(leaf, _)| leaf.remove()); // if it stays, it goes with its function's group
-    }
 }
 
 impl Active {
@@ -51,7 +46,8 @@ impl Active {
     pub(super) fn take_ready(&mut self, leaves: &mut u64, owner: Option<&Identity>) -> io::Result<ReadyStart> {
         match self.ready.take() {
             Some(ready) if ready.owner.as_ref() == owner => return Ok(ready),
-            other => other.into_iter().for_each(ReadyStart::discard), // the function has another user now
+            // The function has another user now. If the empty leaf stays, it goes with its function's group.
+            other => drop(other.and_then(|ready| ready.leaf).map(|(leaf, _)| leaf.remove())),
         }
         *leaves += 1;
         ReadyStart::make(self.group.as_ref(), *leaves, owner)

@@ -2,14 +2,12 @@
 //! something. Also sets descriptors aside, so that a start that was ordered can't fail for want of them.
 
 use super::*;
-use fnd_wire::frame::is_shortage;
 use rustix::io::Errno;
 
 /// Number of descriptors in the answer to an order: that of the process, and the channel of an init.
 const ANSWER: usize = 2;
 
 /// Why a start failed.
-#[derive(Debug)]
 pub struct NoStart {
     /// The reason, for people.
     pub why: String,
@@ -30,45 +28,27 @@ impl From<&str> for NoStart {
 }
 
 /// Adds the name of the failed step to an error, and whether the machine has run out of something.
-pub(super) trait Tried<T> {
-    fn tried(self, what: &str) -> Result<T, NoStart>;
-
-    /// The same for a step in the function's cgroup: only somebody who removed that can make it fail so.
-    fn tried_in_group(self, what: &str) -> Result<T, NoStart>;
+pub(super) fn tried(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| NoStart { why: format!("failed to {what}: {error}"), shortage: clone::shortage(&error) }
 }
 
-impl<T> Tried<T> for io::Result<T> {
-    fn tried(self, what: &str) -> Result<T, NoStart> {
-        self.map_err(|error| NoStart {
-            why: format!("failed to {what}: {error}"),
-            shortage: Errno::from_io_error(&error).filter(|_| is_shortage(&error)),
-        })
-    }
-
-    fn tried_in_group(self, what: &str) -> Result<T, NoStart> {
-        let gone = |error: &io::Error| Errno::from_io_error(error).filter(|errno| clone::is_group_gone(*errno));
-        let errno = self.as_ref().err().and_then(gone);
-        self.tried(what).map_err(|NoStart { why, shortage }| NoStart { why, shortage: shortage.or(errno) })
-    }
+/// The same for a step in the function's cgroup.
+pub(super) fn tried_in_group(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| NoStart { shortage: clone::shortage_in_group(&error), ..tried(what)(error) }
 }
 
 impl WorkerTable {
     /// Returns the answer for a worker of a function that was not started.
-    pub fn not_started(
-        &self,
-        worker: WorkerId,
-        function: FunctionId,
-        NoStart { why: message, shortage }: NoStart,
-    ) -> Reply {
+    pub fn not_started(&self, worker: WorkerId, function: FunctionId, why: NoStart) -> Reply {
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
-        let node = match shortage {
+        let node = match why.shortage {
             None => false,
             // Each function also has its own limit of processes and memory.
             Some(Errno::AGAIN | Errno::NOMEM) => group.is_none_or(|group| !group.is_at_its_limits()),
             Some(_) => true,
         };
-        let reply = if node { Reply::NodeCannotStart } else { Reply::SpawnFailed };
-        reply(SpawnFailed { worker, message })
+        let failed = SpawnFailed { worker, message: why.why };
+        if node { Reply::NodeCannotStart(failed) } else { Reply::SpawnFailed(failed) }
     }
 
     /// Makes room for the descriptors of an answer. Returns whether an answer is expected.

@@ -6,9 +6,7 @@ impl WorkerTable {
     /// Sends SIGTERM or SIGKILL to every process of a worker; does nothing if the worker has ended.
     pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
-        let Some(worker) = self.workers.get_mut(&id.0) else {
-            return;
-        };
+        let Some(worker) = self.workers.get_mut(&id.0) else { return };
         if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
@@ -56,8 +54,7 @@ impl WorkerProcess {
             (Some(leaf), true) => drop(leaf.kill()),
             (Some(leaf), false) => {
                 for pid in leaf.processes() {
-                    let open = |pid| pidfd_open(pid, PidfdFlags::empty()).ok();
-                    let pidfd = Pid::from_raw(pid).and_then(open);
+                    let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
                     // The number may have passed to another process between reading and opening. If it is still in the
                     // leaf, the process is the worker's.
                     if let Some(pidfd) = pidfd.filter(|_| leaf.processes().contains(&pid)) {

@@ -8,7 +8,6 @@
 //! is a tmpfs) and are removed with the worker.
 
 use crate::process::identity::Identity;
-use fnd_wire::plan::Plan;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -31,7 +30,7 @@ pub fn path(dir: &Path) -> PathBuf {
 }
 
 /// Returns whether the worker of a plan connects to fnd.
-pub fn connects(plan: &Plan) -> bool {
+pub fn connects(plan: &fnd_wire::plan::Plan) -> bool {
     plan.mode.handler().is_some() && plan.argv.iter().any(|text| text.template && text.text.contains(PLACEHOLDER))
 }
 

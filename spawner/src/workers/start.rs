@@ -20,7 +20,7 @@ impl WorkerTable {
     /// Why the worker was not started; then nothing of it remains.
     pub fn spawn(
         &mut self,
-        (request, program): (u32, Program),
+        (request, program): (u64, Program),
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Grants, &Poller),
@@ -55,7 +55,10 @@ impl WorkerTable {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let apart = user_of(&self.host.places, uids, name, &spawn.version)?;
+        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version));
+        if let Some(uid) = apart.filter(|uid| !uids.has(name, *uid)) {
+            return Err(format!("its uid {uid} is not in the uid table; reload fnd").into());
+        }
         let uid = apart.unwrap_or(uid);
         let who = (spawn.function, (uid, apart), name);
         let dirs = self.host.places.of_user(&name.file_form(), apart);
@@ -63,22 +66,23 @@ impl WorkerTable {
         if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
         }
-        let mut number = self.launcher_of(spawn.function, spawn.version, watch);
-        if let Some(found) = number
+        let what = (spawn.function, spawn.version, watch);
+        if let Some(found) = self.launcher_of(what)
             && !self.is_still(found, uid, policy, grants)?
         {
             self.retire(spawn.function, None);
-            number = None;
         }
-        let number = match number {
+        let number = match self.launcher_of(what) {
             Some(number) => number,
             None => self.launch(who, (spawn.version, watch), (policy, grants), poller)?,
         };
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } =
-            active.take_ready(&mut self.leaves, owner).tried_in_group("create the attempt's cgroup and pipes")?;
+        let ready = active
+            .take_ready(&mut self.leaves, owner)
+            .map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
+        let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = ready;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let connects = !watch && sockets::connects(&launcher.plan);
@@ -86,12 +90,12 @@ impl WorkerTable {
         let sent = (|| {
             let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
             let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
-            let files = made.tried("create the attempt's files")?;
+            let files = made.map_err(tried("create the attempt's files"))?;
             self.sockets.extend(files.others.clone()); // both are emptied with the rights of their owner, and removed
             if let Some(previous) = previous {
                 let path = files
                     .give_previous(previous, launcher.plan.limits.result, owner)
-                    .tried("copy the previous result")?;
+                    .map_err(tried("copy the previous result"))?;
                 given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
             }
             let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -124,8 +128,7 @@ impl WorkerTable {
             let order: LauncherOrder = (id, lines);
             let sent = (|| {
                 let made = socket.as_ref().map(|dir| sockets::make(dir, owner, fnd_group, connects)).transpose()?;
-                let piped = input.as_ref().filter(|fd| passed.is_pipe(fd));
-                piped.map_or(Ok(()), |input| ready::owned(input, owner))?;
+                input.as_ref().filter(|fd| passed.is_pipe(fd)).map_or(Ok(()), |input| ready::owned(input, owner))?;
                 let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
                 let paired = || {
                     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -144,11 +147,11 @@ impl WorkerTable {
                 let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
                 launcher.channel.send(&order.to_wire(), beside)?;
                 if launcher.channel.waiting() > 0 {
-                    poller.change(&launcher.channel, Token::Launcher(number), (true, true));
+                    poller.change(&launcher.channel, (Token::Launcher, number), (true, true));
                 }
                 Ok::<_, io::Error>((ends, ours, ready, aside))
             })();
-            sent.tried("order the start")
+            sent.map_err(tried("order the start"))
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // it is empty, since the order was not sent
@@ -170,30 +173,14 @@ impl WorkerTable {
         // Where only the function as a whole is counted, nobody can say which of two workers ran out of memory.
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        self.workers.insert(
-            id,
-            WorkerProcess {
-                function,
-                invocation: spawn.invocation,
-                launcher: number,
-                leaf,
-                socket,
-                before,
-                shared,
-                early: Vec::new(),
-                ready,
-                handover,
-                masks,
-                stage,
-            },
-        );
+        let worker = WorkerProcess::new((function, spawn.invocation, number), handover, stage);
+        self.workers.insert(id, WorkerProcess { leaf, socket, before, shared, ready, masks, ..worker });
         Ok(())
     }
 
-    pub(super) fn launcher_of(&self, function: FunctionId, version: Version, watch: bool) -> Option<u64> {
-        let fits = |launcher: &Launcher| {
-            (launcher.function, launcher.version, launcher.watch, launcher.retired) == (function, version, watch, false)
-        };
+    /// Returns the launcher of a function's version, or of its programs of fnd, that starts more.
+    fn launcher_of(&self, what: (FunctionId, Version, bool)) -> Option<u64> {
+        let fits = |it: &Launcher| !it.retired && (it.function, it.version, it.watch) == what;
         self.launchers.iter().find(|(_, launcher)| fits(launcher)).map(|(number, _)| *number)
     }
 
@@ -220,7 +207,7 @@ impl WorkerTable {
         let file_form = name.file_form();
         let dirs = self.host.places.of_user(&file_form, apart);
         let dir = dirs.version(&version);
-        let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
+        let bytes = fs::read(dir.join("plan")).map_err(tried(&format!("read the installed version {version}")))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
         let (mut plan, (sandbox, has_credentials)) = read;
         // A watcher and a measurement are programs of fnd: they get no secrets.
@@ -228,57 +215,43 @@ impl WorkerTable {
         if has_credentials && given.is_none() && !watch {
             return Err("its secrets were not read since fnd-spawner was started; reload fnd".into());
         }
-        let memory = given.map(|given| given.memory.try_clone()).transpose().tried("open its secrets")?;
+        let memory = given.map(|given| given.memory.try_clone()).transpose().map_err(tried("open its secrets"))?;
         let credentials = memory.map(|memory| (memory, dirs.credentials.clone(), dirs.bindings.clone()));
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
-        self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
+        self.host.places.prepare_again(&dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
-        if self.host.private_mounts
+        if self.host.own_mounts
             && let Err(error) = dirs.bound(size)
         {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active = self.activate(function, &file_form, poller).tried_in_group("create the function's cgroup")?;
+            let active =
+                self.activate(function, &file_form, poller).map_err(tried_in_group("create the function's cgroup"))?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
         // One more, for the init of its pid namespace.
         plan.limits.pids += u32::from(sandbox.profile != Profile::Off);
         if let Some(Err(text)) = group.map(|group| group.apply(&plan.limits)) {
-            if !self.host.best_effort && !policy.best_effort_limits {
+            if !policy.best_effort_limits {
                 return Err(format!("a limit can't be enforced: {text}").into());
             }
             crate::log!("function {name}: a limit can't be enforced, starting without it: {text}");
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
-        let code = dir.join("code");
-        let exec = Exec {
-            directory: text(&code)?,
-            identity: identity.clone(),
-            rlimits: rlimits::of(&plan.limits),
-            ..Exec::default()
-        };
-        let spec = Spec {
-            exec,
-            containment: self.host.containment,
-            group: group.map(|group| group.dir.clone()),
-            v1: group.map(Group::v1_dirs).unwrap_or_default(),
-            view: self
-                .host
-                .view((&dirs, version, function), (&plan, sandbox), (identity.as_ref(), &user), has_credentials)
-                .filter(|_| !watch),
-            credentials,
-            missing: self.host.lacking.clone(),
-        };
+        let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
+        let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
+        let who = (identity.as_ref(), &*user);
+        let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
+        let spec = Spec { exec, host: &self.host, group, view: view.filter(|_| !watch), credentials };
         self.launcher_count += 1;
         let number = self.launcher_count;
-        let (channel, child) =
-            start_launcher(spec, number, poller, self.host.own_ipc).tried("start the function's launcher")?;
+        let (channel, child) = start_launcher(spec, number, poller).map_err(tried("start the function's launcher"))?;
         // Only now: if no new launcher could be made, those of other versions stay.
         self.retire(function, Some(version));
         let idle_since = now();
@@ -303,11 +276,9 @@ impl WorkerTable {
     }
 
     pub(super) fn activate(&self, function: FunctionId, name: &str, poller: &Poller) -> io::Result<Active> {
-        let Some(tree) = &self.host.tree else {
-            return Ok(Active::default());
-        };
+        let Some(tree) = &self.host.tree else { return Ok(Active::default()) };
         let group = tree.group(name)?;
-        let mut active = Active::default();
+        let mut oom = None;
         if let Some(memory) = group.v1_memory() {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = File::open(memory.join("memory.oom_control"))?;
@@ -315,32 +286,20 @@ impl WorkerTable {
             let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
             // Without this event an OOM kill is still counted. Only the rest of the process tree is not killed at once.
             if fs::write(memory.join("cgroup.event_control"), line).is_ok() {
-                poller.add(&event, Token::Oom(u64::from(function.0)))?;
-                active.oom = Some(event);
+                poller.add(&event, (Token::Oom, u64::from(function.0)))?;
+                oom = Some(event);
             }
         }
-        active.group = Some(group);
-        Ok(active)
+        Ok(Active { group: Some(group), oom, ..Active::default() })
     }
 }
 
-/// Returns the user of a version, if the home of that user has the uid in its name.
-///
-/// # Errors
-/// If the table of users lost that user.
-fn user_of(places: &Places, uids: &Uids, name: &FunctionName, version: &Version) -> Result<Option<u32>, String> {
-    match places::user_of(&places.of(&name.file_form()).version(version)) {
-        Some(uid) if !uids.has(name, uid) => Err(format!("its uid {uid} is not in the uid table; reload fnd")),
-        user => Ok(user),
-    }
-}
-
-fn start_launcher(spec: Spec, number: u64, poller: &Poller, own_ipc: bool) -> io::Result<(Channel, Child)> {
+fn start_launcher(spec: Spec<'_>, number: u64, poller: &Poller) -> io::Result<(Channel, Child)> {
     let (channel, theirs) = Channel::pair()?;
-    let leaf = spec.group.as_ref().map(|group| File::open(group.join("l"))).transpose()?;
+    let leaf = spec.group.map(|group| File::open(group.dir.join("l"))).transpose()?;
     let leaf = leaf.as_ref().map(|leaf| leaf.as_fd());
-    let child =
-        clone::fork(leaf, false, if own_ipc { libc::CLONE_NEWIPC } else { 0 }, move || launcher::run(spec, theirs))?;
-    poller.add(&channel, Token::Launcher(number))?;
+    let flags = if spec.host.own_ipc { libc::CLONE_NEWIPC } else { 0 };
+    let child = clone::fork(leaf, false, flags, move || launcher::run(spec, theirs))?;
+    poller.add(&channel, (Token::Launcher, number))?;
     Ok((channel, child))
 }

@@ -1,7 +1,6 @@
 //! Says what a function sees of the machine: the paths of its own that its sandbox has to show.
 
 use super::*;
-use crate::sandbox::accounts::Accounts;
 use crate::sandbox::mounts::{MountView, Use};
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 
@@ -26,15 +25,11 @@ impl Host {
         let read = read.chain(api).chain(self.tools(&facts)).map(|path| (path, Use::Read));
         let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
         let identity = identity.unwrap_or(&own);
-        Some(MountView {
-            root: self.places.root(),
-            own: unseen([&self.places.state, &self.places.run], &self.functions),
-            runs: Some(dirs.tmp.clone()).filter(|_| self.private_mounts),
-            shown: read.chain(write.into_iter().map(|path| (path, Use::Write))).collect(),
-            accounts: Accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home),
-            sandbox,
-            secrets: None,
-        })
+        let own = unseen([&self.places.state, &self.places.run], &self.args.functions);
+        let runs = Some(dirs.tmp.clone()).filter(|_| self.own_mounts);
+        let shown = read.chain(write.into_iter().map(|path| (path, Use::Write))).collect();
+        let accounts = crate::sandbox::accounts::of(sandbox.profile, user, identity, &plan.groups, &dirs.home);
+        Some(MountView { sandbox, root: self.places.root(), own, shown, runs, accounts, secrets: None })
     }
 }
 
