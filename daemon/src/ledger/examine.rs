@@ -198,7 +198,7 @@ fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
             notices: notices::Notices::default(),
         }));
     }
-    // The next start migrates an older schema to this one, and reads its rows then.
+    // The next start migrates a ledger of 0.1.0, and reads its rows then.
     let is_current = schema::is_current(&db).map_err(failed)?;
     let unfinished = if is_current {
         let restored = restore::restored(&db).map_err(failed)?;
