@@ -52,10 +52,7 @@ pub(super) fn replace(
         |row| row.get(0),
     )?;
     transaction.execute("INSERT OR REPLACE INTO floor VALUES (0, ?1)", [floor])?;
-    transaction.execute(
-        "UPDATE entry SET version = ?1, summed = iif(summed IS version, ?1, NULL)",
-        [floor],
-    )?;
+    transaction.execute("UPDATE entry SET version = ?1", [floor])?;
     let keys = store::totals(&transaction)?.keys;
     let aside = replacement.aside(now_ms);
     let why = format!(

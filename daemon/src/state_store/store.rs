@@ -12,23 +12,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `bytes` are those of scope, key and value. The value comes last of the columns that an earlier fnd knows, so that lists need
-/// not read it. `floor` has one row.
-pub(super) const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS entry (
+/// `bytes` are those of scope, key and value; `checksum` is that of the value. The value comes last, so that lists need not read
+/// it. `floor` has one row.
+const TABLES: &str = "
+    CREATE TABLE entry (
         scope TEXT NOT NULL,
         key TEXT NOT NULL,
         version INTEGER NOT NULL,
         changed_ms INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         value TEXT NOT NULL,
         PRIMARY KEY (scope, key)
     ) STRICT;
-    CREATE TABLE IF NOT EXISTS floor (
+    CREATE TABLE floor (
         only INTEGER PRIMARY KEY CHECK (only = 0),
         version INTEGER NOT NULL
     ) STRICT;
-    INSERT OR IGNORE INTO floor VALUES (0, 0);
+    INSERT INTO floor VALUES (0, 0);
 ";
 
 /// The version of the tables, in `user_version`.
@@ -39,11 +40,6 @@ const FREE_MAX: u64 = 16 << 20;
 const LOG_MAX: i64 = 4 << 20;
 /// Page cache in negative KiB: fnd should be small.
 const CACHE_KIB: i64 = -1024;
-/// The checksum of the value, and the version for which it was made: an earlier fnd changes a value without it.
-const CHECKSUM: &str = "
-    ALTER TABLE entry ADD COLUMN checksum INTEGER;
-    ALTER TABLE entry ADD COLUMN summed INTEGER;
-";
 
 /// Why the state cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -115,13 +111,12 @@ impl KvStore {
         let version = check_version(&db)?;
         // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
         check_pages(&db)?;
-        if version > 0 {
-            check_values(&db)?;
-        }
         // The tables are made once: so that values can be read on a full disk, opening them again writes nothing.
-        let is_new = version < VERSION || !has_checksums(&db)?;
+        let is_new = version == 0;
         if is_new {
             db.pragma_update(None, "auto_vacuum", "incremental")?; // before the first page is written
+        } else {
+            check_values(&db)?;
         }
         db.pragma_update(None, "journal_mode", "wal")?;
         // Each commit is synced before it is answered.
@@ -250,41 +245,23 @@ pub(super) fn lost_commits(places: &StatePlaces) -> Result<Option<database::Lost
 /// # Errors
 /// From SQLite.
 pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(TABLES)?;
-    if !has_checksums(db)? {
-        db.execute_batch(CHECKSUM)?;
-    }
-    db.pragma_update(None, "user_version", VERSION)
+    // One transaction: tables without a version would be made again.
+    db.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT"
+    ))
 }
 
-/// Returns whether entries have checksums; those of an earlier fnd do not.
-fn has_checksums(db: &Connection) -> rusqlite::Result<bool> {
-    db.column_exists(None, "entry", "summed")
-}
-
-/// Returns whether the value of a row is what was written, as far as that is known: columns `value`, `version`, `checksum` and
-/// `summed`.
+/// Returns whether the value of a row is what was written: columns `value` and `checksum`.
 fn is_whole(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
-    let (value, version): (&[u8], i64) = (row.get_ref(0)?.as_bytes()?, row.get(1)?);
-    let (checksum, summed): (Option<u32>, Option<i64>) = (row.get(2)?, row.get(3)?);
-    let is_json = || std::str::from_utf8(value).is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok());
-    Ok(match checksum.filter(|_| summed == Some(version)) {
-        Some(checksum) => checksum == crc32fast::hash(value),
-        None => is_json(),
-    })
+    Ok(row.get::<_, i64>(1)? == i64::from(crc32fast::hash(row.get_ref(0)?.as_bytes()?)))
 }
 
 pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
-    let sums = if has_checksums(db)? {
-        "checksum, summed"
-    } else {
-        "NULL, NULL"
-    };
-    let mut statement = db.prepare(&format!("SELECT value, version, {sums}, scope, key FROM entry"))?;
+    let mut statement = db.prepare("SELECT value, checksum, scope, key FROM entry")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if !is_whole(row)? {
-            let (scope, key): (String, String) = (row.get(4)?, row.get(5)?);
+            let (scope, key): (String, String) = (row.get(2)?, row.get(3)?);
             return Err(database::damaged(format!(
                 "the value of `{scope}/{key}` is not what was written"
             )));
@@ -299,11 +276,11 @@ pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
 /// From SQLite.
 pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
     let mut damaged: Vec<i64> = Vec::new();
-    let mut statement = db.prepare("SELECT value, version, checksum, summed, rowid FROM entry")?;
+    let mut statement = db.prepare("SELECT value, checksum, rowid FROM entry")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if !is_whole(row).unwrap_or(false) {
-            damaged.push(row.get(4)?);
+            damaged.push(row.get(2)?);
         }
     }
     let mut delete = db.prepare("DELETE FROM entry WHERE rowid = ?1")?;
@@ -381,12 +358,12 @@ fn put(
         Err(refused) => return Ok(Err(refused)),
     };
     let checksum = crc32fast::hash(value.as_bytes());
-    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value, checksum, summed)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?3)
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, checksum, value)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (scope, key) DO UPDATE SET version = excluded.version, changed_ms = excluded.changed_ms,
-            bytes = excluded.bytes, value = excluded.value, checksum = excluded.checksum, summed = excluded.summed";
+            bytes = excluded.bytes, checksum = excluded.checksum, value = excluded.value";
     db.prepare_cached(sql)?
-        .execute(params![key.scope(), key.key(), version, now_ms, bytes, value, checksum])?;
+        .execute(params![key.scope(), key.key(), version, now_ms, bytes, checksum, value])?;
     *totals = after;
     Ok(Ok(written(key, version, now_ms)))
 }
@@ -424,7 +401,7 @@ fn read(db: &Connection, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse,
 }
 
 fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> {
-    let sql = "SELECT value, version, checksum, summed, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
+    let sql = "SELECT value, checksum, version, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let found = statement.query_row([key.scope(), key.key()], |row| {
         if !is_whole(row)? {
@@ -439,8 +416,8 @@ fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> 
             key: key.key().to_owned(),
             // Only JSON is written.
             value: value.map_err(|error| database::damaged(format!("the value of `{key}` is no JSON: {error}")))?,
-            version: row.get(1)?,
-            changed_at: instant::text(row.get(4)?),
+            version: row.get(2)?,
+            changed_at: instant::text(row.get(3)?),
         })
     });
     found.optional()
