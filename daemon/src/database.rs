@@ -1,5 +1,5 @@
 //! The code that all databases share: their logs, damage, and copies. Each database decides what follows from damage: the
-//! history in `ledger/damage.rs`, the state of functions in `state_store/salvage.rs`; the audit only sets a damaged file
+//! history in `ledger/damage.rs`, the state of functions in `stores/kv/salvage.rs`; the audit only sets a damaged file
 //! aside.
 //!
 //! Files:

@@ -2,7 +2,6 @@
 
 use super::connected::Connected;
 use super::own_state;
-use crate::audit::Audit;
 use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
@@ -13,7 +12,8 @@ use crate::ledger;
 use crate::output::log_store::Keeper;
 use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
-use crate::state_store::StateStore;
+use crate::stores::audit::Audit;
+use crate::stores::kv::StateStore;
 use crate::workers::adoption;
 use fnd_core::lifecycle::release::Releases;
 use fnd_wire::ids::FunctionName;

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The requests that were admitted.
 #[derive(Clone)]
-pub struct Replays {
+pub(crate) struct Replays {
     memory: Arc<Mutex<replays::Replays>>,
     problem: Arc<Mutex<Option<String>>>,
     jobs: SyncSender<ReplayJob>,
@@ -48,7 +48,7 @@ impl Replays {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn open(state: &Path) -> io::Result<Self> {
+    pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let problem = Arc::default();
         let mut file = ReplaysFile {
@@ -73,7 +73,7 @@ impl Replays {
     ///
     /// # Errors
     /// [`Replayed`].
-    pub async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
+    pub(crate) async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
         // In memory first: of two equal requests at a time, one is refused while the disk is awaited for the other.
         lock(&self.memory).admit(key, now_s)?;
         let (written, answer) = oneshot::channel();
@@ -92,7 +92,7 @@ impl Replays {
     }
 
     /// Forgets a request whose submission was refused, so that its sender may repeat it.
-    pub fn forget(&self, key: ReplayKey) {
+    pub(crate) fn forget(&self, key: ReplayKey) {
         lock(&self.memory).forget(&key.digest);
         let record = ReplayRecord::Forgotten(key);
         // Without the record the request stays refused after a restart, until its signature ends.
@@ -100,8 +100,7 @@ impl Replays {
     }
 
     /// Returns why admitted requests are not stored, and what follows.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
+    pub(crate) fn problem(&self) -> Option<String> {
         lock(&self.problem).clone()
     }
 }
