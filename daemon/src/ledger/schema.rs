@@ -6,8 +6,8 @@
 
 use super::OpenError;
 use super::rows::UNFINISHED;
-use crate::database::{LogPages, keep_log_on_close};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use crate::database::{self, BUSY, LogPages, keep_log_on_close};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
@@ -227,8 +227,7 @@ pub(super) fn build(path: &Path) -> rusqlite::Result<Connection> {
 /// [`OpenError::Sqlite`].
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
     let failed = |source| OpenError::of(path, source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let db = database::open_read_only(path).map_err(failed)?;
     configure_reading(&db).map_err(failed)?;
     Ok(db)
 }
@@ -247,9 +246,6 @@ pub(super) fn configure_reading(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "cache_size", CACHE_KIB)
 }
-
-/// How long a statement waits for a lock; only a user's `sqlite3` beside fnd can hold one.
-const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// `auto_vacuum = incremental`: free pages can be given back to the disk.
 const SHRINKS: i64 = 2;

@@ -3,6 +3,7 @@
 
 use crate::cli::DaemonCli;
 use crate::ledger::{self, examine};
+use crate::stores::database::StorePlaces;
 use crate::stores::kv;
 use fnd_core::verify_report::Examined;
 use std::io::Write as _;
@@ -18,7 +19,8 @@ pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
             Ok(run) => {
                 let own = path.join("state");
                 let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
-                kv::examine::site((&own, &run), cli.repair, &mut examined);
+                let places = StorePlaces { state: own, run };
+                kv::examine::site(&places, cli.repair, &mut examined);
                 examined
             }
             Err(error) => return fail(&crate::chain(&error)),

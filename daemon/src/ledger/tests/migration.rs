@@ -169,7 +169,7 @@ fn a_ledger_of_0_1_0_is_migrated_and_all_its_rows_are_read() {
         assert_eq!((&accepted.payload.request, &accepted.payload.cause), (&None, &None));
         assert_eq!(restored.disabled, [name("hello")]);
         assert_eq!(restored.counts[0], (name("hello"), 3, 1));
-        assert_eq!(restored.loaded.iter().next().unwrap().0, name("once"));
+        assert_eq!(restored.loaded.first().unwrap().0, name("once"));
         let mut version = [0; 32];
         version[31] = 7;
         assert_eq!(ledger.opened.versions[&name("hello")], [Version(version)]);

@@ -11,31 +11,31 @@
 //! - `examine`: checks a database for `fndctl verify`, and copies it for `fndctl backup`
 //! - `salvage`: replaces a damaged database with one that is held
 //! - `store`: the tables and the statements
-//! - `thread`: the thread that owns the database
+//! - `worker`: answers requests on the thread
 
 pub(crate) mod examine;
 mod salvage;
 mod store;
-mod thread;
+mod worker;
 
+use super::database::StorePlaces;
+use super::thread::{StoreNotice, StoreThread};
 use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// File name of the database in the state directory; SQLite keeps `-wal` and `-shm` files beside it.
 pub(crate) const FILE: &str = "state.db";
 /// Most requests that wait for the thread; further callers wait for a place. Each has a value of at most 1 MiB.
 const WAITING_MAX: usize = 64;
-/// How long the end of fnd waits for the thread.
-const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The answer of the thread: from the state, or why it cannot be used.
 type StoreAnswer = Result<Result<KvResponse, KvRefusal>, String>;
 
-/// A message for the thread.
-enum StoreMessage {
+/// A command, with its place in the queue.
+type QueuedCommand = (KvCommand, OwnedSemaphorePermit);
+
+enum KvCommand {
     Ask(KvRequest, oneshot::Sender<StoreAnswer>),
     /// Look again whether a damaged database lies beside.
     Look,
@@ -43,67 +43,44 @@ enum StoreMessage {
 
 /// The handle of the state; clones share it.
 #[derive(Clone)]
-pub(crate) struct StateStore(Arc<SharedStore>);
-
-/// The state that the handle and the thread share.
-struct SharedStore {
-    places: store::StatePlaces,
-    state: Mutex<StoreState>,
-    /// Called when the problems have changed.
-    changed: Box<dyn Fn() + Send + Sync>,
+pub(crate) struct StateStore {
+    notices: Arc<KvNotices>,
+    thread: Arc<StoreThread<QueuedCommand>>,
+    /// The places in the queue.
+    room: Arc<Semaphore>,
 }
 
-#[derive(Default)]
-struct StoreState {
-    /// Absent once fnd stops.
-    sender: Option<mpsc::Sender<StoreMessage>>,
-    /// Present until fnd has stopped; the other end is the thread's.
-    ended: Option<std::sync::mpsc::Receiver<()>>,
+/// What the handle and the thread share.
+struct KvNotices {
     /// Why the last request failed.
-    failing: Option<String>,
+    failing: StoreNotice,
     /// Which damaged databases lie beside.
-    aside: Option<String>,
-}
-
-impl SharedStore {
-    fn lock(&self) -> MutexGuard<'_, StoreState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    aside: StoreNotice,
 }
 
 impl StateStore {
-    /// Starts the thread, which opens the database of a state directory; the end of its log is recorded in the directory `run`,
-    /// which lasts until the next reboot. `now_ms` is the time of changes; `changed` is
-    /// called on the thread when [`Self::problems`] have changed.
+    /// Starts the thread, which opens the database. `now_ms` is the time of changes; `changed` is called on the thread when
+    /// [`Self::problems`] have changed.
     ///
     /// # Errors
-    /// The kernel gives no thread or no timer.
+    /// The kernel gives no thread.
     pub(crate) fn start(
-        (directory, run): (&Path, &Path),
+        places: StorePlaces,
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let (sender, messages) = mpsc::channel(WAITING_MAX);
-        let (ends, ended) = std::sync::mpsc::sync_channel(0);
-        let shared = Arc::new(SharedStore {
-            places: store::StatePlaces {
-                state: directory.to_owned(),
-                run: run.to_owned(),
-            },
-            state: Mutex::new(StoreState {
-                sender: Some(sender),
-                ended: Some(ended),
-                ..StoreState::default()
-            }),
-            changed: Box::new(changed),
+        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(changed);
+        let notices = Arc::new(KvNotices {
+            failing: StoreNotice::new(&changed),
+            aside: StoreNotice::new(&changed),
         });
-        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let own = Arc::clone(&shared);
-        std::thread::Builder::new().name("state".into()).spawn(move || {
-            thread::run(&own, messages, now_ms, &timer);
-            drop(ends); // the handle notices
-        })?;
-        Ok(Self(shared))
+        let own = Arc::clone(&notices);
+        let open = move || worker::KvWorker::open(places, own, Box::new(now_ms));
+        Ok(Self {
+            notices,
+            thread: Arc::new(StoreThread::start("state", WAITING_MAX, open)?),
+            room: Arc::new(Semaphore::new(WAITING_MAX)),
+        })
     }
 
     /// Answers a request, a change after it is on the disk.
@@ -111,12 +88,14 @@ impl StateStore {
     /// # Errors
     /// The state cannot be used, as text for people.
     pub(crate) fn ask(&self, ask: KvRequest) -> impl Future<Output = StoreAnswer> + use<> {
-        let sender = self.0.lock().sender.clone();
+        let (sender, room) = (self.thread.sender(), Arc::clone(&self.room));
         async move {
             let stops = || "fnd is stopping".to_owned();
-            let (answer, answered) = oneshot::channel();
             let sender = sender.ok_or_else(stops)?;
-            let sent = sender.send(StoreMessage::Ask(ask, answer)).await;
+            let place = room.acquire_owned().await.map_err(|_| stops())?;
+            let (answer, answered) = oneshot::channel();
+            // With a place there is room in the queue: an error says that the thread has ended.
+            let sent = sender.try_send((KvCommand::Ask(ask, answer), place));
             drop(sender);
             sent.map_err(|_| stops())?;
             answered.await.map_err(|_| stops())?
@@ -125,30 +104,23 @@ impl StateStore {
 
     /// Looks again whether a damaged database lies beside, which a person may have moved away.
     pub(crate) fn look_again(&self) {
-        if let Some(sender) = &self.0.lock().sender {
-            let _ = sender.try_send(StoreMessage::Look); // a busy thread looks at the next reload
+        // A busy thread looks at the next reload.
+        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+            self.thread.send((KvCommand::Look, place));
         }
     }
 
     /// Returns the problems, each with its code.
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
-        let state = self.0.lock();
-        let failing = state.failing.as_ref();
+        let failing = self.notices.failing.get();
         let failing = failing.map(|why| ("state-failing", format!("the state of functions cannot be used: {why}")));
-        let aside = state.aside.clone().map(|text| ("state-set-aside", text));
+        let aside = self.notices.aside.get().map(|text| ("state-set-aside", text));
         failing.into_iter().chain(aside)
     }
 
-    /// Ends the thread when what waits is answered; a disk that does not respond is waited for a moment only.
+    /// Ends the thread when what waits is answered.
     pub(crate) fn stop(&self) {
-        let ended = {
-            let mut state = self.0.lock();
-            state.sender = None;
-            state.ended.take()
-        };
-        if let Some(ended) = ended {
-            let _ = ended.recv_timeout(STOP_MAX); // nothing is sent: it is over when the thread drops its end
-        }
+        self.thread.stop();
     }
 }
 
