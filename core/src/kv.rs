@@ -1,5 +1,5 @@
 //! The state: versioned values that functions share. This decides which change is made and which version it gets; the
-//! daemon's `state_store` keeps the values.
+//! daemon's `stores/kv` keeps the values.
 //!
 //! Versions of a key grow by one, and the first is 1. A deleted key leaves nothing behind: instead one number for the whole
 //! state, the floor, is at least the last version of every deleted key, and a new key begins above it. So no version of a

@@ -1,5 +1,5 @@
 //! The code that all databases share: their logs, damage, and copies. Each database decides what follows from damage: the
-//! history in `ledger/damage.rs`, the state of functions in `state_store/salvage.rs`; the audit only sets a damaged file
+//! history in `ledger/damage.rs`, the values of functions in `stores/kv/salvage.rs`; the audit only sets a damaged file
 //! aside.
 //!
 //! Files:
@@ -18,17 +18,18 @@ mod source;
 pub(crate) mod table;
 
 pub(crate) use aside::Replacement;
-pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lost_commits};
+pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lost_commits, lost_commits_beside_fnd};
 pub(crate) use present::PresentFiles;
 pub(crate) use source::{Copies, linked};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Returns a note if a directory is on a read-only file system: for a write there SQLite reports only "disk
 /// I/O error". The kernel makes a file system read-only when its disk has an error.
@@ -46,27 +47,25 @@ pub(crate) fn write_error(error: &dyn std::error::Error, directory: &Path) -> St
     crate::chain(error) + &read_only_note(directory).unwrap_or_default()
 }
 
-/// Opens a database, or makes it. A damaged one is kept as `aside`, with what SQLite keeps beside it; the text says so.
+/// How long a statement waits for a lock; only another program, such as a user's `sqlite3`, can hold one.
+pub(crate) const BUSY: Duration = Duration::from_secs(2);
+
+/// Opens a database for reading only.
 ///
 /// # Errors
 /// From SQLite.
-pub(crate) fn open<T>(
-    what: &str,
-    path: &Path,
-    aside: &Path,
-    try_open: impl Fn(&Path) -> rusqlite::Result<T>,
-) -> rusqlite::Result<(T, Option<String>)> {
-    match try_open(path) {
-        Err(error) if is_damage(&error) => {
-            let (shown, kept) = (path.display(), aside.display());
-            let damage = format!("{what} `{shown}` was damaged ({error}) and is kept as `{kept}`");
-            for suffix in aside::SUFFIXES {
-                // It may not exist; if the database stays, the next try fails.
-                let _ = std::fs::rename(beside(path, suffix), beside(aside, suffix));
-            }
-            Ok((try_open(path)?, Some(damage)))
-        }
-        other => Ok((other?, None)),
+pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
+/// Gives a database another name, with what SQLite keeps beside it.
+pub(crate) fn rename(path: &Path, to: &Path) {
+    for suffix in aside::SUFFIXES {
+        // It may not exist; if the database stays, the next try to open it fails.
+        let _ = std::fs::rename(beside(path, suffix), beside(to, suffix));
     }
 }
 
@@ -82,15 +81,6 @@ pub(crate) fn damaged(why: impl Into<String>) -> rusqlite::Error {
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
         Some(why.into()),
     )
-}
-
-/// Returns the bytes of free pages.
-///
-/// # Errors
-/// From SQLite.
-pub(crate) fn free(db: &Connection) -> rusqlite::Result<u64> {
-    let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()";
-    db.prepare_cached(sql)?.query_row([], |row| row.get(0))
 }
 
 /// Copies a database in its present state to a new file, which is then finished, opened, and loses its name: it is freed

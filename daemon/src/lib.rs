@@ -2,7 +2,6 @@
 //!
 //! Files:
 //! - `allocator`: how the C library's allocator gives memory back to the kernel
-//! - `audit`: who did what on the control socket
 //! - `backend`: the daemon as the control server sees it: what routes may ask
 //! - `buffers`: one budget for the bytes that fnd holds for its callers
 //! - `callers`: the callers that wait for answers, ends and drains
@@ -30,7 +29,7 @@
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
-//! - `state_store`: the versioned values that functions share
+//! - `stores`: the small stores beside the history: the audit, shared values, admitted signed requests
 //! - `stream`: the stream of happenings, one line each
 //! - `systemd`: tells the service manager what fnd does, and takes the sockets that it opened
 //! - `telemetry`: the destination of fnd's own messages
@@ -40,7 +39,6 @@
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
-mod audit;
 pub mod backend;
 pub mod buffers;
 mod callers;
@@ -69,7 +67,7 @@ mod quotas;
 mod report;
 pub mod settings;
 pub mod start;
-mod state_store;
+mod stores;
 pub mod stream;
 mod systemd;
 pub mod telemetry;

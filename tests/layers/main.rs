@@ -149,7 +149,6 @@ const RULES: &[Rule] = &[
         "every part uses it, so it uses none",
     ),
     // daemon: the parts.
-    rule("daemon/src/audit", ABOVE, ABOVE_WHY),
     rule("daemon/src/callers", ABOVE, ABOVE_WHY),
     rule("daemon/src/functions", ABOVE, ABOVE_WHY),
     rule(
@@ -166,7 +165,7 @@ const RULES: &[Rule] = &[
     rule("daemon/src/metrics", ABOVE, ABOVE_WHY),
     rule("daemon/src/output", ABOVE, ABOVE_WHY),
     rule("daemon/src/report", ABOVE, ABOVE_WHY),
-    rule("daemon/src/state_store", ABOVE, ABOVE_WHY),
+    rule("daemon/src/stores", ABOVE, ABOVE_WHY),
     rule("daemon/src/stream", ABOVE, ABOVE_WHY),
     rule("daemon/src/triggers", ABOVE, ABOVE_WHY),
     rule("daemon/src/views", ABOVE, ABOVE_WHY),

@@ -1,7 +1,8 @@
 //! Copies the ledger or the state for a backup: the copy is complete and of one moment, while fnd goes on.
 
 use super::{Failure, failure};
-use crate::{ledger, state_store};
+use crate::ledger;
+use crate::stores::kv;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ const PIECES: usize = 4;
 pub(crate) async fn take(state: PathBuf, of: Database) -> Result<(u64, BundlePieces), Failure> {
     let copied = tokio::task::spawn_blocking(move || match of {
         Database::Ledger => ledger::copy(&state).map_err(|error| crate::chain(&error)),
-        Database::State => state_store::examine::copy(&state),
+        Database::State => kv::examine::copy(&state),
     });
     let mut file: File = copied.await.map_err(failure)?.map_err(Failure)?;
     let size = file.metadata().map_err(failure)?.len();

@@ -58,11 +58,11 @@ pub use watch_functions::FunctionChanges;
 pub use crate::views::lists::FunctionFilter;
 pub use fnd_core::lifecycle::ReleaseChange;
 
-use crate::audit::Audit;
 use crate::driver::{Daemon, Driver};
 use crate::input::TaskOwner;
 use crate::ledger::{self, LedgerCommand};
-use crate::state_store::StateStore;
+use crate::stores::audit::Audit;
+use crate::stores::kv::StateStore;
 use fnd_core::supervisor::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
 use futures_util::future::LocalBoxFuture;

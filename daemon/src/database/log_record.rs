@@ -24,6 +24,8 @@ use std::time::UNIX_EPOCH;
 
 /// Bytes of a record: `crc32 u32, closes u32`, the identities, the end, the boot.
 const LENGTH: usize = 108;
+/// How often a log that misses something is read: fnd hardly begins it anew each time.
+const TRIES: u32 = 5;
 /// Characters of the id of a boot.
 const BOOT: usize = 36;
 
@@ -186,6 +188,21 @@ pub(crate) fn lost_commits(run: &Path, database: &Path) -> io::Result<Option<Los
             Ok(None)
         }
     }
+}
+
+/// Like [`lost_commits`], for a program beside fnd, which may begin its log anew between two reads of this program.
+///
+/// # Errors
+/// From reading the log.
+pub(crate) fn lost_commits_beside_fnd(run: &Path, database: &Path) -> io::Result<Option<LostCommits>> {
+    let mut lost = None;
+    for _ in 0..TRIES {
+        lost = lost_commits(run, database)?;
+        if lost.is_none() {
+            break;
+        }
+    }
+    Ok(lost)
 }
 
 /// Returns the id of this boot; empty if the kernel provides none.

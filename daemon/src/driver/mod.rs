@@ -39,7 +39,6 @@ mod schedules;
 mod spawner_requests;
 mod submit;
 
-use crate::audit::Audit;
 use crate::buffers::Reservation;
 use crate::callers::Callers;
 use crate::callers::spin::Spin;
@@ -53,7 +52,8 @@ use crate::output::{Captured, Output, Records, message};
 use crate::quotas::Measurements;
 use crate::report::Reporter;
 use crate::settings::NodeInfo;
-use crate::state_store::StateStore;
+use crate::stores::audit::Audit;
+use crate::stores::kv::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule;

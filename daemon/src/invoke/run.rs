@@ -8,7 +8,7 @@ use crate::http::headers::upgrade;
 use crate::http::paced::Paced;
 use crate::http::request::{IncomingRequest, RequestBody};
 use crate::http::response::{Answered, Refusal, refuse, refuse_for_now};
-use crate::triggers::replays::Replays;
+use crate::stores::replays::Replays;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::idempotency::IdempotencyKey;

@@ -1,5 +1,5 @@
-//! The invocations whose end somebody has asked for, until they have ended. Each is a row of `meta`: no table is needed for
-//! them, and an earlier fnd does not see them.
+//! The invocations whose end somebody has asked for, until they have ended. Each is a row of `meta`: there are few at a time, and
+//! they need no table.
 
 use super::rows::{UNFINISHED, blob};
 use fnd_wire::ids::InvocationId;

@@ -6,8 +6,8 @@
 //! not depend on them.
 
 use super::in_flight::{self, InFlightFigures};
-use super::{FILE, LockError, OpenError, Site, damage, lock_state, lost_commits, notices, restore, rows, schema};
-use crate::database::keep_log_on_close;
+use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, rows, schema};
+use crate::database::{keep_log_on_close, lost_commits_beside_fnd};
 use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_manifest::settings::OnDamage;
 use rusqlite::Connection;
@@ -22,8 +22,6 @@ fn finding(level: Severity, check: &str, what: impl Into<String>) -> LedgerFindi
     }
 }
 
-/// How often a log that misses something is read.
-const LOG_TRIES: u32 = 5;
 const REPAIR: &str = "fndctl verify --repair";
 
 /// Checks the ledger of a site, and repairs it if requested.
@@ -112,15 +110,14 @@ pub fn file(path: &Path, examined: &mut Examined) {
 
 /// Checks the ledger of a site, and whether it has all that was recorded of its log.
 fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<WholeLedger>, OpenError> {
-    // While fnd runs, it may begin its log anew between two reads of this program, but hardly each time.
-    for tries in 1.. {
-        match lost_commits(site.run, path)? {
-            Some(lost) if tries == LOG_TRIES => return Err(OpenError::corrupt(path, lost.what)),
-            Some(_) => {}
-            None => break,
-        }
+    match lost_commits_beside_fnd(site.run, path) {
+        Err(source) => Err(OpenError::Log {
+            path: path.into(),
+            source,
+        }),
+        Ok(Some(lost)) => Err(OpenError::corrupt(path, lost.what)),
+        Ok(None) => whole(path),
     }
-    whole(path)
 }
 
 fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: &mut Examined) {
@@ -198,7 +195,7 @@ fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
             notices: notices::Notices::default(),
         }));
     }
-    // The next start migrates an older schema to this one, and reads its rows then.
+    // The next start migrates a ledger of 0.1.0, and reads its rows then.
     let is_current = schema::is_current(&db).map_err(failed)?;
     let unfinished = if is_current {
         let restored = restore::restored(&db).map_err(failed)?;

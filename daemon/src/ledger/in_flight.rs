@@ -54,7 +54,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) use earlier::Earlier;
 pub use slot::Begun;
 
-/// File name in the run directory; earlier versions of fnd had the file in the state directory.
+/// File name in the run directory.
 pub(super) const FILE: &str = "in-flight";
 
 /// The table of attempts that have begun.

@@ -144,6 +144,17 @@ pub enum OpenError {
         /// Its schema version.
         found: String,
     },
+    /// The database was written by a development version before 0.1.0; it was not changed.
+    #[error(
+        "`{}` was written by an fnd before 0.1.0 (schema {found}, this one knows {} and later): start fnd 0.1.0 once, which \
+         migrates it, or move the file away to begin with an empty history",
+        path.display(), schema::RELEASED
+    )]
+    Older {
+        path: PathBuf,
+        /// Its schema version.
+        found: String,
+    },
     /// The database is damaged; it was not changed.
     #[error(
         "`{}` is damaged ({detail}), and without it fnd would run things again that have run: restore a backup, or have fnd \
@@ -246,7 +257,7 @@ impl OpenError {
 /// each durable invocation in the transaction, once for all claims and once for all ends. It must not block.
 ///
 /// # Errors
-/// [`OpenError`]; the first three variants leave the database untouched.
+/// [`OpenError`]; the first four variants leave the database untouched.
 pub fn open<F>(
     site: Site<'_>,
     retention: Retention,
@@ -345,7 +356,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         path: run.join(in_flight::FILE),
         source,
     };
-    let (mut earlier, file) = Earlier::read((run, state), held_attempts).map_err(no_table)?;
+    let (mut earlier, file) = Earlier::read(run, held_attempts).map_err(no_table)?;
     // Keep all changes in memory until the commit, so that the supervisor's state is read before anything must be
     // written.
     db.pragma_update(None, "cache_spill", false).map_err(failed)?;

@@ -163,7 +163,7 @@ pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
 /// The number of columns of [`PAYLOAD`].
 pub(super) const PAYLOAD_WIDTH: usize = 7;
 
-/// Checks that the bytes in a column are those that were written. Rows of an earlier fnd have no checksum.
+/// Checks that the bytes in a column are those that were written. Rows of fnd 0.1.0 have no checksum.
 pub(super) fn check_sum(row: &Row<'_>, bytes: usize, checksum: usize) -> Result<()> {
     let (bytes, checksum) = (
         row.get_ref(bytes)?.as_blob_or_null()?,

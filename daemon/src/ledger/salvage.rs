@@ -75,17 +75,8 @@ const TABLES: [&DatabaseTable; 14] = [
     &FILES,
     &WATCHED,
 ];
-/// Tables that a ledger of an earlier fnd does not have.
-const ADDED_LATER: [&str; 8] = [
-    "versions",
-    "release",
-    "schedule",
-    "event",
-    "unfollowed",
-    "alert",
-    "file",
-    "watched",
-];
+/// Tables that a ledger of 0.1.0 does not have.
+const ADDED_LATER: [&str; 7] = ["release", "schedule", "event", "unfollowed", "alert", "file", "watched"];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {

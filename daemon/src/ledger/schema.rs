@@ -6,23 +6,25 @@
 
 use super::OpenError;
 use super::rows::UNFINISHED;
-use crate::database::{LogPages, keep_log_on_close};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use crate::database::{self, BUSY, LogPages, keep_log_on_close};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
-/// The schema that this program writes. An older database is migrated to it; a newer one is refused and not changed.
+/// The schema that this program writes. A newer one is refused and not changed.
 pub const VERSION: u32 = 4;
+
+/// The schema of release 0.1.0, which is migrated; an older one was in no release, and is refused.
+pub(super) const RELEASED: u32 = 3;
 
 /// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions
 /// wait for it. Damage in a larger database is found when the damaged part is read.
 const CHECK_MAX: u64 = 64 << 20;
 
-/// Largest database of an older schema that is rewritten so that it can shrink; this temporarily needs as much disk
-/// space again.
-const REWRITE_MAX: u64 = 256 << 20;
-
-/// Ids are 16 bytes, big-endian, so that they sort by time. Times are Unix milliseconds. Enumerated values are the
-/// words of the API.
+/// The tables of 0.1.0, with the columns that they have now. Ids are 16 bytes, big-endian, so that they sort by time. Times
+/// are Unix milliseconds. Enumerated values are the words of the API.
+///
+/// The order of tables, indexes and columns is that of a migrated database: `salvage` gives a damaged database the first
+/// page of a new one, and then the trees must begin at the same pages.
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE function (
@@ -31,7 +33,11 @@ const TABLES: &str = "
         runs INTEGER NOT NULL DEFAULT 0,
         failures INTEGER NOT NULL DEFAULT 0,
         last_invocation BLOB,
-        last_attempt INTEGER
+        last_attempt INTEGER,
+        -- Number of its dead letters.
+        dead INTEGER NOT NULL DEFAULT 0,
+        -- Whether a user has paused its schedules.
+        paused INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID, STRICT;
     CREATE TABLE invocation (
         id BLOB PRIMARY KEY,
@@ -58,7 +64,22 @@ const TABLES: &str = "
         traceparent TEXT,
         -- 1: JSON, 0: other bytes, null: no result. The bytes are here, or in `body` if they are many.
         result_json INTEGER,
-        result BLOB
+        result BLOB,
+        -- For a handler, as JSON of core: the request, and what the function chose beside the bytes of its result.
+        request TEXT,
+        response TEXT,
+        -- Null if the payload was not kept: the row was first stored with its end.
+        priority INTEGER,
+        -- The idempotency key.
+        key TEXT,
+        -- The invocation that this one repeats.
+        origin BLOB,
+        -- 1: a dead letter, 0: never becomes one.
+        dead INTEGER,
+        -- What made a trigger run the function, as JSON of core; kept as long as the row.
+        cause TEXT,
+        -- `failed` if a function that a hook of the invocation called has failed.
+        hook TEXT
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX by_function ON invocation (function, id);
     CREATE INDEX unfinished ON invocation (id) WHERE state IN ('queued', 'running', 'waiting', 'polling');
@@ -83,39 +104,21 @@ const TABLES: &str = "
         stderr_bytes INTEGER NOT NULL,
         dropped_bytes INTEGER NOT NULL,
         next_attempt_ms INTEGER,
+        -- Whether the attempt started its worker, and whether the numbers are those of a shared worker.
+        cold INTEGER,
+        scope_worker INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (invocation, n)
     ) WITHOUT ROWID, STRICT;
     CREATE TABLE body (
         invocation BLOB NOT NULL,
         kind TEXT NOT NULL CHECK (kind IN ('payload', 'result')),
         data BLOB NOT NULL,
+        -- Null in a row of 0.1.0.
+        checksum INTEGER,
         PRIMARY KEY (invocation, kind)
     ) STRICT;
     -- Contents that have run as `load`. Never deleted from: they must not run again.
     CREATE TABLE load (function TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (function, hash)) WITHOUT ROWID, STRICT;
-";
-
-/// Columns for handlers: the request behind an invocation, and the response data that the function chose beside the
-/// bytes of its result, both as JSON of core; and whether an attempt started or shared its worker.
-const HANDLERS: &str = "
-    ALTER TABLE invocation ADD COLUMN request TEXT;
-    ALTER TABLE invocation ADD COLUMN response TEXT;
-    ALTER TABLE attempt ADD COLUMN cold INTEGER;
-    ALTER TABLE attempt ADD COLUMN scope_worker INTEGER NOT NULL DEFAULT 0;
-";
-
-/// Columns for asynchronous work: its priority in the queue, its idempotency key, the invocation that it repeats, and
-/// whether it is a dead letter.
-///
-/// `priority` is null in rows whose payload was not kept: rows of older schemas, and rows that were first stored with
-/// their end. `dead` is 1 while an invocation is a dead letter, and 0 if it never becomes one; the number of dead letters is
-/// kept for each function.
-const ASYNCHRONOUS: &str = "
-    ALTER TABLE invocation ADD COLUMN priority INTEGER;
-    ALTER TABLE invocation ADD COLUMN key TEXT;
-    ALTER TABLE invocation ADD COLUMN origin BLOB;
-    ALTER TABLE invocation ADD COLUMN dead INTEGER;
-    ALTER TABLE function ADD COLUMN dead INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX by_key ON invocation (function, key, id) WHERE key IS NOT NULL;
     CREATE INDEX dead ON invocation (id) WHERE dead = 1;
     CREATE INDEX failed ON invocation (id) WHERE state IN ('failed', 'interrupted');
@@ -129,43 +132,39 @@ const ASYNCHRONOUS: &str = "
     CREATE TRIGGER goes AFTER DELETE ON invocation WHEN OLD.dead IS 1 BEGIN
         UPDATE function SET dead = dead - 1 WHERE name = OLD.function;
     END;
+    -- Installed versions that are on the disk, oldest first, 32 bytes each.
+    CREATE TABLE versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
 ";
 
-/// The column for what made a trigger run the function, as JSON of core; it is kept as long as the row. The marks of
-/// schedules: the last slot of each that was handled. And `failed` in `hook` if a function that a hook of the invocation
-/// called has failed.
-const TRIGGERS: &str = "
+/// The columns that the tables of 0.1.0 lack.
+const NEW_COLUMNS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
     ALTER TABLE invocation ADD COLUMN hook TEXT;
     ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE body ADD COLUMN checksum INTEGER;
+";
+
+/// The tables and indexes that 0.1.0 lacks.
+const NEW_TABLES: &str = "
+    -- The last slot of each schedule that was handled.
     CREATE TABLE schedule (
         function TEXT NOT NULL,
         key TEXT NOT NULL,
         last_ms INTEGER NOT NULL,
         PRIMARY KEY (function, key)
     ) WITHOUT ROWID, STRICT;
-";
-
-/// The migration from each schema version to the next, starting with an empty database: a new database takes the same
-/// steps as an old one.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS, TRIGGERS];
-
-/// Tables that were added later; programs without them work as before, so the schema version did not change.
-const ADDED: &str = "
-    -- Installed versions that are on the disk, oldest first, 32 bytes each.
-    CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
     -- Releases of a function and which one is held, as JSON of core.
-    CREATE TABLE IF NOT EXISTS release (function TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE release (function TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID, STRICT;
     -- Events that were accepted: a digest of source and id, and what came of the event, as JSON of core.
-    CREATE TABLE IF NOT EXISTS event (key TEXT PRIMARY KEY, accepted_ms INTEGER NOT NULL, delivered TEXT NOT NULL)
-        WITHOUT ROWID, STRICT;
-    CREATE INDEX IF NOT EXISTS event_by_time ON event (accepted_ms);
+    CREATE TABLE event (key TEXT PRIMARY KEY, accepted_ms INTEGER NOT NULL, delivered TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE INDEX event_by_time ON event (accepted_ms);
     -- Ended invocations of which it is not decided yet what follows: hooks and alerts.
-    CREATE TABLE IF NOT EXISTS unfollowed (invocation BLOB PRIMARY KEY) WITHOUT ROWID, STRICT;
+    CREATE TABLE unfollowed (invocation BLOB PRIMARY KEY) WITHOUT ROWID, STRICT;
     -- What was told of a function, as JSON of core; the empty name stands for the node.
-    CREATE TABLE IF NOT EXISTS alert (about TEXT PRIMARY KEY, health TEXT NOT NULL) WITHOUT ROWID, STRICT;
-    -- Files whose content is handled, and the invocation after which something is to be done with them.
-    CREATE TABLE IF NOT EXISTS file (
+    CREATE TABLE alert (about TEXT PRIMARY KEY, health TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    -- Files whose content is handled, and the invocation after which something is to be done with them. `run` is the run
+    -- that had the content first: a run that repeats that one finds the file by it.
+    CREATE TABLE file (
         function TEXT NOT NULL,
         directory TEXT NOT NULL,
         inode INTEGER NOT NULL,
@@ -176,11 +175,13 @@ const ADDED: &str = "
         changed_ns INTEGER NOT NULL,
         hash INTEGER,
         after BLOB,
+        run BLOB,
         PRIMARY KEY (function, directory, inode)
     ) WITHOUT ROWID, STRICT;
-    CREATE INDEX IF NOT EXISTS file_after ON file (after) WHERE after IS NOT NULL;
+    CREATE INDEX file_after ON file (after) WHERE after IS NOT NULL;
+    CREATE INDEX file_run ON file (run) WHERE run IS NOT NULL;
     -- Since when functions watch directories.
-    CREATE TABLE IF NOT EXISTS watched (
+    CREATE TABLE watched (
         function TEXT NOT NULL,
         directory TEXT NOT NULL,
         since_ms INTEGER NOT NULL,
@@ -188,19 +189,14 @@ const ADDED: &str = "
     ) WITHOUT ROWID, STRICT;
     -- What functions have called, by the invocation that called. The condition and the expression are those of `CALLED`
     -- and `PARENT` in rows.rs. A damaged cause has no parent.
-    CREATE INDEX IF NOT EXISTS children ON invocation
+    CREATE INDEX children ON invocation
         (CASE WHEN json_valid(cause) THEN json_extract(cause, '$.call.invocation') END, id) WHERE trigger = 'function';
 ";
-
-/// Columns that were added later: an earlier fnd goes on writing rows without them. `body` has the checksums of payloads and
-/// results. `file` has the run that had the content first, where something is to be done with the file after it: a run that
-/// repeats that one finds the file by it.
-const ADDED_COLUMNS: [(&str, &str, &str); 2] = [("body", "checksum", "INTEGER"), ("file", "run", "BLOB")];
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.
 ///
 /// # Errors
-/// [`OpenError::Newer`] and [`OpenError::Corrupt`] leave the file as it was; [`OpenError::Sqlite`] for everything else.
+/// [`OpenError::Newer`], [`OpenError::Older`] and [`OpenError::Corrupt`] leave the file as it was; [`OpenError::Sqlite`] for everything else.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     if path.exists() {
         inspect(path)?;
@@ -209,17 +205,6 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     let mut db = Connection::open(path).map_err(failed)?;
     configure(&db).map_err(failed)?;
     create(&mut db).map_err(failed)?;
-    let can_shrink: i64 = db
-        .query_row("PRAGMA auto_vacuum", [], |row| row.get(0))
-        .map_err(failed)?;
-    let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    if can_shrink != SHRINKS && size <= REWRITE_MAX {
-        // A file of an earlier fnd cannot shrink. If there is no room to rewrite it, it keeps its size, and its free
-        // pages are used again.
-        if let Err(error) = db.execute_batch("PRAGMA auto_vacuum = incremental; VACUUM") {
-            tracing::warn!("failed to write the ledger anew ({error}), its file will not shrink");
-        }
-    }
     Ok(db)
 }
 
@@ -242,8 +227,7 @@ pub(super) fn build(path: &Path) -> rusqlite::Result<Connection> {
 /// [`OpenError::Sqlite`].
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
     let failed = |source| OpenError::of(path, source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let db = database::open_read_only(path).map_err(failed)?;
     configure_reading(&db).map_err(failed)?;
     Ok(db)
 }
@@ -262,9 +246,6 @@ pub(super) fn configure_reading(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "cache_size", CACHE_KIB)
 }
-
-/// How long a statement waits for a lock; only a user's `sqlite3` beside fnd can hold one.
-const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// `auto_vacuum = incremental`: free pages can be given back to the disk.
 const SHRINKS: i64 = 2;
@@ -303,37 +284,25 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Migrates a database to this schema; one that already has it is not written.
+/// Makes the tables in a new database, and migrates one of 0.1.0; one that has this schema is not written.
 pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     // The lock for writing is taken at once, so that no other program writes between the reading of the version and the
-    // steps.
+    // changes.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // A version that is not a number was refused before.
-    let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
-    for step in STEPS.iter().skip(found.unwrap_or(0)) {
-        transaction.execute_batch(step)?;
+    match schema_version(&transaction)? {
+        // `check` lets no other version but this one and that of 0.1.0 come here.
+        Some(found) if found == VERSION.to_string() => return transaction.commit(),
+        Some(_) => transaction.execute_batch(NEW_COLUMNS)?,
+        None => transaction.execute_batch(TABLES)?,
     }
-    if found != Some(STEPS.len()) {
-        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)";
-        transaction.execute(sql, [VERSION.to_string()])?;
-    }
-    transaction.execute_batch(ADDED)?;
-    for (table, column, kind) in ADDED_COLUMNS {
-        if !transaction.column_exists(None, table, column)? {
-            transaction.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))?;
-        }
-    }
-    transaction.execute_batch("CREATE INDEX IF NOT EXISTS file_run ON file (run) WHERE run IS NOT NULL")?;
+    transaction.execute_batch(NEW_TABLES)?;
+    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)";
+    transaction.execute(sql, [VERSION.to_string()])?;
     transaction.commit()
 }
 
 /// Returns whether a database has the schema of this program.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
-    for (table, column, _) in ADDED_COLUMNS {
-        if !db.column_exists(None, table, column)? {
-            return Ok(false);
-        }
-    }
     Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()))
 }
 
@@ -370,13 +339,17 @@ pub(super) fn has_no_tables(db: &Connection) -> rusqlite::Result<bool> {
 /// Checks an open database without changing it.
 pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(path, source);
-    match schema_version(db).map_err(failed)? {
-        Some(found) if found.parse().is_ok_and(|found| (1..=VERSION).contains(&found)) => {}
-        Some(found) if found.parse::<u32>().is_ok_and(|found| found > VERSION) => {
-            return Err(OpenError::Newer {
-                path: path.into(),
-                found,
-            });
+    let found = schema_version(db).map_err(failed)?;
+    let number = found.as_deref().and_then(|found| found.parse().ok());
+    match found {
+        Some(_) if matches!(number, Some(RELEASED..=VERSION)) => {}
+        Some(found) if number > Some(VERSION) => {
+            let path = path.into();
+            return Err(OpenError::Newer { path, found });
+        }
+        Some(found) if number > Some(0) => {
+            let path = path.into();
+            return Err(OpenError::Older { path, found });
         }
         // No fnd has ever written such a version.
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),

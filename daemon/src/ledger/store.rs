@@ -195,8 +195,7 @@ pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Resul
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
-    // The row may be there already: made of a slot of `in-flight`, or by an earlier fnd. Then only a missing cause is
-    // added.
+    // The row may be there already, made of a slot of `in-flight`. Then only a missing cause is added.
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
             key, origin, cause, dead)

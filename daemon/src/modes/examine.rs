@@ -3,7 +3,8 @@
 
 use crate::cli::DaemonCli;
 use crate::ledger::{self, examine};
-use crate::state_store;
+use crate::stores::database::StorePlaces;
+use crate::stores::kv;
 use fnd_core::verify_report::Examined;
 use std::io::Write as _;
 use std::path::Path;
@@ -18,15 +19,16 @@ pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
             Ok(run) => {
                 let own = path.join("state");
                 let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
-                state_store::examine::site((&own, &run), cli.repair, &mut examined);
+                let places = StorePlaces { state: own, run };
+                kv::examine::site(&places, cli.repair, &mut examined);
                 examined
             }
             Err(error) => return fail(&crate::chain(&error)),
         }
     } else {
         let mut examined = Examined::default();
-        match path.file_name().is_some_and(|name| name == state_store::FILE) {
-            true => state_store::examine::file(path, &mut examined),
+        match path.file_name().is_some_and(|name| name == kv::FILE) {
+            true => kv::examine::file(path, &mut examined),
             false => examine::file(path, &mut examined),
         }
         examined

@@ -2,7 +2,6 @@
 
 use super::connected::Connected;
 use super::own_state;
-use crate::audit::Audit;
 use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
@@ -13,7 +12,9 @@ use crate::ledger;
 use crate::output::log_store::Keeper;
 use crate::output::{LineSink, Output, SpoolPlaces};
 use crate::report::StatusFiles;
-use crate::state_store::StateStore;
+use crate::stores::audit::{self, Audit};
+use crate::stores::database::StorePlaces;
+use crate::stores::kv::StateStore;
 use crate::workers::adoption;
 use fnd_core::lifecycle::release::Releases;
 use fnd_wire::ids::FunctionName;
@@ -66,11 +67,20 @@ impl OpenedStores {
             let ahead_of = judge.health().forgetting.clock_ahead_of;
             ahead_of.unwrap_or_else(clock::unix_ms)
         };
-        let audit = Audit::start((&own, &run), settings.audit.keep_for, time.clone(), {
-            let problems = sender.clone();
-            move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
-        })?;
-        let state = StateStore::start((&own, &run), clock::unix_ms, {
+        let stores = StorePlaces {
+            state: own.clone(),
+            run: run.clone(),
+        };
+        let audit = Audit::start(
+            stores.clone(),
+            (settings.audit.keep_for, audit::BYTES_MAX),
+            time.clone(),
+            {
+                let problems = sender.clone();
+                move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
+            },
+        )?;
+        let state = StateStore::start(stores, clock::unix_ms, {
             let problems = sender.clone();
             move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
         })?;

@@ -5,13 +5,11 @@
 //! - `files`: the watchers of files
 //! - `http`: the state of the public listener: addresses, keys, limits
 //! - `passwords`: computes the hashes of callers' passwords
-//! - `replays`: remembers admitted signed requests over a restart
 //! - `schedule`: the timer of schedules, and their submissions
 //! - `secrets`: the secrets that requests are checked with
 
 pub(crate) mod files;
 pub(crate) mod http;
 pub mod passwords;
-pub mod replays;
 pub(crate) mod schedule;
 pub(crate) mod secrets;

@@ -16,7 +16,6 @@ pub(crate) mod trees;
 
 pub(crate) use function::FileWork;
 
-use crate::audit::Audit;
 use crate::callers::Callers;
 use crate::functions::Functions;
 use crate::ledger::LedgerWriter;
@@ -24,7 +23,8 @@ use crate::output::Output;
 use crate::quotas::Measurements;
 use crate::report::Reporter;
 use crate::settings::NodeInfo;
-use crate::state_store::StateStore;
+use crate::stores::audit::Audit;
+use crate::stores::kv::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
 use crate::triggers::schedule::ScheduleTimer;

@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
     // The WAL's index in shared memory, created anew at each start; and the journal of the creation of the database.
     row("state/state/ledger.db-shm"),
     row("state/state/ledger.db-journal"),
-    // The audit: nothing waits for it but answers to changes, for a second at most. Tests of `daemon/src/audit` make it
+    // The audit: nothing waits for it but answers to changes, for a second at most. Tests of `daemon/src/stores/audit` make it
     // fail.
     row("state/state/audit.db"),
     row("state/state/audit.db-wal"),
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     row("state/state/backup-*.db-journal"),
     row("metrics/.fnd-*.tmp"),
     // Admitted signed requests: the next file, which becomes `replays` and is then appended to. Tests of
-    // `triggers/replays.rs` try both.
+    // `stores/replays.rs` try both.
     row("state/state/.replays"),
     // Written when a functions directory gets its first function, or is replaced; tests of the catalog try it.
     row("state/state/.directories"),

@@ -14,16 +14,13 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 /// The table that an earlier fnd left.
 #[derive(Debug)]
 pub(in crate::ledger) struct Earlier {
-    /// The table of the run directory comes first.
-    tables: Vec<OldTable>,
-    /// A table in the state directory, where earlier versions of fnd had it.
-    in_state: Option<PathBuf>,
+    table: OldTable,
     /// The attempts that the spawner still knows.
     held_attempts: BTreeSet<(InvocationId, Attempt)>,
     boot: String,
@@ -34,19 +31,10 @@ pub(in crate::ledger) struct Earlier {
 impl Earlier {
     /// Reads the table of a run directory; creates it if it does not exist. Also returns its file. `held_attempts` are
     /// the attempts that the spawner still knows.
-    pub(in crate::ledger) fn read(
-        (run, state): (&Path, &Path),
-        held_attempts: &[(InvocationId, u32)],
-    ) -> io::Result<(Self, File)> {
+    pub(in crate::ledger) fn read(run: &Path, held_attempts: &[(InvocationId, u32)]) -> io::Result<(Self, File)> {
         let file = super::open(&run.join(FILE))?;
-        let mut tables = vec![old_table::read(&file)?];
-        let in_state = Some(state.join(FILE)).filter(|path| run != state && path.exists());
-        if let Some(path) = &in_state {
-            tables.push(old_table::read(&File::open(path)?)?);
-        }
         let earlier = Self {
-            tables,
-            in_state,
+            table: old_table::read(&file)?,
             held_attempts: held_attempts
                 .iter()
                 .map(|(id, attempt)| (*id, Attempt(*attempt)))
@@ -61,13 +49,15 @@ impl Earlier {
     /// Stores the table in the database, as part of the caller's transaction. Returns the attempts that have begun and
     /// not ended.
     pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
-        old_table::settle(transaction, (&self.tables, &self.held_attempts), &self.boot, self.nonce)
+        old_table::settle(transaction, (&self.table, &self.held_attempts), &self.boot, self.nonce)
     }
 
     /// Starts a new table; the database has all contents of the old one.
     pub(in crate::ledger) fn begin(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
-        let table = self.anew(file, running)?;
-        self.is_settled();
+        // Before the file is mapped: its mapping must not be accessed behind its end.
+        file.set_len(0)?;
+        let table = self.empty(file);
+        table.begin_with(running)?;
         Ok(table)
     }
 
@@ -79,21 +69,20 @@ impl Earlier {
         running: &[Begun],
         known: Option<&str>,
     ) -> io::Result<InFlight> {
-        let Some((old, header)) = self.tables.first().and_then(|old| Some((old, old.header.clone()?))) else {
-            return self.anew(file, running);
+        let is_ours =
+            |header: &TableHeader| header.boot == self.boot && known == Some(header.nonce.to_string().as_str());
+        let Some(header) = self.table.header.clone().filter(is_ours) else {
+            return self.begin(file, running);
         };
-        if header.boot != self.boot || known != Some(header.nonce.to_string().as_str()) {
-            return self.anew(file, running);
-        }
         let table = self.empty(file);
         // The table stays in use under its number: after a further kill it must still count as that of this database.
         self.nonce = header.nonce;
-        table.pages.reserve(old.count.saturating_sub(1));
+        table.pages.reserve(self.table.count.saturating_sub(1));
         {
             let mut slots = table.lock();
             slots.header = header;
-            slots.count = old.count;
-            let mut old: Vec<_> = old.slots.iter().collect();
+            slots.count = self.table.count;
+            let mut old: Vec<_> = self.table.slots.iter().collect();
             // A kill can leave two slots of an attempt, of its start and of its end; the slot of the end stays.
             old.sort_by_key(|(_, slot)| slot.over.is_some());
             for (at, slot) in old {
@@ -112,22 +101,13 @@ impl Earlier {
     /// running attempts.
     pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
         let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
-        for (_, slot) in self.tables.iter().take(1).flat_map(|old| &old.slots) {
+        for (_, slot) in &self.table.slots {
             let begun = &slot.begun;
             if !running.contains(&(begun.invocation, begun.attempt)) {
                 // Only this slot is emptied: a newer attempt of the same invocation may have begun meanwhile.
                 table.has_not_begun(begun.invocation, begun.attempt);
             }
         }
-        self.is_settled();
-    }
-
-    fn anew(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
-        // Before the file is mapped: its mapping must not be accessed behind its end.
-        file.set_len(0)?;
-        let table = self.empty(file);
-        table.begin_with(running)?;
-        Ok(table)
     }
 
     fn empty(&self, file: File) -> InFlight {
@@ -145,14 +125,6 @@ impl Earlier {
                 failing: false,
                 bytes: Vec::with_capacity(slot::LENGTH),
             }),
-        }
-    }
-
-    fn is_settled(&self) {
-        if let Some(path) = &self.in_state {
-            // The database has the contents of this table now. If the removal fails, no fnd applies the table again,
-            // because the database has recorded another nonce.
-            let _ = std::fs::remove_file(path);
         }
     }
 }

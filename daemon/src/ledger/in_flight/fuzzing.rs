@@ -43,7 +43,7 @@ pub fn in_flight(table: &[u8]) {
         let mut settle = || {
             let old = old_table::read(&file(table)).expect("a file in memory can be read");
             let transaction = db.transaction().expect("a transaction begins");
-            let running = old_table::settle(&transaction, (&[old], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
+            let running = old_table::settle(&transaction, (&old, &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
             transaction.commit().expect("what is left is stored");
             (running.len(), rows(db))
         };

@@ -88,13 +88,16 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 /// This is part of the caller's transaction. Doing it twice changes nothing.
 pub(super) fn settle(
     transaction: &Connection,
-    (tables, held_attempts): (&[OldTable], &BTreeSet<(InvocationId, Attempt)>),
+    (table, held_attempts): (&OldTable, &BTreeSet<(InvocationId, Attempt)>),
     boot: &str,
     nonce: u64,
 ) -> rusqlite::Result<Vec<Begun>> {
     let known = known(transaction)?;
-    let own = tables.iter().find(|table| table.may_be(known.as_deref()));
-    let table = own.cloned().unwrap_or_default();
+    let table = if table.may_be(known.as_deref()) {
+        table.clone()
+    } else {
+        OldTable::default()
+    };
     let is_ours = |header: &TableHeader| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 fn table(directory: &Path) -> InFlight {
-    let (earlier, file) = Earlier::read((directory, directory), &[]).unwrap();
+    let (earlier, file) = Earlier::read(directory, &[]).unwrap();
     earlier.begin(file, &[]).unwrap()
 }
 

@@ -1,6 +1,5 @@
 //! Copies a database whose beginning is damaged, and gives the copy the first page and the schema of a new database.
-//! This works because every ledger is created by the same statements, so the trees of its tables begin at the same
-//! pages.
+//! This works because the trees of every ledger's tables begin at the same pages, also after a migration.
 //!
 //! `auto_vacuum` keeps the roots of all trees at the beginning of the file, in the order of their creation. `VACUUM`
 //! creates them in another order, tables first. So there are two layouts, and the one that fits better is used.

@@ -65,6 +65,5 @@ pub(super) fn shrink(db: &Connection, before: Pages) -> rusqlite::Result<bool> {
     let mut statement = db.prepare_cached(&format!("PRAGMA incremental_vacuum({SHRINK_PAGES})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    // A file of an earlier fnd that cannot shrink keeps its size.
     Ok(Pages::of(db)?.all < before.all)
 }

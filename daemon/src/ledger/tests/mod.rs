@@ -10,6 +10,7 @@
 //! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
 //! - `log`: a log that is damaged or gone after a kill
+//! - `migration`: a ledger of release 0.1.0
 //! - `model`: random work and restarts against a map
 //! - `model_retention`: random work against a map, while history is forgotten and ledgers go without a word
 //! - `opening`: ledgers of other schemas, damaged ones, ones that another fnd holds, and copies
@@ -28,6 +29,7 @@ mod forgetting;
 mod in_flight;
 mod lists;
 mod log;
+mod migration;
 mod model;
 mod model_retention;
 mod opening;

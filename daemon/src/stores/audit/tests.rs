@@ -50,10 +50,12 @@ impl Running {
     fn start_in(directory: tempfile::TempDir, bytes_max: u64) -> Self {
         let (now_ms, changes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (time, counted) = (Arc::clone(&now_ms), Arc::clone(&changes));
-        let audit = Audit::start_within(
-            (directory.path(), directory.path()),
-            KEEP,
-            bytes_max,
+        let audit = Audit::start(
+            StorePlaces {
+                state: directory.path().to_owned(),
+                run: directory.path().to_owned(),
+            },
+            (KEEP, bytes_max),
             move || time.load(Ordering::Relaxed),
             move || {
                 counted.fetch_add(1, Ordering::Relaxed);

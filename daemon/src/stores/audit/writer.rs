@@ -1,13 +1,13 @@
 //! The thread of the audit: it takes what has gathered, tells the journal, and stores it.
 
 use super::store::AuditStore;
-use super::{AuditState, SharedAudit};
+use super::{SharedAudit, Write};
 use crate::database::write_error;
+use crate::stores::thread::{RETRY, StoreWorker};
 use fnd_core::audit::{AuditedCalls, LOST, WAITING_MAX};
 use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long calls gather after one that came alone, so that many calls share a transaction. A kill of fnd loses at most
@@ -15,96 +15,8 @@ use std::time::Duration;
 const GATHER: Duration = Duration::from_millis(100);
 /// When the thread looks for old entries although no call came.
 const IDLE: Duration = Duration::from_secs(3600);
-/// When the thread tries again to write what it could not.
-const RETRY: Duration = Duration::from_secs(1);
 /// Most names of users that are remembered.
 const NAMES_MAX: usize = 1024;
-
-/// Runs until fnd stops.
-pub(super) fn run(shared: &Arc<SharedAudit>, bytes_max: u64, now_ms: impl Fn() -> u64) {
-    let mut writer = AuditWriter {
-        store: None,
-        run: shared.run.clone(),
-        gap: None,
-        bytes_max,
-        unwritten: Vec::new(),
-        names: HashMap::new(),
-        told: (0, HashSet::new()),
-    };
-    // Now, so that the first call does not wait for it. An error is reported when there is something to write.
-    let _ = writer.store(&shared.path);
-    writer.report_gap(shared);
-    loop {
-        let state = next(shared, writer.unwritten.is_empty());
-        let mut state = gather(shared, state);
-        let gathered = std::mem::take(&mut state.gathered);
-        let waiting = std::mem::take(&mut state.waiting);
-        let (keep_for, stop) = (state.keep_for, state.stop.is_some());
-        drop(state);
-        for entry in &gathered.entries {
-            writer.tell(entry);
-        }
-        let room = WAITING_MAX.saturating_sub(writer.unwritten.len());
-        let dropped = gathered.entries.iter().skip(room).map(|entry| entry.count).sum::<u64>();
-        writer.unwritten.extend(gathered.entries.into_iter().take(room));
-        let now = now_ms();
-        let lost = gathered.lost.saturating_add(dropped);
-        if lost > 0 {
-            tracing::warn!("{lost} calls are missing in the audit: they came faster than they could be written");
-            writer.unwritten.push(lost_entry(now, lost));
-        }
-        let written = writer.write(&shared.path, now, keep_for);
-        let directory = shared.path.parent().unwrap_or(&shared.path);
-        let failing = written.err().map(|error| write_error(&error, directory));
-        if failing.is_some() {
-            // Opened again for the next try: the files may have been replaced.
-            writer.store = None;
-        }
-        let mut state = shared.lock();
-        state.lost = state.lost.saturating_add(lost);
-        let is_news = state.failing != failing || lost > 0;
-        if let Some(why) = failing.as_ref().filter(|_| state.failing.is_none()) {
-            tracing::error!("failed to write the audit: {why}; calls wait in memory, and the journal has them");
-        }
-        state.failing = failing;
-        drop(state);
-        if is_news {
-            (shared.changed)();
-        }
-        writer.report_gap(shared);
-        for sender in waiting {
-            let _ = sender.send(()); // an error: the caller has left
-        }
-        if stop {
-            if let Some(store) = writer.store.take() {
-                store.close();
-            }
-            shared.lock().stop = None; // its other end notices
-            return;
-        }
-    }
-}
-
-fn is_due(state: &AuditState) -> bool {
-    !state.gathered.is_empty() || !state.waiting.is_empty() || state.stop.is_some()
-}
-
-/// Waits until there is something to do.
-fn next(shared: &SharedAudit, all_written: bool) -> MutexGuard<'_, AuditState> {
-    let limit = if all_written { IDLE } else { RETRY };
-    let state = shared.lock();
-    let waited = shared.wake.wait_timeout_while(state, limit, |state| !is_due(state));
-    waited.unwrap_or_else(PoisonError::into_inner).0
-}
-
-/// Waits for more calls, if no caller waits.
-fn gather<'a>(shared: &'a SharedAudit, state: MutexGuard<'a, AuditState>) -> MutexGuard<'a, AuditState> {
-    let goes_on = |state: &mut AuditState| {
-        state.waiting.is_empty() && state.stop.is_none() && state.gathered.entries.len() < WAITING_MAX / 2
-    };
-    let waited = shared.wake.wait_timeout_while(state, GATHER, goes_on);
-    waited.unwrap_or_else(PoisonError::into_inner).0
-}
 
 /// Returns the entry that says how many calls are missing.
 fn lost_entry(at_ms: u64, count: u64) -> AuditedCalls {
@@ -125,11 +37,13 @@ fn lost_entry(at_ms: u64, count: u64) -> AuditedCalls {
 }
 
 /// The state of the thread.
-struct AuditWriter {
+pub(super) struct AuditWriter {
+    shared: Arc<SharedAudit>,
+    now_ms: Box<dyn Fn() -> u64>,
+    /// More calls are waited for.
+    gathers: bool,
     /// Absent until it can be opened.
     store: Option<AuditStore>,
-    /// Where the end of the log is recorded.
-    run: PathBuf,
     /// A description of lost entries, until it is reported.
     gap: Option<String>,
     bytes_max: u64,
@@ -140,7 +54,94 @@ struct AuditWriter {
     told: (u64, HashSet<(u64, u32, &'static str, u16)>),
 }
 
+impl StoreWorker for AuditWriter {
+    type Command = Write;
+
+    fn perform(&mut self, commands: Vec<Write>) {
+        let (gathered, waiting, keep_for) = {
+            let mut state = self.shared.lock();
+            // A call that came alone waits for others. The next command says that a caller waits, or that there are many.
+            let is_alone = state.waiting.is_empty() && state.gathered.entries.len() < WAITING_MAX / 2;
+            self.gathers = is_alone && !commands.is_empty();
+            if self.gathers {
+                return;
+            }
+            let (gathered, waiting) = (std::mem::take(&mut state.gathered), std::mem::take(&mut state.waiting));
+            (gathered, waiting, state.keep_for)
+        };
+        for entry in &gathered.entries {
+            self.tell(entry);
+        }
+        let room = WAITING_MAX.saturating_sub(self.unwritten.len());
+        let dropped = gathered.entries.iter().skip(room).map(|entry| entry.count).sum::<u64>();
+        self.unwritten.extend(gathered.entries.into_iter().take(room));
+        let now = (self.now_ms)();
+        let lost = gathered.lost.saturating_add(dropped);
+        if lost > 0 {
+            tracing::warn!("{lost} calls are missing in the audit: they came faster than they could be written");
+            self.unwritten.push(lost_entry(now, lost));
+        }
+        let written = self.write(now, keep_for);
+        let failing = written
+            .err()
+            .map(|error| write_error(&error, &self.shared.places.state));
+        if failing.is_some() {
+            // Opened again for the next try: the files may have been replaced.
+            self.store = None;
+        }
+        let mut state = self.shared.lock();
+        state.lost = state.lost.saturating_add(lost);
+        let is_news = state.failing != failing || lost > 0;
+        if let Some(why) = failing.as_ref().filter(|_| state.failing.is_none()) {
+            tracing::error!("failed to write the audit: {why}; calls wait in memory, and the journal has them");
+        }
+        state.failing = failing;
+        drop(state);
+        if is_news {
+            (self.shared.changed)();
+        }
+        self.report_gap();
+        for sender in waiting {
+            let _ = sender.send(()); // an error: the caller has left
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match (self.gathers, self.unwritten.is_empty()) {
+            (true, _) => GATHER,
+            (false, true) => IDLE,
+            (false, false) => RETRY,
+        }
+    }
+
+    fn close(mut self) {
+        // What has gathered, or came while a command was in the queue.
+        self.perform(Vec::new());
+        if let Some(store) = self.store {
+            store.base.close();
+        }
+    }
+}
+
 impl AuditWriter {
+    pub(super) fn open(shared: Arc<SharedAudit>, bytes_max: u64, now_ms: Box<dyn Fn() -> u64>) -> Self {
+        let mut writer = Self {
+            shared,
+            now_ms,
+            gathers: false,
+            store: None,
+            gap: None,
+            bytes_max,
+            unwritten: Vec::new(),
+            names: HashMap::new(),
+            told: (0, HashSet::new()),
+        };
+        // An error is reported when there is something to write.
+        let _ = writer.store();
+        writer.report_gap();
+        writer
+    }
+
     /// Returns the name of a user. Looking it up may take long, which is one reason for this thread.
     fn name(&mut self, uid: u32) -> Option<Arc<str>> {
         if self.names.len() >= NAMES_MAX {
@@ -191,7 +192,7 @@ impl AuditWriter {
     }
 
     /// Stores what is not written, and forgets what is too old or too much.
-    fn write(&mut self, path: &std::path::Path, now_ms: u64, keep_for: Duration) -> rusqlite::Result<()> {
+    fn write(&mut self, now_ms: u64, keep_for: Duration) -> rusqlite::Result<()> {
         let entries: Vec<(AuditedCalls, Option<Arc<str>>)> = std::mem::take(&mut self.unwritten)
             .into_iter()
             .map(|entry| {
@@ -199,20 +200,20 @@ impl AuditWriter {
                 (entry, name)
             })
             .collect();
-        let stored = self.present(path).and_then(|store| store.add(&entries));
+        let stored = self.present().and_then(|store| store.add(&entries));
         if stored.is_err() {
             self.unwritten = entries.into_iter().map(|(entry, _)| entry).collect();
         }
         stored?;
         let bytes_max = self.bytes_max;
-        self.store(path)?.forget(now_ms, keep_for, bytes_max)
+        self.store()?.forget(now_ms, keep_for, bytes_max)
     }
 
-    fn store(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut AuditStore> {
+    fn store(&mut self) -> rusqlite::Result<&mut AuditStore> {
         let store = match self.store.take() {
             Some(store) => store,
             None => {
-                let (store, missing) = AuditStore::open(path, &self.run)?;
+                let (store, missing) = AuditStore::open(&self.shared.places)?;
                 self.gap = missing.or(self.gap.take());
                 store
             }
@@ -221,20 +222,20 @@ impl AuditWriter {
     }
 
     /// Reports what is missing, if that is news.
-    fn report_gap(&mut self, shared: &SharedAudit) {
+    fn report_gap(&mut self) {
         let Some(gap) = self.gap.take() else { return };
         tracing::error!("{gap}");
-        shared.lock().gap = Some(gap);
-        (shared.changed)();
+        self.shared.lock().gap = Some(gap);
+        (self.shared.changed)();
     }
 
     /// Returns the store if its files are still those that it has open. Otherwise it is opened anew, and the gap is reported.
-    fn present(&mut self, path: &std::path::Path) -> rusqlite::Result<&mut AuditStore> {
-        if let Some(wrong) = self.store(path)?.wrong() {
+    fn present(&mut self) -> rusqlite::Result<&mut AuditStore> {
+        if let Some(wrong) = self.store()?.base.wrong() {
             self.store = None;
-            self.store(path)?;
+            self.store()?;
             self.gap = Some(format!("entries of the audit may be missing: {wrong}"));
         }
-        self.store(path)
+        self.store()
     }
 }

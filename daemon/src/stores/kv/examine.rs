@@ -1,14 +1,13 @@
 //! Checks a database of the state for `fndctl verify`, `backup --verify` and `restore`, and copies it for `backup`.
 
 use super::salvage;
-use super::store::{
-    KvStore, OpenError, StatePlaces, asides, check_pages, check_values, check_version, lost_commits, totals,
-};
+use super::store::{KvStore, OpenError, asides, check_pages, check_values, check_version, lost_commits, totals};
 use crate::database;
+use crate::stores::database::StorePlaces;
 use fnd_core::kv::Totals;
 use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
 use fnd_wire::units::counted;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -16,26 +15,25 @@ use std::time::Duration;
 /// The word of the findings.
 const CHECK: &str = "state";
 const REPAIR: &str = "fndctl verify --repair";
-/// How often a log that misses something is read: fnd may begin it anew meanwhile.
-const LOG_TRIES: u32 = 5;
 
-/// Checks the database of a state directory, whose log is recorded in `run`, and looks for damaged ones beside it. Repairs it
-/// if that is requested.
-pub(crate) fn site((directory, run): (&Path, &Path), repair: bool, examined: &mut Examined) {
-    let places = StatePlaces {
-        state: directory.to_owned(),
-        run: run.to_owned(),
-    };
-    let path = directory.join(super::FILE);
-    if repair && let Err(error) = mend(&places, &path, examined) {
+/// Checks the database, and looks for damaged ones beside it. Repairs it if that is requested.
+pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) {
+    let path = places.state.join(super::FILE);
+    if repair && let Err(error) = mend(places, &path, examined) {
         let what = format!("failed to repair `{}`: {}", path.display(), crate::chain(&error));
         examined.findings.push(finding(Severity::Error, what, None));
     }
-    examined.findings.push(match lost(&places) {
-        Some(what) => damaged(&path, &what),
-        None => judge(&path).0,
-    });
-    for aside in asides(directory) {
+    examined
+        .findings
+        .push(match database::lost_commits_beside_fnd(&places.run, &path) {
+            Ok(None) => judge(&path).0,
+            Ok(Some(lost)) => damaged(&path, &lost.what),
+            Err(error) => damaged(
+                &path,
+                &format!("failed to read the log of `{}`: {error}", path.display()),
+            ),
+        });
+    for aside in asides(&places.state) {
         let what = format!(
             "`{}` is a damaged state that was set aside; what could be read of it took its place",
             aside.display()
@@ -45,25 +43,13 @@ pub(crate) fn site((directory, run): (&Path, &Path), repair: bool, examined: &mu
     }
 }
 
-/// Returns what is missing in the log.
-fn lost(places: &StatePlaces) -> Option<String> {
-    let mut missing = None;
-    for _ in 0..LOG_TRIES {
-        missing = Some(match lost_commits(places) {
-            Ok(lost) => lost?.what,
-            Err(error) => crate::chain(&error),
-        });
-    }
-    missing
-}
-
 /// Sets a damaged database aside if fnd does not run, and confirms what was read of one.
-fn mend(places: &StatePlaces, path: &Path, examined: &mut Examined) -> Result<(), OpenError> {
+fn mend(places: &StorePlaces, path: &Path, examined: &mut Examined) -> Result<(), OpenError> {
     let is_new = !path.exists() && lost_commits(places)?.is_none();
     if !examined.running && !is_new {
         // This does what a start does.
         let before = asides(&places.state).len();
-        KvStore::open(places, crate::clock::unix_ms())?.close();
+        KvStore::open(places, crate::clock::unix_ms())?.base.close();
         if asides(&places.state).len() > before {
             let what = "set the damaged state of functions aside; all that can be read is in a new one";
             examined.repaired.push(what.to_owned());
@@ -111,7 +97,7 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
         let what = format!("there is no `{shown}`: nothing has been written to the state yet");
         return (finding(Severity::Ok, what, None), Some(Totals::default()));
     }
-    let read = open(path).and_then(|db| {
+    let read = database::open_read_only(path).and_then(|db| {
         check_version(&db)?;
         check_pages(&db)?;
         if let Some(why) = salvage::hold(&db)? {
@@ -145,13 +131,6 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
     }
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(Duration::from_secs(2))?;
-    Ok(db)
-}
-
 /// Copies the database of a state directory in its present state, while fnd may write to it. The copy has no name.
 ///
 /// # Errors
@@ -159,7 +138,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 pub(crate) fn copy(directory: &Path) -> Result<File, String> {
     let path = directory.join(super::FILE);
     let failed = |error: &dyn std::error::Error| format!("`{}`: {}", path.display(), crate::chain(error));
-    let db = open(&path).map_err(|error| failed(&error))?;
+    let db = database::open_read_only(&path).map_err(|error| failed(&error))?;
     let copied = database::copy(&db, &database::copy_path(directory), |_| Ok(()));
     copied.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }

@@ -5,6 +5,7 @@
 //! when most of its records have ended, and after a failed write. While it cannot be written, the memory of this process
 //! still refuses repeated requests, and a problem says what follows.
 
+use super::thread::{RETRY, StoreNotice, StoreThread, StoreWorker};
 use crate::clock::{monotonic, unix_ms};
 use fnd_core::triggers::credentials::ReplayKey;
 use fnd_core::triggers::replay_file::{self, MAX_BYTES, Newer, RECORD, ReplayFileContent, ReplayRecord};
@@ -13,7 +14,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -25,18 +25,17 @@ const NEXT: &str = ".replays";
 const WAITING_MAX: usize = 1024;
 /// The file may have so many records that are of no use, beside as many as are of use.
 const SPARE_RECORDS: usize = 4096;
-/// The pause after a failed write.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The requests that were admitted.
 #[derive(Clone)]
-pub struct Replays {
+pub(crate) struct Replays {
     memory: Arc<Mutex<replays::Replays>>,
-    problem: Arc<Mutex<Option<String>>>,
-    jobs: SyncSender<ReplayJob>,
+    problem: Arc<StoreNotice>,
+    thread: Arc<StoreThread<ReplayCommand>>,
 }
 
-struct ReplayJob {
+/// A record to append.
+struct ReplayCommand {
     record: ReplayRecord,
     /// The record is in the file, or it cannot be written.
     written: Option<oneshot::Sender<()>>,
@@ -48,9 +47,9 @@ impl Replays {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn open(state: &Path) -> io::Result<Self> {
-        let (jobs, waiting) = sync_channel(WAITING_MAX);
-        let problem = Arc::default();
+    pub(crate) fn open(state: &Path) -> io::Result<Self> {
+        // It is read when problems are shown.
+        let problem = Arc::new(StoreNotice::new(&(Arc::new(|| ()) as _)));
         let mut file = ReplaysFile {
             directory: state.to_owned(),
             append: None,
@@ -61,11 +60,11 @@ impl Replays {
             is_kept: false,
         };
         file.read();
-        let memory = Arc::clone(&file.memory);
-        std::thread::Builder::new()
-            .name("replays".into())
-            .spawn(move || file.run(&waiting))?;
-        Ok(Self { memory, problem, jobs })
+        Ok(Self {
+            memory: Arc::clone(&file.memory),
+            problem,
+            thread: Arc::new(StoreThread::start("replays", WAITING_MAX, || file)?),
+        })
     }
 
     /// Remembers a request before its submission, unless it was admitted before. If the caller goes away meanwhile, the
@@ -73,16 +72,16 @@ impl Replays {
     ///
     /// # Errors
     /// [`Replayed`].
-    pub async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
+    pub(crate) async fn admit(&self, key: ReplayKey, now_s: u64) -> Result<(), Replayed> {
         // In memory first: of two equal requests at a time, one is refused while the disk is awaited for the other.
         lock(&self.memory).admit(key, now_s)?;
         let (written, answer) = oneshot::channel();
-        let job = ReplayJob {
+        let command = ReplayCommand {
             record: ReplayRecord::Admitted(key),
             written: Some(written),
         };
         // Never waits for room, because this runs on the main thread.
-        if self.jobs.try_send(job).is_err() {
+        if !self.thread.send(command) {
             lock(&self.memory).forget(&key.digest);
             return Err(Replayed::Full);
         }
@@ -92,17 +91,16 @@ impl Replays {
     }
 
     /// Forgets a request whose submission was refused, so that its sender may repeat it.
-    pub fn forget(&self, key: ReplayKey) {
+    pub(crate) fn forget(&self, key: ReplayKey) {
         lock(&self.memory).forget(&key.digest);
         let record = ReplayRecord::Forgotten(key);
         // Without the record the request stays refused after a restart, until its signature ends.
-        let _behind = self.jobs.try_send(ReplayJob { record, written: None });
+        self.thread.send(ReplayCommand { record, written: None });
     }
 
     /// Returns why admitted requests are not stored, and what follows.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        lock(&self.problem).clone()
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.get()
     }
 }
 
@@ -113,11 +111,34 @@ struct ReplaysFile {
     append: Option<fs::File>,
     records: usize,
     memory: Arc<Mutex<replays::Replays>>,
-    problem: Arc<Mutex<Option<String>>>,
+    problem: Arc<StoreNotice>,
     /// When a write has failed last.
     failed: Option<Instant>,
     /// It belongs to a later fnd or cannot be read, and is not written: what it says would be lost.
     is_kept: bool,
+}
+
+impl StoreWorker for ReplaysFile {
+    type Command = ReplayCommand;
+
+    fn pause(&self) -> Duration {
+        match self.failed {
+            // After a failure everything is written again, also if no request comes.
+            Some(_) if !self.is_kept => RETRY,
+            _ => Duration::MAX,
+        }
+    }
+
+    /// Records that already wait share one write.
+    fn perform(&mut self, commands: Vec<ReplayCommand>) {
+        let records: Vec<ReplayRecord> = commands.iter().map(|command| command.record).collect();
+        self.store(&records);
+        for command in commands {
+            let _gone = command.written.map(|written| written.send(()));
+        }
+    }
+
+    fn close(self) {}
 }
 
 impl ReplaysFile {
@@ -151,30 +172,8 @@ impl ReplaysFile {
         }
     }
 
-    fn run(mut self, waiting: &Receiver<ReplayJob>) {
-        loop {
-            let job = match self.failed {
-                // After a failure everything is written again, also if no request comes.
-                Some(_) if !self.is_kept => waiting.recv_timeout(PAUSE),
-                _ => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            let first = match job {
-                Ok(job) => Some(job),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            // Records that already wait share one write.
-            let jobs: Vec<ReplayJob> = first.into_iter().chain(waiting.try_iter()).collect();
-            let records: Vec<ReplayRecord> = jobs.iter().map(|job| job.record).collect();
-            self.store(&records);
-            for job in jobs {
-                let _gone = job.written.map(|written| written.send(()));
-            }
-        }
-    }
-
     fn store(&mut self, records: &[ReplayRecord]) {
-        let pauses = self.failed.is_some_and(|at| monotonic() < at + PAUSE);
+        let pauses = self.failed.is_some_and(|at| monotonic() < at + RETRY);
         if self.is_kept || pauses {
             return;
         }
@@ -191,7 +190,7 @@ impl ReplaysFile {
         match stored {
             Ok(()) => {
                 self.failed = None;
-                *lock(&self.problem) = None;
+                self.problem.set(None);
             }
             Err(error) => {
                 // A part of a record may be in the file: only a whole new one helps.
@@ -231,7 +230,7 @@ impl ReplaysFile {
         if self.failed.replace(monotonic()).is_none() {
             tracing::warn!("{text}");
         }
-        *lock(&self.problem) = Some(text);
+        self.problem.set(Some(&text));
     }
 }
 

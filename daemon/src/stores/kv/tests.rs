@@ -1,7 +1,8 @@
 //! The database against a naive model, and what happens at its limits, after a kill and after damage.
 
-use super::store::{KvStore, StatePlaces, VERSION, asides};
+use super::store::{KvStore, VERSION, asides};
 use super::{FILE, StateStore, examine};
+use crate::stores::database::StorePlaces;
 use fnd_core::api::StateKeys;
 use fnd_core::kv::{BYTES_MAX, KvCondition, KvRefusal, KvRequest, KvResponse};
 use fnd_core::verify_report::{Examined, Severity};
@@ -43,8 +44,8 @@ fn keys(scope: &str, prefix: &str, after: Option<&str>, limit: u32) -> KvRequest
     }
 }
 
-fn places(directory: &Path) -> StatePlaces {
-    StatePlaces {
+fn places(directory: &Path) -> StorePlaces {
+    StorePlaces {
         state: directory.to_owned(),
         run: directory.to_owned(),
     }
@@ -169,11 +170,13 @@ fn keys_are_listed_page_by_page() {
 #[test]
 fn a_full_state_refuses_what_needs_room_and_can_be_emptied() {
     let directory = tempfile::tempdir().unwrap();
-    open(directory.path()).close();
+    open(directory.path()).base.close();
     // Rows that claim to be large, so that the test writes no 256 MiB.
     let db = Connection::open(directory.path().join(FILE)).unwrap();
-    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES ('a', 'large', 5, 0, ?1, '1')";
-    db.execute(sql, [BYTES_MAX - 10]).unwrap();
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, checksum, value)
+        VALUES ('a', 'large', 5, 0, ?1, ?2, '1')";
+    let checksum = u64::from(crc32fast::hash(b"1"));
+    db.execute(sql, [BYTES_MAX - 10, checksum]).unwrap();
     drop(db);
     let mut store = open(directory.path());
     assert_eq!(
@@ -215,7 +218,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     let mut store = open(directory.path());
     assert!(store.hold().unwrap().unwrap().contains("could be read"));
     let mut examined = Examined::default();
-    examine::site((directory.path(), directory.path()), false, &mut examined);
+    examine::site(&places(directory.path()), false, &mut examined);
     let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
     assert_eq!(levels, [Severity::Error, Severity::Warning], "{examined:?}");
     confirm(directory.path());
@@ -229,7 +232,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     assert_eq!(aside.len(), 1);
     assert!(std::fs::read(&aside[0]).unwrap() == bytes, "nothing of it is lost");
     let mut examined = Examined::default();
-    examine::site((directory.path(), directory.path()), false, &mut examined);
+    examine::site(&places(directory.path()), false, &mut examined);
     let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
     assert_eq!(levels, [Severity::Ok, Severity::Warning], "{examined:?}");
     drop(store);
@@ -244,7 +247,7 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
 #[tokio::test]
 async fn callers_get_their_answers_and_a_copy_has_what_was_answered() {
     let directory = tempfile::tempdir().unwrap();
-    let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
+    let state = StateStore::start(places(directory.path()), || NOW, || ()).unwrap();
     let all = (0..200).map(|_| state.ask(put("a/n", "1", KvCondition::Any)));
     let told = futures_util::future::join_all(all).await;
     let mut versions: Vec<u64> = told.into_iter().map(|told| version(told.unwrap()).unwrap()).collect();
@@ -272,7 +275,7 @@ async fn what_cannot_be_opened_is_a_problem_until_it_can() {
     let changed = || {
         CHANGES.fetch_add(1, Ordering::Relaxed);
     };
-    let state = StateStore::start((directory.path(), directory.path()), || NOW, changed).unwrap();
+    let state = StateStore::start(places(directory.path()), || NOW, changed).unwrap();
     state.ask(KvRequest::Scopes).await.unwrap_err();
     assert_eq!(
         state.problems().map(|(code, _)| code).collect::<Vec<_>>(),
@@ -385,7 +388,11 @@ fn a_state_that_cannot_be_used_is_tried_again_without_a_request() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("later");
     let (changes, changed) = std::sync::mpsc::channel();
-    let store = StateStore::start((&directory, root.path()), || NOW, move || changes.send(()).unwrap()).unwrap();
+    let places = StorePlaces {
+        state: directory.clone(),
+        run: root.path().to_owned(),
+    };
+    let store = StateStore::start(places, || NOW, move || changes.send(()).unwrap()).unwrap();
     let wait = || changed.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
     wait();
     assert!(store.problems().any(|(code, _)| code == "state-failing"));
@@ -425,7 +432,7 @@ impl Left {
             names.iter().map(read).collect::<Vec<_>>()
         };
         let before = read(directory.path());
-        store.close();
+        store.base.close();
         let files = if kill { before } else { read(directory.path()) };
         for (name, bytes) in &files {
             std::fs::write(directory.path().join(name), bytes).unwrap();
@@ -492,7 +499,7 @@ fn whatever_is_damaged_is_held_until_it_is_confirmed_and_versions_go_on() {
             assert!(view.keys.iter().all(|view| view.version >= NOW), "{what}: {view:?}");
             let next = version(ask(&mut store, put("a/1", "1", KvCondition::Any))).unwrap();
             assert!(next > NOW, "{what}: {next}");
-            store.close();
+            store.base.close();
             let mut store = open(left.directory.path());
             assert_eq!(store.hold().unwrap(), None, "{what}");
             assert_eq!(
@@ -522,7 +529,7 @@ async fn a_state_whose_files_are_changed_while_fnd_runs_is_not_used() {
         ("state.db-wal", "emptied"),
     ] {
         let directory = tempfile::tempdir().unwrap();
-        let state = StateStore::start((directory.path(), directory.path()), || NOW, || ()).unwrap();
+        let state = StateStore::start(places(directory.path()), || NOW, || ()).unwrap();
         state.ask(put("a/n", "1", KvCondition::Any)).await.unwrap().unwrap();
         let (path, kept) = (directory.path().join(name), directory.path().join("kept"));
         match damage {
@@ -554,30 +561,4 @@ async fn a_state_whose_files_are_changed_while_fnd_runs_is_not_used() {
             assert!(store.hold().unwrap().is_some(), "{name} {damage}");
         }
     }
-}
-
-/// Its rows have no checksums, and it writes none.
-#[test]
-fn a_state_of_an_earlier_fnd_is_used_and_one_may_write_to_it_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let db = Connection::open(directory.path().join(FILE)).unwrap();
-    db.execute_batch(super::store::TABLES).unwrap();
-    db.pragma_update(None, "user_version", VERSION).unwrap();
-    let old = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value) VALUES ('a', 'n', 1, 0, 3, ?1)
-        ON CONFLICT DO UPDATE SET version = version + 1, value = excluded.value";
-    db.execute(old, ["1"]).unwrap();
-    drop(db);
-    let mut store = open(directory.path());
-    assert_eq!(value(&mut store, "a/n"), Some((1, "1".to_owned())));
-    assert_eq!(version(ask(&mut store, put("a/n", "2", KvCondition::Any))), Ok(2));
-    store.close();
-    Connection::open(directory.path().join(FILE))
-        .unwrap()
-        .execute(old, ["3"])
-        .unwrap();
-    let mut store = open(directory.path());
-    assert_eq!(
-        (store.hold().unwrap(), value(&mut store, "a/n")),
-        (None, Some((3, "3".to_owned())))
-    );
 }

@@ -3,21 +3,23 @@
 //! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
 //! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
 
-use crate::database::{self, LogPages, LogRecorder, PresentFiles};
+use crate::database;
+use crate::stores::database::{StoreDatabase, StorePlaces, StoreSchema};
 use fnd_core::api::{AuditEntry, AuditList};
 use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, forgotten_first};
 use fnd_core::instant;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Row, params, params_from_iter};
+use rusqlite::{Row, params, params_from_iter};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// `kind` is the place in [`AuditKind::ALL`], `size` about how many bytes the row needs. Refusals of a user, a verb and a status
 /// within a minute are one row.
-const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS entry (
+const SCHEMA: StoreSchema = StoreSchema {
+    tables: "
+    CREATE TABLE entry (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind INTEGER NOT NULL,
         minute INTEGER NOT NULL,
@@ -35,9 +37,12 @@ const TABLES: &str = "
         count INTEGER NOT NULL,
         size INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX IF NOT EXISTS of_kind ON entry (kind, id, size);
-    CREATE UNIQUE INDEX IF NOT EXISTS refusal ON entry (minute, uid, verb, status) WHERE kind = 2;
-";
+    CREATE INDEX of_kind ON entry (kind, id, size);
+    CREATE UNIQUE INDEX refusal ON entry (minute, uid, verb, status) WHERE kind = 2;
+",
+    is_synced: false,
+    cache_kib: -512,
+};
 
 /// Bytes of a row without its texts, with its places in the indexes.
 const ROW: usize = 96;
@@ -45,79 +50,50 @@ const ROW: usize = 96;
 const STEP: u32 = 1000;
 /// The part of the room that may be free pages before they are given back to the disk.
 const FREE_SHARE: u64 = 16;
-/// Page cache in negative KiB: fnd should be small.
-const CACHE_KIB: i64 = -512;
 
 /// The database, opened for writing.
 pub(super) struct AuditStore {
-    db: Connection,
+    pub(super) base: StoreDatabase,
     /// Bytes of the rows of each kind.
     bytes: [u64; 3],
-    present: PresentFiles,
-    /// Absent if the log could not be opened.
-    log: Option<LogRecorder>,
 }
 
 impl AuditStore {
-    /// Opens the database, or makes it; the end of its log is recorded in the directory `run`. A damaged one is kept under
-    /// another name. The text says what is missing.
+    /// Opens the database, or makes it. A damaged one is kept under another name. The text says what is missing.
     ///
     /// # Errors
     /// From SQLite.
-    pub(super) fn open(path: &Path, run: &Path) -> rusqlite::Result<(Self, Option<String>)> {
-        let aside = path.with_extension("damaged");
+    pub(super) fn open(StorePlaces { state, run }: &StorePlaces) -> rusqlite::Result<(Self, Option<String>)> {
+        let path = state.join(super::FILE);
+        let shown = path.display();
         // If that cannot be read, nothing is known to be missing.
-        let lost = database::lost_commits(run, path).ok().flatten();
-        let lost = lost.map(|lost| format!("entries of the audit `{}` are missing: {}", path.display(), lost.what));
-        let (store, damage) = database::open("the audit", path, &aside, |path| Self::try_open(path, run))?;
-        Ok((store, damage.or(lost)))
+        let lost = database::lost_commits(run, &path).ok().flatten();
+        match Self::try_open(&path, run) {
+            Err(error) if database::is_damage(&error) => {
+                let aside = path.with_extension("damaged");
+                database::rename(&path, &aside);
+                let kept = aside.display();
+                let damage = format!("the audit `{shown}` was damaged ({error}) and is kept as `{kept}`");
+                Ok((Self::try_open(&path, run)?, Some(damage)))
+            }
+            opened => {
+                let missing = lost.map(|lost| format!("entries of the audit `{shown}` are missing: {}", lost.what));
+                Ok((opened?, missing))
+            }
+        }
     }
 
     fn try_open(path: &Path, run: &Path) -> rusqlite::Result<Self> {
-        let db = Connection::open(path)?;
-        database::keep_log_on_close(&db, true)?;
-        db.busy_timeout(Duration::from_secs(2))?;
-        db.pragma_update(None, "auto_vacuum", "incremental")?;
-        db.pragma_update(None, "journal_mode", "wal")?;
-        // A commit is in the page cache, which outlives fnd; the log is synced when it is copied into the database.
-        db.pragma_update(None, "synchronous", "normal")?;
-        db.pragma_update(None, "cache_size", CACHE_KIB)?;
-        db.execute_batch(TABLES)?;
+        let base = StoreDatabase::open(path, run, &SCHEMA, |_| Ok(()))?;
         let mut bytes = [0; 3];
         for (place, sum) in bytes.iter_mut().enumerate() {
-            *sum = db.query_row(
+            *sum = base.db.query_row(
                 "SELECT coalesce(sum(size), 0) FROM entry WHERE kind = ?1",
                 [place as u64],
                 |row| row.get(0),
             )?;
         }
-        Ok(Self {
-            present: PresentFiles::of(path)
-                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
-            log: LogRecorder::begin(run, path, &db).ok(),
-            db,
-            bytes,
-        })
-    }
-
-    /// Returns what somebody has done to the files, if that matters.
-    pub(super) fn wrong(&self) -> Option<String> {
-        self.present.wrong_or_short()
-    }
-
-    /// Notes what the files have now.
-    fn written(&mut self) {
-        if let (Some(log), Ok(pages)) = (&mut self.log, LogPages::of(&self.db)) {
-            log.record(pages);
-        }
-        self.present.written();
-    }
-
-    /// Copies the log into the database, at a planned stop.
-    pub(super) fn close(mut self) {
-        if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
-            log.close(&self.db);
-        }
+        Ok(Self { base, bytes })
     }
 
     /// Stores entries with the names of their users, in one transaction.
@@ -129,7 +105,7 @@ impl AuditStore {
             return Ok(());
         }
         let mut bytes = self.bytes;
-        let transaction = self.db.transaction()?;
+        let transaction = self.base.db.transaction()?;
         {
             // Refusals that share a row may differ in other columns: these become NULL, so that the row says nothing wrong.
             let mut insert = transaction.prepare_cached(
@@ -184,7 +160,7 @@ impl AuditStore {
         }
         transaction.commit()?;
         self.bytes = bytes;
-        self.written();
+        self.base.written();
         Ok(())
     }
 
@@ -200,17 +176,15 @@ impl AuditStore {
         }
         // The integers of SQLite have a sign, so this is the latest time that it can compare.
         while self.used()? > bytes_max && self.forget_step(forgotten_first(self.bytes), u64::MAX >> 1)? > 0 {}
-        // Free pages are used again. Giving back each of them would write the file anew all the time.
-        if database::free(&self.db)? > bytes_max / FREE_SHARE {
-            self.db.execute_batch("PRAGMA incremental_vacuum")?;
-        }
-        self.written();
+        self.base.shrink(bytes_max / FREE_SHARE)?;
+        self.base.written();
         Ok(())
     }
 
     /// Forgets some of the oldest entries of a kind, as long as they are from before a time. Returns how many.
     fn forget_step(&mut self, kind: AuditKind, before_ms: u64) -> rusqlite::Result<usize> {
         let mut statement = self
+            .base
             .db
             .prepare_cached("SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2")?;
         let rows = statement.query_map(params![kind as u64, STEP], |row| {
@@ -227,7 +201,7 @@ impl AuditStore {
         }
         let Some(last) = last else { return Ok(0) };
         let sql = "DELETE FROM entry WHERE kind = ?1 AND id <= ?2";
-        let count = self.db.prepare_cached(sql)?.execute(params![kind as u64, last])?;
+        let count = self.base.db.prepare_cached(sql)?.execute(params![kind as u64, last])?;
         if let Some(sum) = self.bytes.get_mut(kind as usize) {
             *sum = sum.saturating_sub(bytes);
         }
@@ -237,7 +211,7 @@ impl AuditStore {
     /// Returns the bytes of pages in use.
     fn used(&self) -> rusqlite::Result<u64> {
         let sql = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
-        self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))
+        self.base.db.prepare_cached(sql)?.query_row([], |row| row.get(0))
     }
 }
 
@@ -253,9 +227,7 @@ pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditL
     if !path.exists() {
         return Ok(nothing);
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(Duration::from_secs(2))?;
+    let db = database::open_read_only(path)?;
     let mut sql =
         "SELECT id, at_ms, uid, user, pid, exe, verb, function, invocation, status, code, kind, duration_us, count
         FROM entry WHERE id < ?"

@@ -1,7 +1,8 @@
 //! The database of the state: its tables and statements.
 
 use super::salvage;
-use crate::database::{self, LogPages, LogRecorder, PresentFiles, Replacement};
+use crate::database::{self, LostCommits, Replacement};
+use crate::stores::database::{StoreDatabase, StorePlaces, StoreSchema};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
 use fnd_core::instant;
 use fnd_core::kv::{KvCondition, KvRefusal, KvRequest, KvResponse, StoredValue, Totals};
@@ -10,40 +11,37 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::value::RawValue;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// `bytes` are those of scope, key and value. The value comes last of the columns that an earlier fnd knows, so that lists need
-/// not read it. `floor` has one row.
-pub(super) const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS entry (
+/// `bytes` are those of scope, key and value; `checksum` is that of the value. The value comes last, so that lists need not read
+/// it. `floor` has one row.
+pub(super) const SCHEMA: StoreSchema = StoreSchema {
+    tables: "
+    CREATE TABLE entry (
         scope TEXT NOT NULL,
         key TEXT NOT NULL,
         version INTEGER NOT NULL,
         changed_ms INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         value TEXT NOT NULL,
         PRIMARY KEY (scope, key)
     ) STRICT;
-    CREATE TABLE IF NOT EXISTS floor (
+    CREATE TABLE floor (
         only INTEGER PRIMARY KEY CHECK (only = 0),
         version INTEGER NOT NULL
     ) STRICT;
-    INSERT OR IGNORE INTO floor VALUES (0, 0);
-";
+    INSERT INTO floor VALUES (0, 0);
+    PRAGMA user_version = 1;
+",
+    // A change is answered after its commit.
+    is_synced: true,
+    cache_kib: -1024,
+};
 
 /// The version of the tables, in `user_version`.
 pub(super) const VERSION: i64 = 1;
 /// Bytes of free pages that are kept for further values.
 const FREE_MAX: u64 = 16 << 20;
-/// Bytes of the write-ahead log that stay after it was copied into the database.
-const LOG_MAX: i64 = 4 << 20;
-/// Page cache in negative KiB: fnd should be small.
-const CACHE_KIB: i64 = -1024;
-/// The checksum of the value, and the version for which it was made: an earlier fnd changes a value without it.
-const CHECKSUM: &str = "
-    ALTER TABLE entry ADD COLUMN checksum INTEGER;
-    ALTER TABLE entry ADD COLUMN summed INTEGER;
-";
 
 /// Why the state cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -56,25 +54,13 @@ pub(super) enum OpenError {
     Log { path: PathBuf, source: io::Error },
 }
 
-/// The directories of the state.
-#[derive(Debug, Clone)]
-pub(super) struct StatePlaces {
-    /// Directory of the database.
-    pub(super) state: PathBuf,
-    /// Where the end of its log is recorded.
-    pub(super) run: PathBuf,
-}
-
 /// The database, opened for writing.
 #[derive(Debug)]
 pub(super) struct KvStore {
-    db: Connection,
+    pub(super) base: StoreDatabase,
     totals: Totals,
     /// Whether what it has is not confirmed yet.
     is_held: bool,
-    present: PresentFiles,
-    /// Absent if the log could not be opened.
-    log: Option<LogRecorder>,
 }
 
 /// Returns the damaged databases that were set aside, oldest first.
@@ -88,7 +74,7 @@ impl KvStore {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub(super) fn open(places: &StatePlaces, now_ms: u64) -> Result<Self, OpenError> {
+    pub(super) fn open(places: &StorePlaces, now_ms: u64) -> Result<Self, OpenError> {
         let replacement = Replacement::of(&places.state, super::FILE);
         let path = replacement.path();
         replacement.finish().map_err(|source| OpenError::SetAside {
@@ -108,40 +94,18 @@ impl KvStore {
         Ok(Self::try_open(places, &path)?)
     }
 
-    fn try_open(places: &StatePlaces, path: &Path) -> rusqlite::Result<Self> {
-        let db = Connection::open(path)?;
-        database::keep_log_on_close(&db, true)?;
-        db.busy_timeout(Duration::from_secs(2))?;
-        let version = check_version(&db)?;
+    fn try_open(places: &StorePlaces, path: &Path) -> rusqlite::Result<Self> {
         // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
-        check_pages(&db)?;
-        if version > 0 {
-            check_values(&db)?;
-        }
-        // The tables are made once: so that values can be read on a full disk, opening them again writes nothing.
-        let is_new = version < VERSION || !has_checksums(&db)?;
-        if is_new {
-            db.pragma_update(None, "auto_vacuum", "incremental")?; // before the first page is written
-        }
-        db.pragma_update(None, "journal_mode", "wal")?;
-        // Each commit is synced before it is answered.
-        db.pragma_update(None, "synchronous", "full")?;
-        db.pragma_update(None, "cache_size", CACHE_KIB)?;
-        db.pragma_update(None, "journal_size_limit", LOG_MAX)?;
-        if is_new {
-            create(&db)?;
-        }
-        let totals = totals(&db)?;
-        let log = LogRecorder::begin(&places.run, path, &db);
+        let check = |db: &Connection| {
+            let version = check_version(db)?;
+            check_pages(db)?;
+            if version > 0 { check_values(db) } else { Ok(()) }
+        };
+        let base = StoreDatabase::open(path, &places.run, &SCHEMA, check)?;
         Ok(Self {
-            present: PresentFiles::of(path)
-                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
-            log: log
-                .inspect_err(|error| tracing::warn!("failed to record the end of the log of the state: {error}"))
-                .ok(),
-            is_held: salvage::hold(&db)?.is_some(),
-            db,
-            totals,
+            totals: totals(&base.db)?,
+            is_held: salvage::hold(&base.db)?.is_some(),
+            base,
         })
     }
 
@@ -150,29 +114,14 @@ impl KvStore {
     /// # Errors
     /// From SQLite.
     pub(super) fn hold(&mut self) -> rusqlite::Result<Option<String>> {
-        let wrong = self.present.wrong_or_short();
+        let wrong = self.base.wrong();
         if wrong.is_some() || !self.is_held {
             return Ok(wrong);
         }
         // `fndctl verify --repair` confirms it in the database.
-        let why = salvage::hold(&self.db)?;
+        let why = salvage::hold(&self.base.db)?;
         self.is_held = why.is_some();
         Ok(why)
-    }
-
-    /// Copies the log into the database, at a planned stop.
-    pub(super) fn close(mut self) {
-        if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
-            log.close(&self.db);
-        }
-    }
-
-    /// Records the end of the log, before anybody is told what was committed.
-    fn record_log(&mut self) {
-        if let (Some(log), Ok(pages)) = (&mut self.log, LogPages::of(&self.db)) {
-            log.record(pages);
-        }
-        self.present.written();
     }
 
     /// Performs requests in one transaction, which is on the disk when this returns.
@@ -187,7 +136,8 @@ impl KvStore {
         if !asks.iter().any(KvRequest::changes) {
             return asks.iter().map(|ask| self.read(ask)).collect();
         }
-        let transaction = rusqlite::Transaction::new_unchecked(&self.db, rusqlite::TransactionBehavior::Immediate)?;
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&self.base.db, rusqlite::TransactionBehavior::Immediate)?;
         let mut totals = self.totals;
         let mut told = Vec::with_capacity(asks.len());
         for ask in asks {
@@ -209,11 +159,10 @@ impl KvStore {
         transaction.commit()?;
         let smaller = totals.bytes < self.totals.bytes;
         self.totals = totals;
-        // Free pages are used again. Giving back each of them would write the file anew all the time.
-        if smaller && database::free(&self.db)? > FREE_MAX {
-            self.db.execute_batch("PRAGMA incremental_vacuum")?;
+        if smaller {
+            self.base.shrink(FREE_MAX)?;
         }
-        self.record_log();
+        self.base.written();
         Ok(told)
     }
 
@@ -222,8 +171,8 @@ impl KvStore {
     /// # Errors
     /// From SQLite.
     pub(super) fn probe(&mut self) -> rusqlite::Result<()> {
-        self.db.execute("UPDATE floor SET version = version", [])?;
-        self.record_log();
+        self.base.db.execute("UPDATE floor SET version = version", [])?;
+        self.base.written();
         Ok(())
     }
 
@@ -232,7 +181,7 @@ impl KvStore {
     /// # Errors
     /// From SQLite.
     pub(super) fn read(&self, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse, KvRefusal>> {
-        read(&self.db, ask)
+        read(&self.base.db, ask)
     }
 }
 
@@ -240,51 +189,22 @@ impl KvStore {
 ///
 /// # Errors
 /// [`OpenError::Log`].
-pub(super) fn lost_commits(places: &StatePlaces) -> Result<Option<database::LostCommits>, OpenError> {
+pub(super) fn lost_commits(places: &StorePlaces) -> Result<Option<LostCommits>, OpenError> {
     let path = places.state.join(super::FILE);
     database::lost_commits(&places.run, &path).map_err(|source| OpenError::Log { path, source })
 }
 
-/// Makes the tables.
-///
-/// # Errors
-/// From SQLite.
-pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(TABLES)?;
-    if !has_checksums(db)? {
-        db.execute_batch(CHECKSUM)?;
-    }
-    db.pragma_update(None, "user_version", VERSION)
-}
-
-/// Returns whether entries have checksums; those of an earlier fnd do not.
-fn has_checksums(db: &Connection) -> rusqlite::Result<bool> {
-    db.column_exists(None, "entry", "summed")
-}
-
-/// Returns whether the value of a row is what was written, as far as that is known: columns `value`, `version`, `checksum` and
-/// `summed`.
+/// Returns whether the value of a row is what was written: columns `value` and `checksum`.
 fn is_whole(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
-    let (value, version): (&[u8], i64) = (row.get_ref(0)?.as_bytes()?, row.get(1)?);
-    let (checksum, summed): (Option<u32>, Option<i64>) = (row.get(2)?, row.get(3)?);
-    let is_json = || std::str::from_utf8(value).is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok());
-    Ok(match checksum.filter(|_| summed == Some(version)) {
-        Some(checksum) => checksum == crc32fast::hash(value),
-        None => is_json(),
-    })
+    Ok(row.get::<_, i64>(1)? == i64::from(crc32fast::hash(row.get_ref(0)?.as_bytes()?)))
 }
 
 pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
-    let sums = if has_checksums(db)? {
-        "checksum, summed"
-    } else {
-        "NULL, NULL"
-    };
-    let mut statement = db.prepare(&format!("SELECT value, version, {sums}, scope, key FROM entry"))?;
+    let mut statement = db.prepare("SELECT value, checksum, scope, key FROM entry")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if !is_whole(row)? {
-            let (scope, key): (String, String) = (row.get(4)?, row.get(5)?);
+            let (scope, key): (String, String) = (row.get(2)?, row.get(3)?);
             return Err(database::damaged(format!(
                 "the value of `{scope}/{key}` is not what was written"
             )));
@@ -299,11 +219,11 @@ pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
 /// From SQLite.
 pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
     let mut damaged: Vec<i64> = Vec::new();
-    let mut statement = db.prepare("SELECT value, version, checksum, summed, rowid FROM entry")?;
+    let mut statement = db.prepare("SELECT value, checksum, rowid FROM entry")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if !is_whole(row).unwrap_or(false) {
-            damaged.push(row.get(4)?);
+            damaged.push(row.get(2)?);
         }
     }
     let mut delete = db.prepare("DELETE FROM entry WHERE rowid = ?1")?;
@@ -381,12 +301,12 @@ fn put(
         Err(refused) => return Ok(Err(refused)),
     };
     let checksum = crc32fast::hash(value.as_bytes());
-    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, value, checksum, summed)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?3)
+    let sql = "INSERT INTO entry (scope, key, version, changed_ms, bytes, checksum, value)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (scope, key) DO UPDATE SET version = excluded.version, changed_ms = excluded.changed_ms,
-            bytes = excluded.bytes, value = excluded.value, checksum = excluded.checksum, summed = excluded.summed";
+            bytes = excluded.bytes, checksum = excluded.checksum, value = excluded.value";
     db.prepare_cached(sql)?
-        .execute(params![key.scope(), key.key(), version, now_ms, bytes, value, checksum])?;
+        .execute(params![key.scope(), key.key(), version, now_ms, bytes, checksum, value])?;
     *totals = after;
     Ok(Ok(written(key, version, now_ms)))
 }
@@ -424,7 +344,7 @@ fn read(db: &Connection, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse,
 }
 
 fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> {
-    let sql = "SELECT value, version, checksum, summed, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
+    let sql = "SELECT value, checksum, version, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let found = statement.query_row([key.scope(), key.key()], |row| {
         if !is_whole(row)? {
@@ -439,8 +359,8 @@ fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> 
             key: key.key().to_owned(),
             // Only JSON is written.
             value: value.map_err(|error| database::damaged(format!("the value of `{key}` is no JSON: {error}")))?,
-            version: row.get(1)?,
-            changed_at: instant::text(row.get(4)?),
+            version: row.get(2)?,
+            changed_at: instant::text(row.get(3)?),
         })
     });
     found.optional()

@@ -1,11 +1,11 @@
 //! Replaces a damaged database of the state with one that has all values that can be read. They may be of an earlier moment, so
 //! the state is held until somebody confirms that; and no version is used again.
 
-use super::store::{self, OpenError};
+use super::store::{self, OpenError, SCHEMA};
 use crate::database::table::{Copier, DatabaseTable};
-use crate::database::{LostCommits, Replacement, linked};
+use crate::database::{self, LostCommits, Replacement, linked};
 use fnd_wire::units::counted;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
 
 const ENTRIES: DatabaseTable = DatabaseTable::new("entry", &["scope", "key"]).by_rowid();
@@ -35,7 +35,7 @@ pub(super) fn replace(
     let from = copies.as_ref().and_then(|copies| copies.database()).unwrap_or(&path);
     let new = Connection::open(&part)?;
     new.pragma_update(None, "auto_vacuum", "incremental")?;
-    store::create(&new)?;
+    SCHEMA.make(&new)?;
     let transaction = new.unchecked_transaction()?;
     transaction.execute("DELETE FROM floor", [])?;
     if let Some(old) = readable(from) {
@@ -52,10 +52,7 @@ pub(super) fn replace(
         |row| row.get(0),
     )?;
     transaction.execute("INSERT OR REPLACE INTO floor VALUES (0, ?1)", [floor])?;
-    transaction.execute(
-        "UPDATE entry SET version = ?1, summed = iif(summed IS version, ?1, NULL)",
-        [floor],
-    )?;
+    transaction.execute("UPDATE entry SET version = ?1", [floor])?;
     let keys = store::totals(&transaction)?.keys;
     let aside = replacement.aside(now_ms);
     let why = format!(
@@ -74,8 +71,7 @@ pub(super) fn replace(
 }
 
 fn readable(path: &Path) -> Option<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).ok()?;
+    let db = database::open_read_only(path).ok()?;
     (db.table_exists(None, "entry") == Ok(true)).then_some(db)
 }
 
