@@ -41,12 +41,12 @@
 
 mod allocator;
 mod audit;
-pub mod backend;
+mod backend;
 pub mod buffers;
 mod callers;
 pub mod cli;
 pub mod clock;
-pub mod control;
+mod control;
 mod database;
 mod descriptors;
 pub mod driver;

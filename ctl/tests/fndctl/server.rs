@@ -355,7 +355,7 @@ fn every_answer_is_one_that_the_api_describes() {
             None => "application/problem+json",
         };
         // What a function answers is described by nobody.
-        if path.ends_with("/invoke") && answer.status < 400 || path.ends_with("/result") {
+        if answer.headers.contains("fnd-state") {
             continue;
         }
         let schema = operation.schema(answer.status, media);

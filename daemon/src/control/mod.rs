@@ -25,11 +25,12 @@ mod condition;
 pub(crate) mod function_sockets;
 mod granted;
 pub(crate) mod kept_socket;
-pub mod limits;
-pub mod listen;
+pub(crate) mod limits;
+pub(crate) mod listen;
 mod refusal;
 mod routes;
 mod service;
+#[cfg(test)]
+mod tests;
 
-pub use crate::http::server::ServerStop;
-pub use service::serve;
+pub(crate) use service::serve;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 /// A change of which release gets calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReleaseChange {
+pub(crate) enum ReleaseChange {
     /// Holds a release, by the beginning of its hash; without it, a rollback goes to the release before, and a pin holds the
     /// one that serves.
     Hold(HoldKind, Option<String>),

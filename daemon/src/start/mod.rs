@@ -13,6 +13,8 @@
 //! - `watches`: tasks that watch something for as long as fnd runs
 
 mod connected;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod hand_over;
 pub mod handshake;
 mod opened;
@@ -22,7 +24,7 @@ pub(crate) mod signals;
 pub mod spawner_process;
 mod starter;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watches;
 
 use crate::cli::{DaemonCli, Places};

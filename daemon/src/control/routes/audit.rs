@@ -48,7 +48,7 @@ const CONNECT: &str = "connect";
 
 /// Records that a peer was refused at the socket of a function.
 pub(in crate::control) fn refused_at_socket(
-    backend: &Rc<dyn Backend>,
+    backend: &Rc<Backend>,
     peer: &Peer,
     function: &FunctionName,
     refusal: &Refusal,
@@ -65,7 +65,7 @@ pub(in crate::control) fn refused_at_socket(
 
 /// The entry of a call while the call is answered. If the caller leaves before the answer, the entry is recorded as well.
 pub(super) struct Auditing<'a> {
-    backend: &'a Rc<dyn Backend>,
+    backend: &'a Rc<Backend>,
     peer: &'a Peer,
     at_ms: u64,
     begun: Instant,
@@ -80,7 +80,7 @@ pub(super) struct Auditing<'a> {
 }
 
 impl<'a> Auditing<'a> {
-    pub(super) fn new(backend: &'a Rc<dyn Backend>, peer: &'a Peer) -> Self {
+    pub(super) fn new(backend: &'a Rc<Backend>, peer: &'a Peer) -> Self {
         Self {
             backend,
             peer,

@@ -215,7 +215,7 @@ static LATER: &[(Method, &str)] = &[];
 
 /// Returns the answer to a request of a peer with its roles, or of a function with what it may do.
 pub(crate) async fn answer(
-    backend: Rc<dyn Backend>,
+    backend: Rc<Backend>,
     peer: &Peer,
     (reach, granted): (&Permissions, Option<FunctionPermissions>),
     request: hyper::Request<Incoming>,

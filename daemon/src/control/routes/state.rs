@@ -178,3 +178,24 @@ fn refused(why: KvRefusal, about: Option<(&StateKey, KvCondition)>) -> Refusal {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_state_says_what_to_do() {
+        let refusal = |why| refused(why, None).problem;
+        for (why, words) in [
+            (KvRefusal::Keys, "the most there may be"),
+            (KvRefusal::Bytes(7), "no room for 7 more bytes"),
+        ] {
+            let problem = refusal(why);
+            assert_eq!((problem.status, problem.code.as_str()), (507, "state-full"));
+            assert!(
+                problem.detail.contains(words) && problem.detail.contains("fndctl state list"),
+                "{problem:?}"
+            );
+        }
+    }
+}

@@ -7,25 +7,25 @@ use std::time::Duration;
 
 /// An answer, taken apart.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
 }
 
 impl Answer {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines
             .find(|(other, _)| other.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub(crate) fn code(&self) -> String {
+    pub(super) fn code(&self) -> String {
         assert_eq!(
             self.header("content-type"),
             Some("application/problem+json"),
@@ -40,7 +40,7 @@ impl Answer {
 /// Far more than any answer takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) fn connect(socket: &Path) -> UnixStream {
+pub(super) fn connect(socket: &Path) -> UnixStream {
     let stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.set_write_timeout(Some(LIMIT)).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn connect(socket: &Path) -> UnixStream {
 }
 
 /// Sends a request on a connection of its own; `head` is without its last empty line.
-pub(crate) fn ask(socket: &Path, head: &str, body: &[u8]) -> Answer {
+pub(super) fn ask(socket: &Path, head: &str, body: &[u8]) -> Answer {
     let mut stream = connect(socket);
     let length = if body.is_empty() {
         String::new()
@@ -63,11 +63,11 @@ pub(crate) fn ask(socket: &Path, head: &str, body: &[u8]) -> Answer {
     take_apart(&bytes)
 }
 
-pub(crate) fn get(socket: &Path, path: &str) -> Answer {
+pub(super) fn get(socket: &Path, path: &str) -> Answer {
     ask(socket, &format!("GET {path} HTTP/1.1"), b"")
 }
 
-pub(crate) fn post(socket: &Path, path: &str, headers: &str, body: &[u8]) -> Answer {
+pub(super) fn post(socket: &Path, path: &str, headers: &str, body: &[u8]) -> Answer {
     let headers: String = headers
         .split('|')
         .filter(|header| !header.is_empty())
@@ -76,7 +76,7 @@ pub(crate) fn post(socket: &Path, path: &str, headers: &str, body: &[u8]) -> Ans
     ask(socket, &format!("POST {path} HTTP/1.1{headers}"), body)
 }
 
-pub(crate) fn take_apart(bytes: &[u8]) -> Answer {
+pub(super) fn take_apart(bytes: &[u8]) -> Answer {
     let end = bytes
         .windows(4)
         .position(|four| four == b"\r\n\r\n")
@@ -108,7 +108,7 @@ fn join_chunks(mut bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Waits until something is so.
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
     let now = std::time::Instant::now;
     let start = now();
@@ -116,4 +116,26 @@ pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         assert!(now() - start < LIMIT, "this did not come true: {what}");
         std::thread::yield_now();
     }
+}
+
+/// Returns how many invocations run, and how many wait.
+pub(super) fn load(socket: &Path) -> (u64, u64) {
+    let status = get(socket, "/v1/status?functions=0").json();
+    (status["running"].as_u64().unwrap(), status["queued"].as_u64().unwrap())
+}
+
+/// Has `stuck` run, which never ends; returns the id of the invocation.
+pub(super) fn run_stuck(socket: &Path) -> String {
+    let queued = post(socket, "/v1/functions/stuck/invocations", "", b"").json();
+    wait_until("it runs", || load(socket).0 == 1);
+    queued["id"].as_str().unwrap().to_owned()
+}
+
+/// Runs a function to its end; returns the id of the invocation.
+pub(super) fn run(socket: &Path, function: &str, body: &[u8]) -> String {
+    let queued = post(socket, &format!("/v1/functions/{function}/invocations"), "", body).json();
+    let id = queued["id"].as_str().unwrap().to_owned();
+    let ended = get(socket, &format!("/v1/invocations/{id}?wait=60s")).json();
+    assert!(ended["ended_at"].is_string(), "{ended}");
+    id
 }

@@ -1,9 +1,9 @@
 //! Many callers: those that left, those that only follow, those that do not read or say nothing.
 
-use crate::fake::Running;
-use crate::http::{connect, get, take_apart, wait_until};
-use fnd_daemon::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
-use fnd_daemon::peer::{Holder, PeerAccess, RoleGrant};
+use super::http::{connect, get, load, run_stuck, take_apart, wait_until};
+use crate::control::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
+use crate::peer::{Holder, PeerAccess, RoleGrant};
+use crate::start::tests::small::Running;
 use fnd_manifest::settings::Role;
 use rustix::process::{Gid, Uid};
 use std::io::{Read as _, Write as _};
@@ -16,46 +16,50 @@ const INVOKE_STUCK: &[u8] = b"POST /v1/functions/stuck/invoke HTTP/1.1\r\nhost: 
 #[test]
 fn callers_that_left_keep_no_place() {
     let server = Running::start();
-    for number in 0..CONNECTIONS_MAX + 100 {
-        let mut caller = connect(&server.socket);
-        caller.write_all(INVOKE_STUCK).unwrap();
-        // Its request is being answered before it leaves.
-        while server.seen.lock().unwrap().submits <= number {
-            std::thread::yield_now();
+    let socket = &server.socket;
+    for _ in 0..CONNECTIONS_MAX / 50 + 2 {
+        let (running, _) = load(socket);
+        let mut callers: Vec<_> = (0..50).map(|_| connect(socket)).collect();
+        callers
+            .iter_mut()
+            .for_each(|caller| caller.write_all(INVOKE_STUCK).unwrap());
+        wait_until("every request is being answered", || {
+            let (now, queued) = load(socket);
+            now + queued == running + 50
+        });
+        for (number, mut caller) in callers.into_iter().enumerate() {
+            match number % 3 {
+                0 => {}
+                // The caller has closed its half before, or has sent more than was read.
+                1 => caller.shutdown(Shutdown::Write).unwrap(),
+                _ => caller.write_all(INVOKE_STUCK).unwrap(),
+            }
         }
-        match number % 3 {
-            0 => {}
-            // It had closed its half before, or had sent more than was read.
-            1 => caller.shutdown(Shutdown::Write).unwrap(),
-            _ => caller.write_all(INVOKE_STUCK).unwrap(),
-        }
+        // Runs that have begun go on. What waits is for nobody.
+        wait_until("every caller is noticed to have left", || load(socket).1 == 0);
     }
-    assert_eq!(get(&server.socket, "/v1/status").status, 200);
-    let submits = server.seen.lock().unwrap().submits;
-    wait_until("every caller is noticed to have left", || {
-        server.seen.lock().unwrap().left == submits
-    });
 }
 
 #[test]
 fn a_caller_that_closed_its_half_is_waited_for() {
     let server = Running::start();
-    let mut caller = connect(&server.socket);
+    let socket = &server.socket;
+    run_stuck(socket);
+    let mut caller = connect(socket);
     caller.write_all(INVOKE_STUCK).unwrap();
+    wait_until("the request is being answered", || load(socket) == (1, 1));
     caller.shutdown(Shutdown::Write).unwrap();
     // Others are served in the meantime, and nothing takes this one for gone.
     for _ in 0..100 {
-        assert_eq!(get(&server.socket, "/healthz").status, 200);
+        assert_eq!(get(socket, "/healthz").status, 200);
     }
-    assert_eq!(server.seen.lock().unwrap().left, 0);
+    assert_eq!(load(socket).1, 1);
     drop(caller);
-    wait_until("the caller is noticed to have left", || {
-        server.seen.lock().unwrap().left == 1
-    });
+    wait_until("the caller is noticed to have left", || load(socket).1 == 0);
 }
 
 /// Does something as another user, on a thread of its own: the kernel tells the socket's peer what the thread is.
-pub(crate) fn as_user<T: Send + 'static>(
+pub(super) fn as_user<T: Send + 'static>(
     uid: u32,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
@@ -63,7 +67,7 @@ pub(crate) fn as_user<T: Send + 'static>(
 }
 
 /// Lets every user connect; the role decides what each may do.
-pub(crate) fn open_to_all(server: &Running) {
+pub(super) fn open_to_all(server: &Running) {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |mode| std::fs::Permissions::from_mode(mode);
     std::fs::set_permissions(server.socket.parent().unwrap(), mode(0o755)).unwrap();
@@ -71,7 +75,7 @@ pub(crate) fn open_to_all(server: &Running) {
 }
 
 /// The same as a member of a group.
-pub(crate) fn as_user_of<T: Send + 'static>(
+pub(super) fn as_user_of<T: Send + 'static>(
     uid: u32,
     gid: u32,
     work: impl FnOnce() -> T + Send + 'static,
@@ -86,7 +90,7 @@ pub(crate) fn as_user_of<T: Send + 'static>(
 }
 
 /// Returns an entry of `[[access]]` for the members of a group.
-pub(crate) fn of_group(gid: u32, role: Role) -> RoleGrant {
+pub(super) fn of_group(gid: u32, role: Role) -> RoleGrant {
     RoleGrant {
         holder: Holder::Group(gid),
         role,
@@ -116,7 +120,7 @@ fn a_viewer_with_a_thousand_streams_locks_nobody_out() {
         own_uid: None,
         entries: vec![of_group(viewer, Role::Viewer), of_group(other, Role::Operator)],
     };
-    let server = Running::start_for(access);
+    let server = Running::start_with(access, None);
     open_to_all(&server);
     let socket = server.socket.clone();
     let streams = as_user(viewer, move || {
@@ -145,20 +149,31 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
         own_uid: None,
         entries: vec![of_group(operator, Role::Operator)],
     };
-    let server = Running::start_for(access);
+    let server = Running::start_with(access, None);
     open_to_all(&server);
-    let (socket, seen) = (server.socket.clone(), std::sync::Arc::clone(&server.seen));
+    let socket = server.socket.clone();
+    let wait = format!(
+        "GET /v1/invocations/{}?wait=1h HTTP/1.1\r\nhost: fnd\r\n\r\n",
+        run_stuck(&socket)
+    );
     let refused = as_user(operator, move || {
         let waiting: Vec<_> = (0..CONNECTIONS_OF_ONE)
-            .map(|number| {
+            .map(|_| {
                 let mut caller = connect(&socket);
-                caller.write_all(INVOKE_STUCK).unwrap();
-                while seen.lock().unwrap().submits <= number {
-                    std::thread::yield_now();
-                }
+                caller.write_all(wait.as_bytes()).unwrap();
                 caller
             })
             .collect();
+        // Until all of them are busy, an idle one makes room for the next.
+        let is_full = || {
+            let mut refusal = Vec::new();
+            let mut caller = connect(&socket);
+            caller
+                .set_read_timeout(Some(std::time::Duration::from_millis(100)))
+                .unwrap();
+            caller.read_to_end(&mut refusal).is_ok() && !refusal.is_empty()
+        };
+        wait_until("all of them wait", is_full);
         // It need not ask anything to be told.
         let mut refusal = Vec::new();
         connect(&socket).read_to_end(&mut refusal).unwrap();
