@@ -1,5 +1,4 @@
 //! The help of `fnd`, as a snapshot.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::Command;
 

@@ -53,7 +53,7 @@ impl FunctionPermissions {
             ("POST", "events" | "/publish") => Ok(()),
             ("GET", "invocations/{id}" | "invocations/{id}/result") | ("POST", "invocations/{id}/cancel") => {
                 let id = call.invocation()?;
-                if self.has_called(&*call.backend, id).await? {
+                if self.has_called(&call.backend, id).await? {
                     return Ok(());
                 }
                 refused(format!(

@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `connected`: the first step: there is a spawner that knows this fnd
+//! - `fuzzing`: the control server of a small daemon, for the fuzzer
 //! - `hand_over`: hands the workers over to the next fnd
 //! - `handshake`: the first messages with the spawner
 //! - `opened`: the second step: everything on the disk is open

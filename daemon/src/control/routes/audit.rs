@@ -1,7 +1,7 @@
 //! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
 //! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
 
-use super::{ControlRoute, RouteAbout};
+use super::{ADMIN, AUDIT, ControlRoute, RouteAbout};
 use crate::backend::Backend;
 use crate::clock;
 use crate::control::call::ControlCall;
@@ -16,6 +16,8 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::LOCATION;
 use std::rc::Rc;
 use std::time::Instant;
+
+pub(super) static ROUTES: &[ControlRoute] = &[route!(GET "/v1/audit" Node ADMIN AUDIT, list)];
 
 /// Lists a page of the audit, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
@@ -99,7 +101,7 @@ impl<'a> Auditing<'a> {
     /// Notes the route of the call.
     pub(super) fn is_about(&mut self, route: &ControlRoute, places: &[String]) {
         self.verb = route.verb;
-        self.changes = route.role > Some(Role::Viewer) && route.verb != super::AUDIT;
+        self.changes = route.role > Some(Role::Viewer) && route.verb != AUDIT;
         let place = places.first().map(String::as_str);
         match route.about {
             RouteAbout::Function => self.function = place.and_then(|name| FunctionName::new(name).ok()),

@@ -1,5 +1,6 @@
 //! `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`: uploads a function, and removes an uploaded one.
 
+use super::ADMIN;
 use crate::backend::{Deployed, NotDone, Upload, UploadCondition};
 use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
@@ -13,6 +14,11 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hyper::StatusCode;
 use hyper::header::{ETAG, LOCATION};
+
+pub(super) static ROUTES: &[super::ControlRoute] = &[
+    route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", put),
+    route!(DELETE "/v1/functions/{function}" Function ADMIN "remove", delete),
+];
 
 pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;

@@ -1,6 +1,7 @@
 //! `GET /v1/state`, `GET /v1/state/SCOPE` and `GET`, `PUT`, `DELETE /v1/state/SCOPE/KEY`: versioned values that functions
 //! and people share. The key is the rest of the path, each segment percent-encoded.
 
+use super::{OPERATOR, VIEWER};
 use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::PAGE;
@@ -15,6 +16,14 @@ use fnd_wire::units::print_size;
 use hyper::header::ETAG;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+pub(super) static ROUTES: &[super::ControlRoute] = &[
+    route!(GET "/v1/state" Node VIEWER "state", scopes),
+    route!(GET "/v1/state/{scope}" Node VIEWER "state", keys),
+    route!(GET "/v1/state/{scope}/{key...}" Node VIEWER "state", get),
+    route!(PUT "/v1/state/{scope}/{key...}" Node OPERATOR "set-state", put),
+    route!(DELETE "/v1/state/{scope}/{key...}" Node OPERATOR "delete-state", delete),
+];
 
 pub(super) async fn scopes(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

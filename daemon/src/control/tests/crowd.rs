@@ -169,7 +169,7 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
             let mut refusal = Vec::new();
             let mut caller = connect(&socket);
             caller
-                .set_read_timeout(Some(std::time::Duration::from_millis(100)))
+                .set_read_timeout(Some(std::time::Duration::from_secs(1)))
                 .unwrap();
             caller.read_to_end(&mut refusal).is_ok() && !refusal.is_empty()
         };

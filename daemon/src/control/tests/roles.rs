@@ -1,7 +1,5 @@
 //! What a caller whose role is for some functions only gets from every route, over a real socket and as another user.
 
-#![expect(clippy::print_stdout, reason = "a skipped test prints why")]
-
 use super::UNKNOWN;
 use super::crowd::{as_user, open_to_all};
 use super::http::{Answer, ask, connect, get, post, run};
