@@ -1,4 +1,5 @@
 //! The control server of a small daemon for `tests/fuzz`.
+#![expect(dead_code, reason = "the tests of the start use more")]
 
 #[path = "tests/small.rs"]
 mod small;
