@@ -39,12 +39,12 @@
 //! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
-pub mod backend;
+mod backend;
 pub mod buffers;
 mod callers;
 pub mod cli;
 pub mod clock;
-pub mod control;
+mod control;
 mod database;
 mod descriptors;
 pub mod driver;

@@ -1,23 +1,19 @@
-//! The real `fndctl` against the real control server, which stands in front of a fake daemon.
+//! The real `fndctl` against a server that plays fnd.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../../daemon/tests/control/fake/mod.rs"]
-mod fake;
 mod interpreters;
 mod payload;
 mod runs;
+mod server;
 mod shown;
 mod suggestions;
 mod terminal;
 mod wait;
 mod wheels;
 
-use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
-use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
-use fnd_daemon::peer::PeerAccess;
+use server::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -123,10 +119,7 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
 
 #[test]
 fn a_caller_without_a_role_gets_the_name_of_the_group() {
-    let server = Running::start_for(PeerAccess {
-        own_uid: Some(1),
-        ..PeerAccess::default()
-    });
+    let server = Running::start_without_role();
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
     let as_nobody = |binary: &Path| {
         let mut command = Command::new(binary);
@@ -215,14 +208,11 @@ fn payloads_in_every_form_reach_the_function() {
             (Some(0), bytes),
             "the result is printed as it is"
         );
-        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
-        assert_eq!(seen.payload.data, Some(bytes.into()));
-        assert_eq!(seen.payload.content_type.as_deref(), Some(content_type));
-        let own = KeyOwner::User(std::fs::metadata("/proc/self").unwrap().uid());
-        let content: [&[u8]; 4] = [b"POST", b"/", b"", bytes];
-        let key = IdempotencyKey::new(own, "k1", content);
-        assert_eq!(seen.idempotency_key, Some(key));
-        assert_eq!(seen.timeout, Some(std::time::Duration::from_secs(5)));
+        let sent = server.run_request().unwrap();
+        assert_eq!(sent.body, bytes);
+        assert_eq!(sent.header("content-type"), Some(content_type));
+        assert_eq!(sent.header("idempotency-key"), Some("k1"));
+        assert_eq!(sent.header("fnd-timeout"), Some("5s"));
     }
 }
 
@@ -232,8 +222,9 @@ fn queued_work_prints_its_id_and_followed_work_its_output() {
     for arguments in [&["--async"][..], &["--in", "5m"], &["--at", "2030-01-01T00:00:00Z"]] {
         let (code, id, _) = run(&server, &[&["invoke", "hello"][..], arguments].concat());
         assert_eq!((code, id.trim()), (0, ENDED));
-        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
-        assert_eq!((seen.wait, seen.not_before_ms.is_some()), (false, arguments.len() == 2));
+        let sent = server.run_request().unwrap();
+        assert!(sent.path.ends_with("/invocations"), "{sent:?}");
+        assert_eq!(sent.header("fnd-at").is_some(), arguments.len() == 2);
     }
     let (code, result, output) = run(&server, &["invoke", "hello", "--follow"]);
     assert_eq!((code, result.as_str()), (0, "{\"hello\": \"Ada\"}"));

@@ -1,6 +1,6 @@
 //! The payload of `invoke`: standard input without `-d`, and text that begins like JSON.
 
-use crate::fake::Running;
+use crate::server::Running;
 use crate::{fndctl, outcome, run};
 use std::fs::File;
 use std::process::Stdio;
@@ -11,9 +11,9 @@ fn sent(server: &Running, input: Stdio, arguments: &[&str]) -> Option<(String, S
     let output = command.args(["invoke", "hello"]).args(arguments).stdin(input).output();
     let (code, _, errors) = outcome(&output.unwrap());
     assert_eq!((code, errors.as_str()), (0, ""), "{arguments:?}");
-    let payload = server.seen.lock().unwrap().submitted.take().unwrap().payload;
-    let data = payload.data?.bytes().unwrap().into_owned();
-    Some((String::from_utf8(data).unwrap(), payload.content_type.unwrap()))
+    let sent = server.run_request().unwrap();
+    let media = sent.header("content-type").map(str::to_owned);
+    (!sent.body.is_empty()).then(|| (String::from_utf8(sent.body.clone()).unwrap(), media.unwrap()))
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_pipe_that_stays_open_and_silent_runs_nothing() {
     let (code, _, errors) = outcome(&output.unwrap());
     assert_eq!(code, 2, "{errors}");
     assert!(errors.contains("-d ''") && errors.contains("</dev/null"), "{errors}");
-    assert_eq!(server.seen.lock().unwrap().submits, 0);
+    assert!(!server.was_asked("/invoke"));
 }
 
 #[test]

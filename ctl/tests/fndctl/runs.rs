@@ -1,6 +1,6 @@
 //! Runs by the end of their ids and by `--last`, and what a shell completes.
 
-use crate::fake::{ENDED, FAILED, RUNNING, Running};
+use crate::server::{ENDED, FAILED, RUNNING, Running};
 use crate::{fndctl, outcome, run};
 use std::path::Path;
 

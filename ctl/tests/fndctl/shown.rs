@@ -1,6 +1,6 @@
 //! Texts that people read, as snapshots: the help, the tables, the messages of the verbs.
 
-use crate::fake::{BEGAN, ENDED, FAILED, RUNNING, Running};
+use crate::server::{ENDED, FAILED, RUNNING, Running};
 use crate::{fndctl, outcome, run};
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub(crate) fn session(server: &Running, arguments: &[&str]) -> String {
         line(&errors)
     );
     // Of the same length, so that tables keep their columns.
-    text.replace(&fnd_core::instant::text(*BEGAN)[..19], "0000-00-00T00:00:00")
+    text.replace(&crate::server::began(0), "0000-00-00T00:00:00")
 }
 
 #[test]
@@ -188,8 +188,7 @@ fn report() {
     let (before, rest) = text.split_once("2026-11-21T08:00:00Z to ").unwrap();
     let (_, after) = rest.split_once('\n').unwrap();
     snapshot!(format!("{before}2026-11-21T08:00:00Z to NOW\n{after}"));
-    let seen = server.seen.lock().unwrap().filter.take().unwrap();
-    assert!(seen.usage && seen.since_ms == Some(1_795_248_000_000), "{seen:?}");
+    assert!(server.was_asked("?since=2026-11-21T08%3A00%3A00Z&usage=1&"));
     let (code, mail, _) = run(&server, &["report", "--mail"]);
     assert_eq!(code, 0);
     assert!(

@@ -1,7 +1,7 @@
 //! Command lines of people who are used to other tools: aliases, advice, patterns, short forms.
 
-use crate::fake::{ENDED, FAILED, RUNNING, Running};
 use crate::run;
+use crate::server::{ENDED, FAILED, RUNNING, Running};
 
 #[test]
 fn verbs_of_other_tools_work_or_name_what_does_it() {
@@ -165,9 +165,9 @@ fn jq_without_jq() {
         assert!(errors.contains(words), "{typed:?}: {errors}");
     }
     // A wrong expression runs nothing.
-    server.seen.lock().unwrap().submitted = None;
+    let _ = server.run_request();
     assert_eq!(run(&server, &["invoke", "hello", "--jq", "("]).0, 2);
-    assert!(server.seen.lock().unwrap().submitted.is_none());
+    assert!(server.run_request().is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `fndctl` prints on a terminal. `script` of util-linux, which is essential in Debian, provides one.
 
-use crate::fake::{ENDED, Running};
+use crate::server::{ENDED, Running};
 use std::process::{Command, Stdio};
 
 /// Returns what a command line shows on a terminal of 60 columns in a zone nine hours ahead of UTC.

@@ -1,7 +1,7 @@
 //! `fndctl wait`: how runs ended, and its exit code; `fndctl top` without a terminal.
 
-use crate::fake::{ENDED, FAILED, RUNNING, Running, UNKNOWN};
 use crate::run;
+use crate::server::{ENDED, FAILED, RUNNING, Running, UNKNOWN};
 
 #[test]
 fn wait_prints_how_a_run_ended_and_ends_as_it_did() {

@@ -10,35 +10,28 @@ use tokio::sync::oneshot;
 
 /// An answer of the supervisor that comes later. A dropped sender means that fnd is stopping. If this is dropped before
 /// the answer came, it reports that its caller has left.
-pub struct Answering {
+pub(crate) struct Answering {
     answer: oneshot::Receiver<Answer>,
     caller: Option<WaitingCaller>,
 }
 
-/// The caller that waits for an answer, and the listener for its leaving.
+/// The caller that waits for an answer.
 struct WaitingCaller {
-    hears: Rc<dyn CallerLeft>,
+    daemon: Rc<Daemon>,
     id: InvocationId,
     reply: ReplyTo,
 }
 
-/// Listens for callers that left before their answer came.
-pub trait CallerLeft {
-    /// Called when a caller that waited for the end of an invocation has left.
-    fn left(&self, id: InvocationId, reply: ReplyTo);
-}
-
 impl Answering {
-    /// Returns an answer that reports its caller's leaving to `hears`, which decides whether the invocation ends with
+    /// Returns an answer that reports its caller's leaving to the daemon, which decides whether the invocation ends with
     /// the caller.
-    #[must_use]
-    pub fn for_caller(
+    pub(super) fn for_caller(
         answer: oneshot::Receiver<Answer>,
-        hears: Rc<dyn CallerLeft>,
+        daemon: Rc<Daemon>,
         id: InvocationId,
         reply: ReplyTo,
     ) -> Self {
-        let caller = Some(WaitingCaller { hears, id, reply });
+        let caller = Some(WaitingCaller { daemon, id, reply });
         Self { answer, caller }
     }
 }
@@ -77,22 +70,17 @@ impl Future for Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if let Some(WaitingCaller { hears, id, reply }) = self.caller.take() {
-            hears.left(id, reply);
-        }
-    }
-}
-
-impl CallerLeft for Daemon {
-    fn left(&self, id: InvocationId, reply: ReplyTo) {
+        let Some(WaitingCaller { daemon, id, reply }) = self.caller.take() else {
+            return;
+        };
         {
-            let mut state = self.state.borrow_mut();
+            let mut state = daemon.state.borrow_mut();
             state.callers.left(reply);
             // fnd is at its end, or another caller waits for the invocation's end.
             if state.workers.connection.is_none() || state.callers.wait_for(id) {
                 return;
             }
         }
-        self.step(Event::CallerLeft { id, reply });
+        daemon.step(Event::CallerLeft { id, reply });
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// A database that a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Database {
+pub(crate) enum Database {
     /// The history.
     Ledger,
     /// The values that functions share.
@@ -18,7 +18,7 @@ pub enum Database {
 }
 
 /// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
-pub type BundlePieces = mpsc::Receiver<Vec<u8>>;
+pub(crate) type BundlePieces = mpsc::Receiver<Vec<u8>>;
 
 /// Size of a piece, in bytes.
 const PIECE: usize = 256 << 10;

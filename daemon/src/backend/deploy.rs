@@ -1,10 +1,8 @@
 //! Uploads and removes functions: stages the files, has the catalog exchange them, waits for what the spawner says, and
 //! keeps them or takes them back. `uploads/` has each step.
 
-use super::DaemonBackend;
 use super::deployable::not_removable;
-use super::{Deployed, Failure, FunctionFilter, NotDone, NotStored, Pending, Upload, UploadCondition};
-use super::{FunctionBackend as _, UploadBackend};
+use super::{Backend, Deployed, Failure, FunctionFilter, NotDone, NotStored, Upload, UploadCondition};
 use crate::input::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::{form, judged};
@@ -31,34 +29,35 @@ const TRIAL: Duration = Duration::from_secs(60);
 /// Uploads that are read into memory at once: a body may lie on the disk, and is as large as 64 MiB.
 static READING: Semaphore = Semaphore::const_new(1);
 
-impl UploadBackend for DaemonBackend {
-    fn deploy(&self, upload: Upload) -> Pending<Result<Deployed, NotDone>> {
-        let control = self.clone();
-        self.to_the_end(upload.function.clone(), async move { control.deployed(upload).await })
+impl Backend {
+    /// Stores the files of a function, and waits until they serve or are refused; then the files before stay.
+    pub(crate) async fn deploy(&self, upload: Upload) -> Result<Deployed, NotDone> {
+        self.to_the_end(upload.function.clone(), self.clone().deployed(upload))
+            .await
     }
 
-    fn remove(&self, function: FunctionName, condition: UploadCondition) -> Pending<Result<RemovedFunction, NotDone>> {
-        let control = self.clone();
-        self.to_the_end(
-            function.clone(),
-            async move { control.removed(&function, condition).await },
-        )
+    /// Deletes the files of a function, and waits until it is gone.
+    pub(crate) async fn remove(
+        &self,
+        function: FunctionName,
+        condition: UploadCondition,
+    ) -> Result<RemovedFunction, NotDone> {
+        self.to_the_end(function.clone(), self.clone().removed(function, condition))
+            .await
     }
-}
 
-impl DaemonBackend {
     /// Does a change of a function as a task of its own: when the caller leaves, the change still comes to its end.
     /// Refuses it while another one of the same function is under way.
-    fn to_the_end<T: 'static>(
+    async fn to_the_end<T: 'static>(
         &self,
         function: FunctionName,
         change: impl Future<Output = Result<T, NotDone>> + 'static,
-    ) -> Pending<Result<T, NotDone>> {
+    ) -> Result<T, NotDone> {
         let daemon = Rc::clone(&self.daemon);
         if !daemon.state.borrow_mut().functions.uploads.begin(&function) {
             let words =
                 format!("somebody else uploads or removes `{function}` at this moment: nothing was changed; try again");
-            return Box::pin(std::future::ready(Err(NotDone::Conflict(words))));
+            return Err(NotDone::Conflict(words));
         }
         let (sender, done) = oneshot::channel();
         self.daemon.inbox.spawn(TaskOwner::Caller, async move {
@@ -66,11 +65,9 @@ impl DaemonBackend {
             daemon.state.borrow_mut().functions.uploads.end(&function);
             let _ = sender.send(ended); // an error: the caller has left
         });
-        Box::pin(async move {
-            let stopping =
-                || NotDone::Unavailable("fnd is stopping: at its next start, the files before are put back".to_owned());
-            done.await.unwrap_or_else(|_| Err(stopping()))
-        })
+        let stopping =
+            || NotDone::Unavailable("fnd is stopping: at its next start, the files before are put back".to_owned());
+        done.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     async fn deployed(self, upload: Upload) -> Result<Deployed, NotDone> {
@@ -229,7 +226,8 @@ impl DaemonBackend {
         timeout(TRIAL, trial).await.unwrap_or(Ok(()))
     }
 
-    async fn removed(self, function: &FunctionName, condition: UploadCondition) -> Result<RemovedFunction, NotDone> {
+    async fn removed(self, function: FunctionName, condition: UploadCondition) -> Result<RemovedFunction, NotDone> {
+        let function = &function;
         let (root, name) = (self.uploads(), function.clone());
         let found = blocking(move || in_place(&root, &name)).await?;
         if found.is_empty() {

@@ -1,11 +1,11 @@
 //! The conditions of an upload or a removal: the owner of the function's files, and the version that serves.
 
-use super::{DaemonBackend, NotDone, UploadCondition};
+use super::{Backend, NotDone, UploadCondition};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use std::path::{Path, PathBuf};
 
-impl DaemonBackend {
+impl Backend {
     /// Checks whether a function may be uploaded; returns whether it is new.
     pub(super) fn may_change(&self, function: &FunctionName, condition: UploadCondition) -> Result<bool, NotDone> {
         if let Some(source) = self.elsewhere(function) {

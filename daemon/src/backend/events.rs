@@ -1,7 +1,6 @@
 //! Events: who subscribes to them, and their shares in one transaction.
 
-use super::EventBackend;
-use super::{DaemonBackend, EventOrigin, EventSender, NewEvent, NotPublished, Pending};
+use super::{Backend, EventOrigin, EventSender, NewEvent, NotPublished};
 use crate::metrics::EventOutcome;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::data::Data;
@@ -11,7 +10,7 @@ use fnd_core::records::cause::{Cause, EventCause};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
 use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::FunctionName;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,36 +20,36 @@ use std::sync::Arc;
 /// Least size that a request with events may have, whatever the subscribers take: the default of `limits.body`.
 const BYTES_LEAST: u64 = 6 << 20;
 
-impl EventBackend for DaemonBackend {
-    fn event_bytes_max(&self) -> u64 {
+impl Backend {
+    /// Returns the most bytes of a request with events: the largest `limits.body` of a subscriber.
+    pub(crate) fn event_bytes_max(&self) -> u64 {
         self.subscriptions().body_max().unwrap_or(0).max(BYTES_LEAST)
     }
 
-    fn fresh_id(&self) -> InvocationId {
-        self.next_id()
+    /// Queues an invocation for each function that takes one of the events, that the sender may operate, and whose author may
+    /// get events of this sender, all in one transaction. The result has one item for each event.
+    pub(crate) async fn publish(
+        &self,
+        events: Vec<NewEvent>,
+        origin: EventOrigin,
+    ) -> Result<Vec<Delivered>, NotPublished> {
+        let count = events.len() as u64;
+        let published = self.publish_all(events, &origin).await;
+        if published.is_err() {
+            self.count_events(EventOutcome::Refused, count);
+        }
+        for delivered in published.iter().flatten() {
+            let outcome = match delivered {
+                Delivered { duplicate: true, .. } => EventOutcome::Duplicate,
+                Delivered { invocations, .. } if invocations.is_empty() => EventOutcome::Unmatched,
+                Delivered { .. } => EventOutcome::Accepted,
+            };
+            self.count_events(outcome, 1);
+        }
+        published
     }
 
-    fn publish(&self, events: Vec<NewEvent>, origin: EventOrigin) -> Pending<Result<Vec<Delivered>, NotPublished>> {
-        let control = self.clone();
-        Box::pin(async move {
-            let count = events.len() as u64;
-            let published = control.publish_all(events, &origin).await;
-            if published.is_err() {
-                control.count_events(EventOutcome::Refused, count);
-            }
-            for delivered in published.iter().flatten() {
-                let outcome = match delivered {
-                    Delivered { duplicate: true, .. } => EventOutcome::Duplicate,
-                    Delivered { invocations, .. } if invocations.is_empty() => EventOutcome::Unmatched,
-                    Delivered { .. } => EventOutcome::Accepted,
-                };
-                control.count_events(outcome, 1);
-            }
-            published
-        })
-    }
-
-    fn count_events(&self, outcome: EventOutcome, events: u64) {
+    pub(crate) fn count_events(&self, outcome: EventOutcome, events: u64) {
         let state = self.daemon.state.borrow();
         state.reporter.metrics.borrow_mut().events(outcome.as_str(), events);
     }
@@ -61,7 +60,7 @@ impl EventBackend for DaemonBackend {
 const SHARES_MAX: usize = 10_000;
 const SHARED_BYTES_MAX: u64 = 256 << 20;
 
-impl DaemonBackend {
+impl Backend {
     /// Returns the subscriptions of the functions that serve.
     fn subscriptions(&self) -> Rc<Subscriptions> {
         self.daemon.state.borrow_mut().lifecycle.subscriptions()

@@ -13,25 +13,25 @@ use std::path::PathBuf;
 use tokio::sync::{mpsc, oneshot};
 
 /// Lines of output, oldest first; the channel closes after the last one.
-pub type LogLines = mpsc::Receiver<LogLine>;
+pub(crate) type LogLines = mpsc::Receiver<LogLine>;
 
 /// Which lines of output to return. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogQuery {
+pub(crate) struct LogQuery {
     /// Lines of this function.
-    pub function: Option<FunctionName>,
+    pub(crate) function: Option<FunctionName>,
     /// Lines of this invocation.
-    pub invocation: Option<InvocationId>,
+    pub(crate) invocation: Option<InvocationId>,
     /// Lines that arrived at this time or later, Unix milliseconds.
-    pub since_ms: Option<u64>,
+    pub(crate) since_ms: Option<u64>,
     /// Lines that arrived before this time, Unix milliseconds.
-    pub until_ms: Option<u64>,
+    pub(crate) until_ms: Option<u64>,
     /// Most kept lines, at least 1: the newest that match. Lines that arrive while following do not count.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// Whether to continue with new lines.
-    pub follow: bool,
+    pub(crate) follow: bool,
     /// Lines of functions that the caller may view.
-    pub reach: Permissions,
+    pub(crate) reach: Permissions,
 }
 
 /// The sources of lines.

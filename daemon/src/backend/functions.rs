@@ -1,22 +1,17 @@
 //! Functions: their states are in the supervisor.
 
-use super::FunctionBackend;
-use super::{
-    Answering, DaemonBackend, Failure, FunctionChanges, FunctionFilter, NotStored, Pending, ReleaseChange, failure,
-};
+use super::{Answering, Backend, Failure, FunctionChanges, FunctionFilter, NotStored, failure};
 use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use crate::views::lists::PIECE;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationView, ReleaseChanged, ReleaseFiles, ReleaseList, RouteList, RouteTest,
-    RouteTestReport, ScheduleList, UsageList, milliseconds,
+    FunctionDetail, FunctionStatus, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
+    milliseconds,
 };
-use fnd_core::lifecycle::release::NotHeld;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
-
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
@@ -26,59 +21,61 @@ use tokio::sync::oneshot;
 
 /// The limits for requests to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageBounds {
+pub(crate) struct PageBounds {
     /// `limits.body`: most bytes of a payload.
-    pub body: u64,
+    pub(crate) body: u64,
     /// `limits.timeout`: a caller may only shorten it.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// The mode of the function.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Whether bodies can be passed on as a stream: only to a program that serves HTTP, and only without retries.
-    pub passes: bool,
+    pub(crate) passes: bool,
 }
 
 /// How long a caller waits for a file that was just saved.
 const SAVED: Duration = Duration::from_secs(1);
 
-impl FunctionBackend for DaemonBackend {
-    fn functions(&self, filter: FunctionFilter) -> Pending<Vec<FunctionStatus>> {
-        let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move { daemon.function_list(&filter).await })
+impl Backend {
+    /// Returns the functions that a filter takes, sorted by name. Others are served meanwhile, so the list is no picture of
+    /// one moment.
+    pub(crate) async fn functions(&self, filter: FunctionFilter) -> Vec<FunctionStatus> {
+        self.daemon.function_list(&filter).await
     }
 
-    fn usage(&self) -> Pending<Result<UsageList, Failure>> {
-        let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move {
-            let memory = daemon.state.borrow().workers.welcome.memory.clone();
-            let mut list = daemon.usage().await;
-            // Files of the kernel are read at once, but thousands of functions have many of them.
-            let read = tokio::task::spawn_blocking(move || {
-                let groups = Groups::find(&memory);
-                for function in &mut list.functions {
-                    let counters = groups.read(&function.function.file_form());
-                    function.cpu_ms = counters.cpu_us.map(milliseconds);
-                    function.cpu_periods = counters.periods;
-                    function.throttled_periods = counters.throttled_periods;
-                    function.throttled_ms = counters.throttled_us.map(milliseconds);
-                    function.memory_bytes = counters.memory;
-                    function.pids = counters.pids;
-                }
-                list
-            });
-            read.await.map_err(failure)
-        })
+    /// Returns what every function uses now, sorted by name. This reads several files of each function.
+    pub(crate) async fn usage(&self) -> Result<UsageList, Failure> {
+        let memory = self.daemon.state.borrow().workers.welcome.memory.clone();
+        let mut list = self.daemon.usage().await;
+        // Files of the kernel are read at once, but thousands of functions have many of them.
+        let read = tokio::task::spawn_blocking(move || {
+            let groups = Groups::find(&memory);
+            for function in &mut list.functions {
+                let counters = groups.read(&function.function.file_form());
+                function.cpu_ms = counters.cpu_us.map(milliseconds);
+                function.cpu_periods = counters.periods;
+                function.throttled_periods = counters.throttled_periods;
+                function.throttled_ms = counters.throttled_us.map(milliseconds);
+                function.memory_bytes = counters.memory;
+                function.pids = counters.pids;
+            }
+            list
+        });
+        read.await.map_err(failure)
     }
 
-    fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
+    /// Returns one function with all details; nothing if there is no function of that name.
+    pub(crate) fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let state = self.daemon.state.borrow();
         state.look().function_detail(name, state.file_work(name))
     }
 
-    fn unknown(&self, name: &FunctionName) -> Rejection {
+    /// Returns why a function that does not exist cannot run.
+    pub(crate) fn unknown(&self, name: &FunctionName) -> Rejection {
         self.daemon.state.borrow().supervisor.unknown(name)
     }
 
-    fn bounds(&self, name: &FunctionName) -> Option<PageBounds> {
+    /// Returns the limits for requests to a function; nothing if it has no version that can run.
+    pub(crate) fn bounds(&self, name: &FunctionName) -> Option<PageBounds> {
         let state = self.daemon.state.borrow();
         let manifest = &state.serving(name)?.manifest;
         let limits = &manifest.limits;
@@ -90,105 +87,110 @@ impl FunctionBackend for DaemonBackend {
         })
     }
 
-    fn saved(&self, name: &FunctionName) -> Pending<bool> {
-        let daemon = Rc::clone(&self.daemon);
-        let functions = &mut daemon.state.borrow_mut().functions;
-        let (number, serves) = functions.saved.wait(name.clone());
-        functions.catalog.reported(number, name.clone());
-        let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move {
-            let is_over = tokio::time::timeout(SAVED, serves).await.is_ok();
-            is_over || !daemon.state.borrow_mut().functions.saved.give_up(number)
-        })
+    /// Waits until a function serves its files as they are on the disk, or they are refused. Returns whether that came in time.
+    pub(crate) async fn saved(&self, name: &FunctionName) -> bool {
+        let (number, serves) = {
+            let functions = &mut self.daemon.state.borrow_mut().functions;
+            let (number, serves) = functions.saved.wait(name.clone());
+            functions.catalog.reported(number, name.clone());
+            (number, serves)
+        };
+        let is_over = tokio::time::timeout(SAVED, serves).await.is_ok();
+        is_over || !self.daemon.state.borrow_mut().functions.saved.give_up(number)
     }
 
-    fn access(&self, name: &FunctionName) -> Option<(u32, Arc<Manifest>)> {
+    /// Returns the user and the manifest of a function that serves, for its own socket.
+    pub(crate) fn access(&self, name: &FunctionName) -> Option<(u32, Arc<Manifest>)> {
         let state = self.daemon.state.borrow();
         let serving = state.serving(name)?;
         Some((serving.uid, Arc::clone(&serving.manifest)))
     }
 
-    fn call_depth(&self, calling: &Calling, trace: Option<&Trace>) -> Result<u8, Rejection> {
+    /// Returns how many calls in a chain a request of a function is.
+    ///
+    /// # Errors
+    /// The chain is too long, or the invocation that the request names does not run.
+    pub(crate) fn call_depth(&self, calling: &Calling, trace: Option<&Trace>) -> Result<u8, Rejection> {
         let state = self.daemon.state.borrow();
         Ok(state.supervisor.call_depth(calling, trace)?.0)
     }
 
-    fn route_list(&self) -> RouteList {
+    /// Returns the routes of the public listener.
+    pub(crate) fn route_list(&self) -> RouteList {
         let routes = self.routes();
         let listener = Rc::clone(&self.daemon.state.borrow().listener);
         listener.list(&routes)
     }
 
-    fn try_request(&self, test: RouteTest) -> Pending<Result<RouteTestReport, String>> {
+    /// Returns what would become of a request to the public listener; nothing runs. An error is the words for a request
+    /// that cannot be.
+    pub(crate) async fn try_request(&self, test: RouteTest) -> Result<RouteTestReport, String> {
         let (routes, now_s) = (self.routes(), self.now_ms() / 1000);
         let listener = Rc::clone(&self.daemon.state.borrow().listener);
-        Box::pin(async move { listener.try_request(&routes, &test, now_s).await })
+        listener.try_request(&routes, &test, now_s).await
     }
 
-    fn schedules(&self, function: Option<FunctionName>, next: usize) -> Pending<Result<ScheduleList, Failure>> {
+    /// Returns the schedules of all functions or of one, each with `next` of its next slots.
+    pub(crate) async fn schedules(&self, function: Option<FunctionName>, next: usize) -> Result<ScheduleList, Failure> {
         drop(self.settled());
-        let (reader, daemon) = (self.reader.clone(), Rc::clone(&self.daemon));
-        Box::pin(async move {
-            let mut schedules = daemon.schedule_list(function.as_ref(), next).await;
-            let mut functions: Vec<_> = schedules.iter().map(|view| view.function.clone()).collect();
-            functions.dedup();
-            let last = reader.last_of(functions, Trigger::Schedule).await.map_err(failure)?;
-            for piece in schedules.chunks_mut(PIECE) {
-                {
-                    let state = daemon.state.borrow();
-                    for view in &mut *piece {
-                        let Some((record, cause)) = last.get(&view.function) else {
-                            continue;
-                        };
-                        // The record in memory is newer than the one on disk.
-                        let live = state.supervisor.invocation(record.id);
-                        let mut last = InvocationView::of(live.as_ref().unwrap_or(record));
-                        last.cause = cause.as_deref().cloned();
-                        view.last = Some(last);
-                    }
-                }
-                if piece.len() == PIECE {
-                    tokio::task::yield_now().await;
+        let mut schedules = self.daemon.schedule_list(function.as_ref(), next).await;
+        let mut functions: Vec<_> = schedules.iter().map(|view| view.function.clone()).collect();
+        functions.dedup();
+        let last = self
+            .reader
+            .last_of(functions, Trigger::Schedule)
+            .await
+            .map_err(failure)?;
+        for piece in schedules.chunks_mut(PIECE) {
+            {
+                let state = self.daemon.state.borrow();
+                for view in &mut *piece {
+                    let Some((record, cause)) = last.get(&view.function) else {
+                        continue;
+                    };
+                    // The record in memory is newer than the one on disk.
+                    let live = state.supervisor.invocation(record.id);
+                    let mut last = InvocationView::of(live.as_ref().unwrap_or(record));
+                    last.cause = cause.as_deref().cloned();
+                    view.last = Some(last);
                 }
             }
-            Ok(ScheduleList { schedules })
-        })
+            if piece.len() == PIECE {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(ScheduleList { schedules })
     }
 
-    fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Pending<Result<Option<bool>, NotStored>> {
+    /// Pauses the schedules of a function, or lets them go on, once that is stored. Returns whether it has any; nothing if
+    /// there is no function of that name.
+    pub(crate) async fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
         let (control, function) = (self.clone(), name.clone());
         let (sender, receiver) = oneshot::channel();
         // A task of its own, as in `answer_change`.
         self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let _ = sender.send(control.pause(function, paused).await); // an error: the caller has left
         });
-        Box::pin(async move {
-            let stopping = |_| Err(NotStored("fnd is stopping".into()));
-            receiver.await.unwrap_or_else(stopping)
+        let stopping = |_| Err(NotStored("fnd is stopping".into()));
+        receiver.await.unwrap_or_else(stopping)
+    }
+
+    /// Installs a function again, with its dependencies; `clean`: these are built anew. Resolves when it is installed, or with the reason why it cannot be;
+    /// nothing if there is no function of that name.
+    pub(crate) fn build(
+        &self,
+        name: &FunctionName,
+        clean: bool,
+    ) -> Option<impl Future<Output = Result<(), String>> + use<>> {
+        let wait = self.settled().build_again(name, clean)?;
+        Some(async move {
+            let installed = wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()));
+            installed.map(drop)
         })
     }
 
-    fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
-        self.list_releases(name)
-    }
-
-    fn build(&self, name: &FunctionName, clean: bool) -> Option<Pending<Result<(), String>>> {
-        let wait = self.settled().build_again(name, clean)?;
-        Some(Box::pin(async move {
-            let installed = wait.await.unwrap_or_else(|_| Err("fnd is stopping".to_owned()));
-            installed.map(drop)
-        }))
-    }
-
-    fn change_release(&self, name: &FunctionName, change: ReleaseChange) -> Pending<Result<ReleaseChanged, NotHeld>> {
-        self.changed_release(name, change)
-    }
-
-    fn release_files(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {
-        self.read_release(name, release)
-    }
-
-    fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {
+    /// Enables or disables a function, once that is stored: `Answer::Done`, `Answer::NotFound` or `Answer::StoreFailed`.
+    pub(crate) fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {
         let (control, function) = (self.clone(), name.clone());
         self.answer_change(async move {
             if control.settled().supervisor.function(&function).is_some() {
@@ -209,21 +211,22 @@ impl FunctionBackend for DaemonBackend {
         })
     }
 
-    fn status_written(&self, name: &FunctionName) -> Pending<()> {
+    /// Resolves when the function's status file contains all that has happened to the function so far.
+    pub(crate) async fn status_written(&self, name: &FunctionName) {
         let written = self.settled().reporter.status_files.written(name);
-        Box::pin(async move {
-            if let Some(written) = written {
-                let _ = written.await; // an error: the function is gone, or fnd ends
-            }
-        })
+        if let Some(written) = written {
+            let _ = written.await; // an error: the function is gone, or fnd ends
+        }
     }
 
-    fn watch(&self, filter: FunctionFilter) -> FunctionChanges {
-        crate::backend::watch_functions::watch(&self.daemon, filter)
+    /// Returns the present state of every function that matches the filter, and then each function that changes; ends
+    /// with the receiver.
+    pub(crate) fn watch(&self, filter: FunctionFilter) -> FunctionChanges {
+        super::watch_functions::watch(&self.daemon, filter)
     }
 }
 
-impl DaemonBackend {
+impl Backend {
     async fn pause(self, function: FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
         let has_any = {
             let state = self.settled();

@@ -5,7 +5,7 @@
 //! answered from there. Requests with one key take turns, so that none is accepted between another's look-up and
 //! acceptance.
 
-use super::{Answering, CallerLeft, DaemonBackend, Failure, NotStored, Repeated, failure};
+use super::{Answering, Backend, Failure, NotStored, Repeated, failure};
 use crate::input::TaskOwner;
 use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
@@ -26,7 +26,7 @@ type FunctionKey = (FunctionName, Arc<str>);
 
 /// Keys that are being looked up; each lock is held by one request, and others wait for it.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(Rc<RefCell<HashMap<FunctionKey, Rc<Mutex<()>>>>>);
+pub(crate) struct Keys(Rc<RefCell<HashMap<FunctionKey, Rc<Mutex<()>>>>>);
 
 impl Keys {
     fn turn(&self, key: &FunctionKey) -> Rc<Mutex<()>> {
@@ -43,7 +43,7 @@ impl Keys {
     }
 }
 
-impl DaemonBackend {
+impl Backend {
     pub(crate) fn next_id(&self) -> InvocationId {
         self.daemon.state.borrow_mut().next_id()
     }
@@ -60,7 +60,7 @@ impl DaemonBackend {
         self.daemon.answer_first(Event::Submit(Box::new(submit)));
         if waits {
             // The caller is named without a further allocation, because every call passes here.
-            Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn CallerLeft>, id, reply)
+            Answering::for_caller(answer, Rc::clone(&self.daemon), id, reply)
         } else {
             answer.into()
         }
@@ -141,7 +141,9 @@ impl DaemonBackend {
         }))
     }
 
-    pub(crate) async fn repeat_one(self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
+    /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead
+    /// letter.
+    pub(crate) async fn repeat(&self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
         let Some(StoredInvocation { record, payload, dead }) =
             self.reader.stored_invocation(id).await.map_err(failure)?
         else {
@@ -187,7 +189,9 @@ impl DaemonBackend {
         serving.is_some_and(|serving| serving.manifest.file.iter().any(FileTrigger::acts))
     }
 
-    pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {
+    /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
+    /// history.
+    pub(crate) async fn drop_dead_letter(&self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {
         let is_dead = |stored: Option<StoredInvocation>| stored.is_some_and(|stored| stored.dead);
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(Ok(false));

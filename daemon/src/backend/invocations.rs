@@ -1,7 +1,6 @@
 //! Invocations: the live ones are in the supervisor, all of them in the ledger.
 
-use super::{Answering, DaemonBackend, Failure, NotStored, Pending, failure};
-use super::{FunctionBackend as _, InvocationBackend};
+use super::{Answering, Backend, Failure, Pending, failure};
 use crate::driver::Daemon;
 use crate::http::paced::Paced;
 use crate::http::streaming_body::Headed;
@@ -9,7 +8,7 @@ use crate::ledger::{self, LedgerCommand};
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, milliseconds};
 use fnd_core::records::cause::Cause;
-use fnd_core::records::outcome::{RunState, Trigger};
+use fnd_core::records::outcome::RunState;
 use fnd_core::records::{InvocationFilter, InvocationRecord, RunResult};
 use fnd_core::supervisor::{Answer, Event, Submit};
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -18,18 +17,18 @@ use std::rc::Rc;
 use tokio::sync::oneshot;
 
 /// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.
-pub struct PassedOn {
+pub(crate) struct PassedOn {
     /// The head, with the body to come; if the sender is dropped, `answer` says what happened.
-    pub head: oneshot::Receiver<Headed>,
+    pub(crate) head: oneshot::Receiver<Headed>,
     /// The end of the run.
-    pub answer: Answering,
+    pub(crate) answer: Answering,
     /// Must be kept until the head comes; dropping it reports that the caller has left.
-    pub caller: Box<dyn std::any::Any>,
+    pub(crate) caller: PassedOnCaller,
 }
 
 /// The result of a request to run an invocation again.
 #[derive(Debug)]
-pub enum Repeated {
+pub(crate) enum Repeated {
     /// There is no such invocation.
     Unknown,
     /// The invocation has not ended.
@@ -43,7 +42,7 @@ pub enum Repeated {
 }
 
 /// A caller whose body is passed on. If it leaves before its call begins, there is nobody to send the body.
-struct PassedOnCaller(Rc<Daemon>, InvocationId);
+pub(crate) struct PassedOnCaller(Rc<Daemon>, InvocationId);
 
 impl Drop for PassedOnCaller {
     fn drop(&mut self) {
@@ -57,13 +56,16 @@ impl Drop for PassedOnCaller {
     }
 }
 
-impl InvocationBackend for DaemonBackend {
-    fn submit(&self, mut submit: Submit) -> Answering {
+impl Backend {
+    /// Gives a request to run its id and passes it to the supervisor. If the answer is dropped, an invocation that has
+    /// not begun and that no other caller waits for is cancelled.
+    pub(crate) fn submit(&self, mut submit: Submit) -> Answering {
         submit.id = self.next_id();
         self.once(submit)
     }
 
-    fn pass(&self, mut submit: Submit, body: Paced, upgrade: Option<HeaderValue>) -> PassedOn {
+    /// Gives a request to run its id, passes it to the supervisor, and streams its body to a program that serves HTTP.
+    pub(crate) fn pass(&self, mut submit: Submit, body: Paced, upgrade: Option<HeaderValue>) -> PassedOn {
         let id = self.next_id();
         submit.id = id;
         let limit = self.bounds(&submit.function).map_or(0, |bounds| bounds.body);
@@ -75,12 +77,14 @@ impl InvocationBackend for DaemonBackend {
             answer: sender,
         };
         self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));
-        let caller = Box::new(PassedOnCaller(Rc::clone(&self.daemon), id));
+        let caller = PassedOnCaller(Rc::clone(&self.daemon), id);
         let answer = self.once(submit);
         PassedOn { head, answer, caller }
     }
 
-    fn cancel(&self, id: InvocationId) -> Answering {
+    /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`. One that waits is not ended while that
+    /// cannot be stored (`Answer::StoreFailed`): the next fnd would run it.
+    pub(crate) fn cancel(&self, id: InvocationId) -> Answering {
         let live = self.settled().supervisor.invocation(id);
         // The end of one that is not durable is its end in any case: no other fnd runs it again.
         if live.is_none_or(|live| !live.durable) {
@@ -98,105 +102,89 @@ impl InvocationBackend for DaemonBackend {
         })
     }
 
-    fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
-        let reader = self.reader.clone();
+    /// Returns an invocation with its attempts, whether it is in memory or only in the history.
+    pub(crate) async fn invocation(&self, id: InvocationId) -> Result<Option<InvocationView>, Failure> {
         // The record in memory is newer than the one on disk.
         let live = self.settled().supervisor.invocation(id);
-        Box::pin(async move {
-            let stored = reader.get(id).await.map_err(failure)?;
-            let mut view = match (&live, &stored) {
-                (Some(record), _) => InvocationView::of(record),
-                (None, Some(stored)) => InvocationView::of(&stored.record),
-                (None, None) => return Ok(None),
+        let stored = self.reader.get(id).await.map_err(failure)?;
+        let mut view = match (&live, &stored) {
+            (Some(record), _) => InvocationView::of(record),
+            (None, Some(stored)) => InvocationView::of(&stored.record),
+            (None, None) => return Ok(None),
+        };
+        if let Some(stored) = stored {
+            view.replay_of = stored.origin;
+            // The record in memory may be older than what was read since.
+            view.hook = (stored.hook_failed && view.state.is_final()).then_some(HookEnd::Failed);
+            view.cause = stored.cause.as_deref().cloned();
+            view.children = stored.children;
+            view.parent = match &view.cause {
+                Some(Cause::Call(call)) => call.invocation,
+                _ => None,
             };
-            if let Some(stored) = stored {
-                view.replay_of = stored.origin;
-                // The record in memory may be older than what was read since.
-                view.hook = (stored.hook_failed && view.state.is_final()).then_some(HookEnd::Failed);
-                view.cause = stored.cause.as_deref().cloned();
-                view.children = stored.children;
-                view.parent = match &view.cause {
-                    Some(Cause::Call(call)) => call.invocation,
-                    _ => None,
-                };
-                view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
-            }
-            Ok(Some(view))
-        })
+            view.attempt_records = stored.attempts.iter().map(AttemptView::of).collect();
+        }
+        Ok(Some(view))
     }
 
-    fn function_of(&self, id: InvocationId) -> Pending<Result<Option<FunctionName>, Failure>> {
-        let reader = self.reader.clone();
+    /// Returns the function of an invocation; nothing if there is no such invocation.
+    pub(crate) async fn function_of(&self, id: InvocationId) -> Result<Option<FunctionName>, Failure> {
         let live = self.settled().supervisor.invocation(id).map(|record| record.function);
-        Box::pin(async move {
-            match live {
-                Some(function) => Ok(Some(function)),
-                None => reader.function_of(id).await.map_err(failure),
-            }
-        })
+        match live {
+            Some(function) => Ok(Some(function)),
+            None => self.reader.function_of(id).await.map_err(failure),
+        }
     }
 
-    fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
+    /// Returns a future that resolves when the invocation has ended and its end can be read, or when fnd stops. Returns
+    /// nothing if the invocation is not in memory: then it has ended or never existed.
+    pub(crate) fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
         let state = self.settled();
         state.supervisor.invocation(id)?;
         Some(Box::pin(state.callers.wait_for_end(id)))
     }
 
-    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
-        let reader = self.reader.clone();
+    /// Returns a page of the history, newest first, without details of attempts.
+    pub(crate) async fn invocations(&self, filter: InvocationFilter) -> Result<InvocationList, Failure> {
         drop(self.settled());
-        Box::pin(async move {
-            let page = reader.list(filter).await.map_err(failure)?;
-            let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
-            for view in invocations
-                .iter_mut()
-                .filter(|view| page.hook_failed.contains(&view.id))
-            {
-                view.hook = Some(HookEnd::Failed);
-            }
-            for (view, usage) in invocations.iter_mut().zip(page.usage) {
-                view.cpu_ms = usage.cpu_us.map(milliseconds);
-                view.memory_peak_bytes = usage.memory_peak_bytes;
-            }
-            Ok(InvocationList {
-                invocations,
-                next: page.next.map(|id| id.to_string()),
-            })
+        let page = self.reader.list(filter).await.map_err(failure)?;
+        let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
+        for view in invocations
+            .iter_mut()
+            .filter(|view| page.hook_failed.contains(&view.id))
+        {
+            view.hook = Some(HookEnd::Failed);
+        }
+        for (view, usage) in invocations.iter_mut().zip(page.usage) {
+            view.cpu_ms = usage.cpu_us.map(milliseconds);
+            view.memory_peak_bytes = usage.memory_peak_bytes;
+        }
+        Ok(InvocationList {
+            invocations,
+            next: page.next.map(|id| id.to_string()),
         })
     }
 
-    fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
-        let reader = self.reader.clone();
+    /// Returns the result of the last attempt; nothing if it has no result, or if the result was deleted.
+    pub(crate) async fn result(&self, id: InvocationId) -> Result<Option<RunResult>, Failure> {
         drop(self.settled());
-        Box::pin(async move {
-            match reader.result(id).await.map_err(failure)? {
-                ledger::ResultOf::Ended(result) => Ok(result),
-                ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
-            }
+        match self.reader.result(id).await.map_err(failure)? {
+            ledger::ResultOf::Ended(result) => Ok(result),
+            ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
+        }
+    }
+
+    /// Returns a page of the dead letters, newest first.
+    pub(crate) async fn dead_letters(&self, filter: InvocationFilter) -> Result<DeadLetterList, Failure> {
+        let found = self.reader.dead_letters(filter).await.map_err(failure)?;
+        Ok(DeadLetterList {
+            dead_letters: found.letters,
+            next: found.next.map(|id| id.to_string()),
         })
     }
 
-    fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>> {
-        Box::pin(self.clone().repeat_one(id, trigger))
-    }
-
-    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
-        let reader = self.reader.clone();
-        Box::pin(async move {
-            let found = reader.dead_letters(filter).await.map_err(failure)?;
-            Ok(DeadLetterList {
-                dead_letters: found.letters,
-                next: found.next.map(|id| id.to_string()),
-            })
-        })
-    }
-
-    fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>> {
-        let reader = self.reader.clone();
-        Box::pin(async move { reader.dead_letter(id).await.map_err(failure) })
-    }
-
-    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<Result<bool, NotStored>, Failure>> {
-        Box::pin(self.clone().discard_dead_letter(id))
+    /// Returns a dead letter; nothing if no dead letter has that id.
+    pub(crate) async fn dead_letter(&self, id: InvocationId) -> Result<Option<DeadLetter>, Failure> {
+        self.reader.dead_letter(id).await.map_err(failure)
     }
 }

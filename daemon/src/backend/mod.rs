@@ -1,8 +1,8 @@
-//! The requests of callers to the daemon, by resource: [`DaemonBackend`] reads the supervisor, the ledger and the kept output, and hands
+//! The requests of callers to the daemon, by resource: [`Backend`] reads the supervisor, the ledger and the kept output, and hands
 //! the supervisor events. The control API, the public listener and the sockets of functions use it.
 //!
-//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
-//! on disk and slow operations are a [`Pending`]. It knows nothing about routes and answers of HTTP.
+//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; methods
+//! for data on disk and slow operations are `async`. It knows nothing about routes and answers of HTTP.
 //!
 //! Files:
 //! - `answering`: the answers of the supervisor, and callers that leave before theirs
@@ -13,7 +13,6 @@
 //! - `follow`: kept output, then live lines, without a gap
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
-//! - `interface`: the interface for the control server
 //! - `invocations`: invocations
 //! - `lists`: makes the long lists of the API in pieces
 //! - `new_event`: events that come in a request
@@ -32,7 +31,6 @@ mod events;
 mod follow;
 mod functions;
 pub(crate) mod idempotency;
-pub mod interface;
 mod invocations;
 mod lists;
 mod new_event;
@@ -43,20 +41,17 @@ mod streams;
 mod upload;
 mod watch_functions;
 
-pub use answering::{Answering, CallerLeft};
-pub use backup::{BundlePieces, Database};
-pub use follow::{LogLines, LogQuery};
-pub use functions::PageBounds;
-pub use interface::{
-    Backend, EventBackend, FunctionBackend, InvocationBackend, NodeBackend, StateBackend, StreamBackend, UploadBackend,
-};
-pub use invocations::{PassedOn, Repeated};
-pub use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
-pub use upload::{Deployed, NotDone, Upload, UploadCondition};
-pub use watch_functions::FunctionChanges;
+pub(crate) use answering::Answering;
+pub(crate) use backup::{BundlePieces, Database};
+pub(crate) use follow::{LogLines, LogQuery};
+pub(crate) use functions::PageBounds;
+pub(crate) use invocations::{PassedOn, Repeated};
+pub(crate) use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
+pub(crate) use upload::{Deployed, NotDone, Upload, UploadCondition};
+pub(crate) use watch_functions::FunctionChanges;
 
-pub use crate::views::lists::FunctionFilter;
-pub use fnd_core::lifecycle::ReleaseChange;
+pub(crate) use crate::views::lists::FunctionFilter;
+pub(crate) use fnd_core::lifecycle::ReleaseChange;
 
 use crate::driver::{Daemon, Driver};
 use crate::input::TaskOwner;
@@ -74,39 +69,39 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A value that comes later.
-pub type Pending<T> = LocalBoxFuture<'static, T>;
+pub(crate) type Pending<T> = LocalBoxFuture<'static, T>;
 
 /// Why the daemon could not do an operation that usually works (for example, a read of the ledger failed). The text is
 /// for the journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub(crate) struct Failure(pub(crate) String);
 
 /// Why a change was not made: it could not be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NotStored(pub Arc<str>);
+pub(crate) struct NotStored(pub(crate) Arc<str>);
 
 /// The daemon, and the parts that read for it.
 #[derive(Clone)]
-pub struct DaemonBackend {
-    pub daemon: Rc<Daemon>,
-    pub reader: ledger::LedgerReader,
+pub(crate) struct Backend {
+    pub(crate) daemon: Rc<Daemon>,
+    pub(crate) reader: ledger::LedgerReader,
     /// The directory of kept output.
-    pub logs: PathBuf,
+    pub(crate) logs: PathBuf,
     /// The configuration file and the directories of runtimes.
-    pub places: Arc<(String, Vec<String>)>,
+    pub(crate) places: Arc<(String, Vec<String>)>,
     pub(crate) audit: Audit,
     /// The values that functions share.
     pub(crate) state: StateStore,
     /// Idempotency keys that are being looked up.
-    pub keys: crate::backend::idempotency::Keys,
+    pub(crate) keys: crate::backend::idempotency::Keys,
 }
 
 /// How long a caller waits for the disk.
 const STORED: Duration = Duration::from_secs(10);
 
-impl DaemonBackend {
+impl Backend {
     /// Waits until the ledger has stored what is known now, also which releases serve.
     async fn stored(&self) -> Result<(), NotStored> {
         let stored = tokio::time::timeout(STORED, self.store_change(Vec::new())).await;

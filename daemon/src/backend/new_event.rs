@@ -9,14 +9,14 @@ use fnd_wire::ids::FunctionName;
 
 /// The sender of a request's events, with its permissions.
 #[derive(Debug, Clone)]
-pub struct EventOrigin {
+pub(crate) struct EventOrigin {
     /// The permissions of the sender.
-    pub reach: Permissions,
-    pub sender: EventSender,
+    pub(crate) reach: Permissions,
+    pub(crate) sender: EventSender,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EventSender {
+pub(crate) enum EventSender {
     /// A user of the control socket.
     User(u32),
     Function(FunctionName),
@@ -26,20 +26,20 @@ pub enum EventSender {
 
 /// An event that came in a request.
 #[derive(Debug, Clone)]
-pub struct NewEvent {
-    pub attributes: Attributes,
-    pub data: Option<Data>,
+pub(crate) struct NewEvent {
+    pub(crate) attributes: Attributes,
+    pub(crate) data: Option<Data>,
     /// Media type of the data.
-    pub content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// The sender's trace.
-    pub trace: Option<Trace>,
+    pub(crate) trace: Option<Trace>,
     /// The number of calls in its chain, if a function sends it; else 0.
-    pub depth: u8,
+    pub(crate) depth: u8,
 }
 
 /// Why nothing of a request was accepted.
 #[derive(Debug)]
-pub enum NotPublished {
+pub(crate) enum NotPublished {
     /// No subscriber takes the data of an event.
     Refused {
         /// Place of the event in the request.

@@ -1,8 +1,7 @@
 //! Requests about the node: everything that belongs to no function.
 
-use super::NodeBackend;
-use super::{BundlePieces, Database, Failure, Pending};
-use super::{DaemonBackend, failure};
+use super::{Backend, failure};
+use super::{BundlePieces, Database, Failure};
 use crate::buffers::Buffers;
 use crate::exposition::scrape;
 use crate::functions::reported::versions_now;
@@ -23,102 +22,112 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-impl NodeBackend for DaemonBackend {
-    fn buffers(&self) -> Arc<Buffers> {
+impl Backend {
+    /// Returns the memory budget of bodies and answers.
+    pub(crate) fn buffers(&self) -> Arc<Buffers> {
         Arc::clone(&self.daemon.state.borrow().callers.buffers)
     }
 
-    fn connections(&self) -> Rc<Connections> {
+    /// Returns the accounting of the server's connections.
+    pub(crate) fn connections(&self) -> Rc<Connections> {
         Rc::clone(&self.daemon.state.borrow().callers.connections)
     }
 
-    fn health(&self) -> Result<(), String> {
+    /// Returns an error if fnd cannot run functions: `GET /healthz`.
+    ///
+    /// # Errors
+    /// The reason as text for people, such as "no spawner".
+    pub(crate) fn health(&self) -> Result<(), String> {
         self.daemon.state.borrow().look().health()
     }
 
-    fn node_status(&self) -> NodeStatus {
+    /// Returns the node without its functions.
+    pub(crate) fn node_status(&self) -> NodeStatus {
         self.daemon.state.borrow().node_status()
     }
 
-    fn metrics(&self, form: MetricsFormat) -> Pending<String> {
-        let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move { scrape(&daemon, form).await })
+    /// Returns all metrics as text.
+    pub(crate) async fn metrics(&self, form: MetricsFormat) -> String {
+        scrape(&self.daemon, form).await
     }
 
-    fn backup(&self, of: Database) -> Pending<Result<(u64, BundlePieces), Failure>> {
-        let state = self.logs.with_file_name("state");
-        let control = self.clone();
-        Box::pin(async move {
-            if of == Database::Ledger {
-                control.ends_stored().await?;
-            }
-            crate::backend::backup::take(state, of).await
-        })
+    /// Returns a copy of a database in its present state: its size and its bytes.
+    pub(crate) async fn backup(&self, of: Database) -> Result<(u64, BundlePieces), Failure> {
+        if of == Database::Ledger {
+            self.ends_stored().await?;
+        }
+        super::backup::take(self.logs.with_file_name("state"), of).await
     }
 
-    fn audit(&self, entry: AuditedCalls) -> Option<Pending<()>> {
-        let written = self.audit.record(entry)?;
-        Some(Box::pin(written))
+    /// Records a call in the audit. Returns a future that resolves when the entry is written, or cannot be; nothing if
+    /// the answer need not wait for it.
+    pub(crate) fn audit(&self, entry: AuditedCalls) -> Option<impl Future<Output = ()> + use<>> {
+        self.audit.record(entry)
     }
 
-    fn audited(&self, filter: AuditFilter) -> Pending<Result<AuditList, Failure>> {
-        let audit = self.audit.clone();
-        Box::pin(async move { audit.list(filter).await.map_err(Failure) })
+    /// Returns a page of the audit, newest first.
+    pub(crate) async fn audited(&self, filter: AuditFilter) -> Result<AuditList, Failure> {
+        self.audit.list(filter).await.map_err(Failure)
     }
 
-    fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
+    /// Reads configuration and functions again, and waits until every difference is applied or refused.
+    pub(crate) async fn reload(&self, accept_empty: bool) -> Result<ReloadReport, Failure> {
         let before = versions_now(&self.daemon.state.borrow().lifecycle);
         let settled = self.daemon.reload(accept_empty);
-        let daemon = Rc::clone(&self.daemon);
-        Box::pin(async move {
-            settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
-            let state = &mut *daemon.state.borrow_mut();
-            let settings = &state.node.settings;
-            // Not only once the directories are quiet: the person who reloads should see the warning.
-            let (functions, lifecycle) = (&mut state.functions, &state.lifecycle);
-            functions.find_projects(&lifecycle.registry, &state.workers.welcome.functions_dirs);
-            let mut report = functions.report(lifecycle, &before);
-            report.configuration_refused = settings.refused;
-            report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());
-            Ok(report)
-        })
+        settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
+        let state = &mut *self.daemon.state.borrow_mut();
+        let settings = &state.node.settings;
+        // Not only once the directories are quiet: the person who reloads should see the warning.
+        let (functions, lifecycle) = (&mut state.functions, &state.lifecycle);
+        functions.find_projects(&lifecycle.registry, &state.workers.welcome.functions_dirs);
+        let mut report = functions.report(lifecycle, &before);
+        report.configuration_refused = settings.refused;
+        report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());
+        Ok(report)
     }
 
-    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>> {
+    /// Checks a file as if it were in the functions directory; the file is neither run nor kept.
+    pub(crate) async fn validate(&self, request: ValidateRequest) -> Result<ValidateReport, Failure> {
         let places = Arc::clone(&self.places);
-        Box::pin(async move {
-            // This reads configuration and runtimes, so it must not run on the thread that answers all callers.
-            let judged = tokio::task::spawn_blocking(move || {
-                let (config, runtimes) = &*places;
-                let (judge, mut diagnostics) = check::judge(&Disk, config, runtimes);
-                if let Some(judge) = judge {
-                    let checked = check::text(&judge, &request.name, request.content.as_bytes());
-                    diagnostics.extend(checked.all().cloned());
-                }
-                diagnostics
-            });
-            let diagnostics = judged.await.map_err(failure)?;
-            let valid = !diagnostics.iter().any(Diagnostic::is_error);
-            Ok(ValidateReport { valid, diagnostics })
-        })
+        // This reads configuration and runtimes, so it must not run on the thread that answers all callers.
+        let judged = tokio::task::spawn_blocking(move || {
+            let (config, runtimes) = &*places;
+            let (judge, mut diagnostics) = check::judge(&Disk, config, runtimes);
+            if let Some(judge) = judge {
+                let checked = check::text(&judge, &request.name, request.content.as_bytes());
+                diagnostics.extend(checked.all().cloned());
+            }
+            diagnostics
+        });
+        let diagnostics = judged.await.map_err(failure)?;
+        let valid = !diagnostics.iter().any(Diagnostic::is_error);
+        Ok(ValidateReport { valid, diagnostics })
     }
 
-    fn drain(&self) -> oneshot::Receiver<bool> {
+    /// Accepts no new work from now on; resolves with true when nothing runs any more, or with false when the drain is
+    /// cancelled. Calling it twice has the same effect as once.
+    pub(crate) fn drain(&self) -> oneshot::Receiver<bool> {
         self.daemon.drain()
     }
 
-    fn cancel_drain(&self) -> bool {
+    /// Accepts and starts work again. Returns false if fnd stops.
+    pub(crate) fn cancel_drain(&self) -> bool {
         self.daemon.cancel_drain()
     }
 
-    fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
+    /// Sets the level from which fnd logs its own messages, for a time or until the next change.
+    ///
+    /// # Errors
+    /// The reason why it is no level, for people.
+    pub(crate) fn set_log_level(&self, level: &str, time: Option<Duration>) -> Result<(), String> {
         if let Some(restored) = level::set(level, time)? {
             self.daemon.inbox.spawn(TaskOwner::Caller, restored);
         }
         Ok(())
     }
 
-    fn runtimes(&self) -> Vec<RuntimeSummary> {
+    /// Returns the runtimes, sorted by id.
+    pub(crate) fn runtimes(&self) -> Vec<RuntimeSummary> {
         let mut runtimes = self.daemon.state.borrow().node.settings.runtimes.clone();
         for version in runtimes.iter_mut().flat_map(|runtime| &mut runtime.versions) {
             version.path = installed(&version.interpreter);
@@ -127,7 +136,8 @@ impl NodeBackend for DaemonBackend {
         runtimes
     }
 
-    fn sizes(&self) -> Vec<SizeView> {
+    /// Returns the sizes, smallest first.
+    pub(crate) fn sizes(&self) -> Vec<SizeView> {
         let state = self.daemon.state.borrow();
         let sizes = state.node.settings.settings.sizes.iter();
         let mut views: Vec<SizeView> = sizes
@@ -145,7 +155,8 @@ impl NodeBackend for DaemonBackend {
         views
     }
 
-    fn config(&self) -> serde_json::Value {
+    /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
+    pub(crate) fn config(&self) -> serde_json::Value {
         serde_json::to_value(&self.daemon.state.borrow().node.settings.settings).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! Releases: the verbs wait until the ledger has stored the change, and until the release serves or cannot.
 
-use super::{DaemonBackend, NotStored, Pending};
+use super::{Backend, NotStored};
 use crate::driver::releases::HoldResult;
 use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
@@ -17,8 +17,12 @@ const TRIAL: Duration = Duration::from_secs(40);
 /// How long a caller waits for the files of a release.
 const READ: Duration = Duration::from_secs(30);
 
-impl DaemonBackend {
-    pub(super) fn list_releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
+impl Backend {
+    /// Returns the releases of a function.
+    ///
+    /// # Errors
+    /// There is no such function, or it has none.
+    pub(crate) fn releases(&self, name: &FunctionName) -> Result<ReleaseList, NotHeld> {
         let state = self.daemon.state.borrow();
         let view = state.supervisor.function(name);
         let trial = view.as_ref().and_then(|view| view.trial);
@@ -28,34 +32,31 @@ impl DaemonBackend {
     }
 
     /// Changes which release gets calls; resolves when it does, or cannot.
-    pub(super) fn changed_release(
+    pub(crate) async fn change_release(
         &self,
         name: &FunctionName,
         change: ReleaseChange,
-    ) -> Pending<Result<ReleaseChanged, NotHeld>> {
+    ) -> Result<ReleaseChanged, NotHeld> {
         let (control, name) = (self.clone(), name.clone());
         let (sender, receiver) = oneshot::channel();
         // A task of its own, as in `answer_change`.
         self.daemon.inbox.spawn(TaskOwner::Caller, async move {
             let _ = sender.send(control.change_stored_release(&name, &change).await); // an error: the caller has left
         });
-        let control = self.clone();
-        Box::pin(async move {
-            let held = receiver.await.unwrap_or_else(|_| Err(stopping()));
-            let (version, state) = match held? {
-                HoldResult::Done(version, state) => (version, state),
-                HoldResult::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
-                    Ok(Ok(Ok(version))) => (Some(version), state),
-                    Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
-                    Ok(Err(_)) => return Err(stopping()),
-                    Err(_) => (Some(version), ReleaseState::Trying),
-                },
-            };
-            // The change was stored before it was made, and is in force. The ledger keeps its follow-ups (that the release
-            // serves) until it can write them; the next fnd makes those again that a kill loses.
-            let _ = control.stored().await;
-            Ok(ReleaseChanged { version, state })
-        })
+        let held = receiver.await.unwrap_or_else(|_| Err(stopping()));
+        let (version, state) = match held? {
+            HoldResult::Done(version, state) => (version, state),
+            HoldResult::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
+                Ok(Ok(Ok(version))) => (Some(version), state),
+                Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
+                Ok(Err(_)) => return Err(stopping()),
+                Err(_) => (Some(version), ReleaseState::Trying),
+            },
+        };
+        // The change was stored before it was made, and is in force. The ledger keeps its follow-ups (that the release
+        // serves) until it can write them; the next fnd makes those again that a kill loses.
+        let _ = self.stored().await;
+        Ok(ReleaseChanged { version, state })
     }
 
     /// Stores what a change makes of the releases, and then makes it.
@@ -70,20 +71,18 @@ impl DaemonBackend {
         self.settled().change_release(name, change)
     }
 
-    pub(super) fn read_release(&self, name: &FunctionName, release: &str) -> Pending<Result<ReleaseFiles, NotHeld>> {
-        let read = self.settled().read_release(name, release);
-        Box::pin(async move {
-            let (version, files) = read?;
-            let files = match tokio::time::timeout(READ, files).await {
-                Ok(Ok(files)) => files,
-                Ok(Err(_)) => Err("fnd-spawner has ended".to_owned()),
-                Err(_) => Err("fnd-spawner does not answer".to_owned()),
-            };
-            let files = files.map_err(NotHeld::Failed)?;
-            Ok(ReleaseFiles {
-                version,
-                files: files.into_iter().map(shown).collect(),
-            })
+    /// Returns the files of a release.
+    pub(crate) async fn release_files(&self, name: &FunctionName, release: &str) -> Result<ReleaseFiles, NotHeld> {
+        let (version, files) = self.settled().read_release(name, release)?;
+        let files = match tokio::time::timeout(READ, files).await {
+            Ok(Ok(files)) => files,
+            Ok(Err(_)) => Err("fnd-spawner has ended".to_owned()),
+            Err(_) => Err("fnd-spawner does not answer".to_owned()),
+        };
+        let files = files.map_err(NotHeld::Failed)?;
+        Ok(ReleaseFiles {
+            version,
+            files: files.into_iter().map(shown).collect(),
         })
     }
 }

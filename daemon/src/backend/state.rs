@@ -1,12 +1,11 @@
 //! Requests about the state, the values that functions share.
 
-use super::StateBackend;
-use super::{DaemonBackend, Failure, Pending};
+use super::{Backend, Failure};
 use fnd_core::kv::{KvRefusal, KvRequest, KvResponse};
 
-impl StateBackend for DaemonBackend {
-    fn state(&self, ask: KvRequest) -> Pending<Result<Result<KvResponse, KvRefusal>, Failure>> {
-        let asked = self.state.ask(ask);
-        Box::pin(async move { asked.await.map_err(Failure) })
+impl Backend {
+    /// Answers a request about the state; a change is answered after it is on the disk.
+    pub(crate) async fn state(&self, ask: KvRequest) -> Result<Result<KvResponse, KvRefusal>, Failure> {
+        self.state.ask(ask).await.map_err(Failure)
     }
 }

@@ -1,7 +1,6 @@
 //! Output and events.
 
-use super::{DaemonBackend, Failure, LogLines, LogQuery, Pending, follow};
-use super::{InvocationBackend as _, StreamBackend};
+use super::{Backend, Failure, LogLines, LogQuery, follow};
 use crate::input::TaskOwner;
 use crate::stream::{self, StreamQuery};
 use fnd_core::api::stream::StreamEvent;
@@ -9,8 +8,10 @@ use fnd_core::api::stream::StreamEvent;
 /// Most lines between a reader of kept output and its caller.
 const LINES_MAX: usize = 256;
 
-impl StreamBackend for DaemonBackend {
-    fn logs(&self, mut query: LogQuery) -> Pending<Result<LogLines, Failure>> {
+impl Backend {
+    /// Returns kept output and, with [`LogQuery::follow`], the output after it without a gap. Following one invocation
+    /// ends with its end; following anything else ends with the receiver.
+    pub(crate) async fn logs(&self, mut query: LogQuery) -> Result<LogLines, Failure> {
         let output = self.daemon.state.borrow().output.clone();
         let root = self.logs.clone();
         let functions = match &query.function {
@@ -29,20 +30,20 @@ impl StreamBackend for DaemonBackend {
         let end = query.invocation.and_then(|id| self.ended(id));
         // An invocation that has ended prints nothing more: following it would never end.
         query.follow &= query.invocation.is_none() || end.is_some();
-        Box::pin(follow::lines(
-            follow::LineSources {
-                output,
-                root,
-                functions,
-                end,
-                inbox: self.daemon.inbox.clone(),
-            },
-            query,
-            LINES_MAX,
-        ))
+        let inbox = self.daemon.inbox.clone();
+        let sources = follow::LineSources {
+            output,
+            root,
+            functions,
+            end,
+            inbox,
+        };
+        follow::lines(sources, query, LINES_MAX).await
     }
 
-    fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
+    /// Returns events. The stream ends with the receiver; without [`StreamQuery::follow`] it ends after the kept
+    /// events.
+    pub(crate) fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
         let state = self.daemon.state.borrow();
         let (events, sending) = stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms);
         self.daemon.inbox.spawn(TaskOwner::Caller, sending);

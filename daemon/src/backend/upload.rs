@@ -9,26 +9,26 @@ use fnd_wire::ids::{FunctionName, Version};
 
 /// The files of a function.
 #[derive(Debug)]
-pub struct Upload {
-    pub function: FunctionName,
+pub(crate) struct Upload {
+    pub(crate) function: FunctionName,
     /// The user who sends it: what its manifest asks for is what this user may ask for.
-    pub uploader: u32,
+    pub(crate) uploader: u32,
     /// How the files are in the body.
     pub(crate) form: UploadForm,
     /// The body of the request.
-    pub body: Data,
+    pub(crate) body: Data,
     /// The version that has to serve now, if the client names one.
-    pub condition: UploadCondition,
+    pub(crate) condition: UploadCondition,
     /// Whether the files are only judged.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// The requirement of a request on the version that serves.
-pub type UploadCondition = fnd_core::kv::KvCondition<Version>;
+pub(crate) type UploadCondition = fnd_core::kv::KvCondition<Version>;
 
 /// The result of a deployment.
 #[derive(Debug)]
-pub enum Deployed {
+pub(crate) enum Deployed {
     /// The function is new.
     Created(Box<FunctionDetail>),
     /// The function was there before.
@@ -39,7 +39,7 @@ pub enum Deployed {
 
 /// Why nothing was changed.
 #[derive(Debug)]
-pub enum NotDone {
+pub(crate) enum NotDone {
     /// The body is wrong; says what.
     Wrong(String),
     /// There is no function of that name.

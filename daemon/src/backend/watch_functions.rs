@@ -20,7 +20,7 @@ use std::rc::Rc;
 use tokio::sync::mpsc;
 
 /// The changes of functions.
-pub type FunctionChanges = mpsc::Receiver<FunctionChange>;
+pub(crate) type FunctionChanges = mpsc::Receiver<FunctionChange>;
 
 /// Most changes between the driver and the connection of one watcher; when it is full, names wait in the watcher.
 const CHANGES_MAX: usize = 16;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// A request whose route was found.
 pub(super) struct ControlCall {
-    pub(super) backend: Rc<dyn Backend>,
+    pub(super) backend: Rc<Backend>,
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
     pub(super) reach: Permissions,

@@ -36,7 +36,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Serves the sockets until they are stopped. Must run where tasks can be spawned locally.
-pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<dyn Backend>) {
+pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<Backend>) {
     let mut servers = FuturesUnordered::new();
     let mut stops: BTreeMap<FunctionName, ServerStop> = BTreeMap::new();
     while !sockets.stopped.get() {
@@ -67,7 +67,7 @@ pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<dyn Backend>
 /// The API at the socket of one function.
 struct FunctionApi {
     function: FunctionName,
-    backend: Rc<dyn Backend>,
+    backend: Rc<Backend>,
     connections: Rc<Connections>,
     buffers: Arc<Buffers>,
 }

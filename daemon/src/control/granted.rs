@@ -3,7 +3,7 @@
 
 use super::call::ControlCall;
 use super::refusal::failed;
-use crate::backend::InvocationBackend;
+use crate::backend::Backend;
 use crate::http::request::short;
 use crate::http::response::{Refusal, refuse};
 use crate::invoke::events::Emitter;
@@ -53,7 +53,7 @@ impl FunctionPermissions {
             ("POST", "events" | "/publish") => Ok(()),
             ("GET", "invocations/{id}" | "invocations/{id}/result") | ("POST", "invocations/{id}/cancel") => {
                 let id = call.invocation()?;
-                if self.has_called(&*call.backend, id).await? {
+                if self.has_called(&call.backend, id).await? {
                     return Ok(());
                 }
                 refused(format!(
@@ -99,7 +99,7 @@ impl FunctionPermissions {
         }
     }
 
-    async fn has_called(&self, backend: &(impl InvocationBackend + ?Sized), id: InvocationId) -> Result<bool, Refusal> {
+    async fn has_called(&self, backend: &Backend, id: InvocationId) -> Result<bool, Refusal> {
         let view = backend.invocation(id).await.map_err(failed("read the history"))?;
         // An id that does not exist gets the answer of one of somebody else, so ids can't be tried out.
         let cause = view.and_then(|view| view.cause);

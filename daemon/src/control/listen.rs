@@ -8,7 +8,7 @@ use tokio::net::UnixListener;
 
 /// Why the socket could not be created.
 #[derive(Debug, thiserror::Error)]
-pub enum ListenError {
+pub(crate) enum ListenError {
     /// A server answers at this path.
     #[error("another fnd serves `{0}`: stop it first, or give this one another place with `--run-dir`")]
     Served(PathBuf),
@@ -33,7 +33,7 @@ pub enum ListenError {
 ///
 /// # Errors
 /// Any variant of [`ListenError`].
-pub fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenError> {
+pub(crate) fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenError> {
     let gid = group.map(find_group).transpose()?;
     unix::bind(path, 0o660, gid).map_err(|error| match error {
         BindError::Served => ListenError::Served(path.to_owned()),

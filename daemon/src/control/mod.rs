@@ -4,8 +4,8 @@
 //! makes no decisions about functions, and keeps no state.
 //!
 //! ```text
-//! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend/
-//!                                                           call.rs ◀────┘    └────▶ invoke/, refusal.rs
+//! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/find.rs (roles) ─▶ routes/RESOURCE.rs ─▶ backend/
+//!                                                       call.rs ◀────┘    └────▶ invoke/, refusal.rs
 //! ```
 //!
 //! Files:
@@ -17,7 +17,7 @@
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
 //! - `listen`: the socket itself
 //! - `refusal`: the refusals of the API alone: ids that are unknown, failures of the daemon
-//! - `routes`: all routes of the API in one table
+//! - `routes`: all routes of the API, a file for each resource
 //! - `service`: serves the API on the control socket
 
 mod call;
@@ -25,11 +25,12 @@ mod condition;
 pub(crate) mod function_sockets;
 mod granted;
 pub(crate) mod kept_socket;
-pub mod limits;
-pub mod listen;
+pub(crate) mod limits;
+pub(crate) mod listen;
 mod refusal;
 mod routes;
 mod service;
+#[cfg(test)]
+mod tests;
 
-pub use crate::http::server::ServerStop;
-pub use service::serve;
+pub(crate) use service::serve;

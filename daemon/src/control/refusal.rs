@@ -32,3 +32,18 @@ pub(super) fn not_changed() -> Refusal {
     let detail = "the change could not be stored, so nothing was changed: `fndctl status` says why";
     refuse_for_now(Code::Unavailable, detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_private_stays_in_the_journal() {
+        let refusal = failed("read the history")(Failure("disk I/O error in /var/lib/fnd/state".to_owned()));
+        assert_eq!(
+            (refusal.problem.status, refusal.problem.code.as_str()),
+            (500, "internal")
+        );
+        assert!(!format!("{:?}", refusal.problem).contains("/var/lib"));
+    }
+}

@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// Returns a future that serves the API until it is stopped, and the handle that stops it. `access` may change
 /// meanwhile; a connection keeps the roles that it had when it was made. The future must run where tasks can be
 /// [spawned locally](tokio::task::spawn_local).
-pub fn serve(
+pub(crate) fn serve(
     listeners: impl Into<Listeners>,
-    backend: Rc<dyn Backend>,
+    backend: Rc<Backend>,
     access: Rc<RefCell<PeerAccess>>,
 ) -> (impl Future<Output = ()>, ServerStop) {
     let (connections, buffers) = (backend.connections(), backend.buffers());
@@ -38,7 +38,7 @@ pub fn serve(
 }
 
 struct ControlApi {
-    backend: Rc<dyn Backend>,
+    backend: Rc<Backend>,
     access: Rc<RefCell<PeerAccess>>,
     connections: Rc<Connections>,
     buffers: Arc<Buffers>,

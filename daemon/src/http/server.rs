@@ -53,11 +53,11 @@ pub(crate) trait HttpService: 'static {
 
 /// Stops a server, on request or when this is dropped.
 #[derive(Debug)]
-pub struct ServerStop(watch::Sender<bool>);
+pub(crate) struct ServerStop(watch::Sender<bool>);
 
 impl ServerStop {
     /// Stops the server: it accepts no new connections, and requests that are being answered have a limited time left.
-    pub fn now(&self) {
+    pub(crate) fn now(&self) {
         self.0.send_replace(true);
     }
 }

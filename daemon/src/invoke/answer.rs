@@ -249,6 +249,8 @@ fn chosen_answer(chosen: &RouteAnswer) -> Answered {
 mod tests {
     use super::*;
     use fnd_core::records::outcome::Skip;
+    use fnd_core::supervisor::Rejection;
+    use std::time::Duration;
 
     #[test]
     fn every_reason_has_its_documented_status() {
@@ -272,5 +274,87 @@ mod tests {
         ] {
             assert_eq!(code_of(reason).status(), status, "{reason}");
         }
+    }
+    #[test]
+    fn a_refusal_says_what_became_of_the_run() {
+        let function = FunctionName::new("f").unwrap();
+        let id = InvocationId(7);
+        let ended = |reason: Reason, message: &str| {
+            let ended = Ended {
+                id,
+                function: &function,
+                state: reason.final_state(),
+                reason: Some(reason),
+                message,
+            };
+            of_end(&ended, None).err().unwrap()
+        };
+        let skipped = |skip| {
+            Answer::Rejected(Rejection::Skipped {
+                skip,
+                retry_after: Some(Duration::from_millis(1500)),
+            })
+        };
+        let timed_out = Answer::TimedOut {
+            id,
+            message: "`f` did not end within 180s (limits.timeout)".to_owned(),
+        };
+        let refused = |answer| of_run(answer, &function, None).err().unwrap();
+        for (refusal, status, code, detail, retry_after) in [
+            (
+                ended(Reason::Exit(3), "no such host"),
+                500,
+                "function-failed",
+                "no such host",
+                None,
+            ),
+            (ended(Reason::Oom, ""), 500, "function-failed", "oom", None),
+            (
+                ended(Reason::Cancelled, "cancelled"),
+                500,
+                "cancelled",
+                "cancelled",
+                None,
+            ),
+            (ended(Reason::ResultTooLarge, "7 MiB"), 502, "bad-answer", "7 MiB", None),
+            (
+                refused(timed_out),
+                408,
+                "timeout",
+                "Timeout while processing the function: `f` did not end within 180s (limits.timeout)",
+                None,
+            ),
+            // Rounded up.
+            (
+                refused(skipped(Skip::QueueFull)),
+                429,
+                "queue-full",
+                "the queue of `f` is full (queue.max)",
+                Some(2),
+            ),
+            (
+                refused(skipped(Skip::Disabled)),
+                503,
+                "disabled",
+                "`f` is disabled: `fndctl enable f` enables it",
+                None,
+            ),
+        ] {
+            let problem = &refusal.problem;
+            assert_eq!(
+                (problem.status, problem.code.as_str(), problem.detail.as_str()),
+                (status, code, detail)
+            );
+            assert_eq!(refusal.retry_after, retry_after, "{detail}");
+            assert_eq!(problem.function.as_ref(), Some(&function), "{detail}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_waits_while_fnd_stops_is_told() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        drop(sender);
+        let refusal = wait(receiver.into()).await.err().unwrap();
+        assert_eq!((refusal.problem.status, refusal.retry_after), (503, Some(1)));
     }
 }

@@ -47,7 +47,7 @@ impl Emitter {
 /// # Errors
 /// The request is malformed, no subscriber takes an event, or fnd cannot store it.
 pub(crate) async fn accept(
-    backend: &dyn Backend,
+    backend: &Backend,
     origin: EventOrigin,
     (request, body): (&IncomingRequest, Data),
     emitter: Option<Emitter>,
@@ -55,7 +55,7 @@ pub(crate) async fn accept(
     let headers = &request.parts.headers;
     let events = {
         let bytes = bytes_of(&body)?;
-        let id = backend.fresh_id().to_string();
+        let id = backend.next_id().to_string();
         let headers: Vec<_> = headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
@@ -169,5 +169,44 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             "fnd is stopping; send the event again with the same id",
         ),
         NotPublished::Unreadable(error) => internal("read data from the disk", &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_core::records::outcome::Skip;
+    use fnd_core::supervisor::{NotTaken, Rejection};
+
+    #[test]
+    fn events_that_nobody_takes_are_refused_with_the_reason() {
+        let function = FunctionName::new("hello").unwrap();
+        let why = "the data does not match `order.json`: `/id`: value is not of type \"integer\"".to_owned();
+        let refused = |too_large| NotPublished::Refused {
+            event: 0,
+            subscribers: vec![NotTaken {
+                function: function.clone(),
+                why: why.clone(),
+            }],
+            too_large,
+        };
+        let problem = not_published(refused(false), false).problem;
+        assert_eq!(problem.status, 422);
+        assert_eq!(problem.detail, format!("no subscriber takes it: `hello`: {why}"));
+        assert_eq!(not_published(refused(true), false).problem.status, 413);
+        let full = NotPublished::Rejected {
+            event: 1,
+            function: function.clone(),
+            rejection: Rejection::Skipped {
+                skip: Skip::QueueFull,
+                retry_after: None,
+            },
+        };
+        let refusal = not_published(full, true);
+        assert_eq!((refusal.problem.status, refusal.retry_after), (429, Some(1)));
+        assert_eq!(
+            refusal.problem.detail,
+            "event 2 of the batch: no subscriber has room for it: the queue of `hello` is full (queue.max)"
+        );
     }
 }

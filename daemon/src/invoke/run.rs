@@ -72,7 +72,7 @@ impl OneTimeSignature<'_> {
 ///
 /// # Errors
 /// Every answer of fnd itself, except an acceptance.
-pub(crate) async fn run_and_answer<D>(backend: &dyn Backend, run: RunRequest<'_, D>) -> Result<Answered, Refusal>
+pub(crate) async fn run_and_answer<D>(backend: &Backend, run: RunRequest<'_, D>) -> Result<Answered, Refusal>
 where
     D: FnOnce(&Submit, &Data) -> Result<Decision, Refusal>,
 {

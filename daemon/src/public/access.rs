@@ -1,6 +1,6 @@
 //! Records each request: a line in the journal, counters, and the last calls of each route.
 
-use crate::backend::DaemonBackend;
+use crate::backend::Backend;
 use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
 use crate::http::request::short;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// this is dropped; without an answer its caller has left.
 pub(super) struct RouteAccess {
     listener: Rc<Listener>,
-    control: DaemonBackend,
+    control: Backend,
     begun: Instant,
     method: String,
     path: String,
@@ -36,7 +36,7 @@ pub(super) struct RouteAccess {
 }
 
 impl RouteAccess {
-    pub(super) fn begins(listener: &Rc<Listener>, control: &DaemonBackend, parts: &Parts, peer: &Peer) -> Self {
+    pub(super) fn begins(listener: &Rc<Listener>, control: &Backend, parts: &Parts, peer: &Peer) -> Self {
         Self {
             listener: Rc::clone(listener),
             control: control.clone(),

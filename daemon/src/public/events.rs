@@ -1,7 +1,7 @@
 //! The route for events (`[http] events`): its path and its credentials come from the configuration.
 
 use super::{Public, not_allowed, unauthorized};
-use crate::backend::{EventOrigin, EventSender, NodeBackend as _};
+use crate::backend::{EventOrigin, EventSender};
 use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, Refusal};
 use crate::invoke::events::accept;

@@ -18,8 +18,7 @@ mod admission;
 mod events;
 mod submission;
 
-use crate::backend::DaemonBackend;
-use crate::backend::EventBackend as _;
+use crate::backend::Backend;
 
 use crate::http::connections::{ConnectionOwner, Full, HttpConnection};
 use crate::http::limits::{HttpLimits, Pace};
@@ -45,7 +44,7 @@ use std::rc::Rc;
 const HEALTH: &str = "/healthz";
 
 /// Returns a future that serves the public listener until it is stopped, and the handle that stops it.
-pub(crate) fn serve(listener: &Rc<Listener>, control: DaemonBackend) -> (impl Future<Output = ()> + use<>, ServerStop) {
+pub(crate) fn serve(listener: &Rc<Listener>, control: Backend) -> (impl Future<Output = ()> + use<>, ServerStop) {
     let service = Public {
         listener: Rc::clone(listener),
         control,
@@ -55,7 +54,7 @@ pub(crate) fn serve(listener: &Rc<Listener>, control: DaemonBackend) -> (impl Fu
 
 struct Public {
     listener: Rc<Listener>,
-    control: DaemonBackend,
+    control: Backend,
 }
 
 impl HttpService for Public {

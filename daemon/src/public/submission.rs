@@ -3,7 +3,6 @@
 
 use super::Public;
 use super::admission::Admitted;
-use crate::backend::{FunctionBackend as _, NodeBackend as _};
 use crate::http::headers::given;
 use crate::http::request::{IncomingRequest, RequestBody, bytes_of};
 use crate::http::response::{Answered, Refusal, json, refuse, whole};

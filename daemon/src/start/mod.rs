@@ -2,6 +2,7 @@
 //!
 //! Files:
 //! - `connected`: the first step: there is a spawner that knows this fnd
+//! - `fuzzing`: the control server of a small daemon, for the fuzzer
 //! - `hand_over`: hands the workers over to the next fnd
 //! - `handshake`: the first messages with the spawner
 //! - `opened`: the second step: everything on the disk is open
@@ -13,6 +14,8 @@
 //! - `watches`: tasks that watch something for as long as fnd runs
 
 mod connected;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod hand_over;
 pub mod handshake;
 mod opened;
@@ -22,7 +25,7 @@ pub(crate) mod signals;
 pub mod spawner_process;
 mod starter;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watches;
 
 use crate::cli::{DaemonCli, Places};

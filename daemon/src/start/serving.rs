@@ -4,7 +4,7 @@ use super::connected::Connected;
 use super::opened::OpenedStores;
 use super::{hand_over, own_state, signals, spawner_process, starter, watches};
 use crate::allocator;
-use crate::backend::{self, Backend, DaemonBackend};
+use crate::backend::{self, Backend};
 use crate::callers::Callers;
 use crate::callers::spin::Spin;
 use crate::cli::{DaemonCli, Places};
@@ -49,7 +49,7 @@ use tokio::sync::mpsc;
 /// The driver, and what is needed to serve callers and to end.
 pub(super) struct ServingDaemon {
     pub(super) daemon: Rc<Daemon>,
-    control: DaemonBackend,
+    pub(super) control: Backend,
     pub(super) messages: mpsc::UnboundedReceiver<DriverMessage>,
     pub(super) writer: ledger::LedgerWriter,
     child: Option<Child>,
@@ -181,7 +181,7 @@ impl ServingDaemon {
         for exited in exits {
             daemon.state.borrow_mut().exited(exited);
         }
-        let control = DaemonBackend {
+        let control = Backend {
             daemon: Rc::clone(&daemon),
             reader: ledger.reader,
             logs,
@@ -241,7 +241,7 @@ async fn supervise(
     places: &Places,
     daemon: &Rc<Daemon>,
     mut messages: mpsc::UnboundedReceiver<DriverMessage>,
-    control: DaemonBackend,
+    control: Backend,
 ) -> anyhow::Result<()> {
     let access = Rc::clone(&daemon.state.borrow().node.settings.access);
     let sockets = systemd::sockets()?;
@@ -264,7 +264,7 @@ async fn supervise(
     let (requests, no_more_requests) = public_listener::serve(&public, control.clone());
     let control = Rc::new(control);
     let own = Rc::clone(&daemon.state.borrow().function_sockets);
-    let functions_calls = function_sockets::serve(Rc::clone(&own), Rc::clone(&control) as Rc<dyn Backend>);
+    let functions_calls = function_sockets::serve(Rc::clone(&own), Rc::clone(&control));
     let (server, no_more_calls) = control::serve(listener, control, access);
     let stop = || {
         no_more_requests.now();

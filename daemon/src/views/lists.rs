@@ -15,18 +15,18 @@ use fnd_wire::ids::FunctionName;
 
 /// Which functions to list or watch. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FunctionFilter {
-    pub function: Option<FunctionName>,
+pub(crate) struct FunctionFilter {
+    pub(crate) function: Option<FunctionName>,
     /// Only functions with all of these labels, key and value.
-    pub labels: Vec<(String, String)>,
+    pub(crate) labels: Vec<(String, String)>,
     /// Only functions that the caller may view.
-    pub reach: Permissions,
+    pub(crate) reach: Permissions,
 }
 
 impl FunctionFilter {
     /// Returns whether a function matches. The labels of a function that is gone are unknown, so only its name counts.
     #[must_use]
-    pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
+    pub(crate) fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
         let named = self.function.as_ref().is_none_or(|function| function == name);
         let labelled = |now: &FunctionStatus| {
             self.labels

@@ -1,22 +1,19 @@
 //! Any bytes on the control socket: the server goes on, and its answer is HTTP.
 #![no_main]
 
-// The made-up daemon of the server's tests.
-#[expect(dead_code, reason = "its tests look at more")]
-#[path = "../../../daemon/tests/control/fake/mod.rs"]
-mod fake;
-
+use fnd_daemon::fuzzing::control_socket;
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-static SERVER: LazyLock<fake::Running> = LazyLock::new(fake::Running::start);
+static SOCKET: LazyLock<PathBuf> = LazyLock::new(control_socket);
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut stream = UnixStream::connect(&SERVER.socket).expect("the server accepts");
+    let mut stream = UnixStream::connect(&*SOCKET).expect("the server accepts");
     // Some requests wait for what never comes.
     stream
         .set_read_timeout(Some(Duration::from_millis(100)))

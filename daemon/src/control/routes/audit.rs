@@ -1,7 +1,7 @@
 //! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
 //! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
 
-use super::{ControlRoute, RouteAbout};
+use super::{ADMIN, AUDIT, ControlRoute, RouteAbout};
 use crate::backend::Backend;
 use crate::clock;
 use crate::control::call::ControlCall;
@@ -16,6 +16,8 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::LOCATION;
 use std::rc::Rc;
 use std::time::Instant;
+
+pub(super) static ROUTES: &[ControlRoute] = &[route!(GET "/v1/audit" Node ADMIN AUDIT, list)];
 
 /// Lists a page of the audit, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
@@ -48,7 +50,7 @@ const CONNECT: &str = "connect";
 
 /// Records that a peer was refused at the socket of a function.
 pub(in crate::control) fn refused_at_socket(
-    backend: &Rc<dyn Backend>,
+    backend: &Rc<Backend>,
     peer: &Peer,
     function: &FunctionName,
     refusal: &Refusal,
@@ -65,7 +67,7 @@ pub(in crate::control) fn refused_at_socket(
 
 /// The entry of a call while the call is answered. If the caller leaves before the answer, the entry is recorded as well.
 pub(super) struct Auditing<'a> {
-    backend: &'a Rc<dyn Backend>,
+    backend: &'a Rc<Backend>,
     peer: &'a Peer,
     at_ms: u64,
     begun: Instant,
@@ -80,7 +82,7 @@ pub(super) struct Auditing<'a> {
 }
 
 impl<'a> Auditing<'a> {
-    pub(super) fn new(backend: &'a Rc<dyn Backend>, peer: &'a Peer) -> Self {
+    pub(super) fn new(backend: &'a Rc<Backend>, peer: &'a Peer) -> Self {
         Self {
             backend,
             peer,
@@ -99,7 +101,7 @@ impl<'a> Auditing<'a> {
     /// Notes the route of the call.
     pub(super) fn is_about(&mut self, route: &ControlRoute, places: &[String]) {
         self.verb = route.verb;
-        self.changes = route.role > Some(Role::Viewer) && route.verb != super::AUDIT;
+        self.changes = route.role > Some(Role::Viewer) && route.verb != AUDIT;
         let place = places.first().map(String::as_str);
         match route.about {
             RouteAbout::Function => self.function = place.and_then(|name| FunctionName::new(name).ok()),

@@ -1,5 +1,6 @@
 //! `PUT /v1/functions/F[?dry_run=1]` and `DELETE /v1/functions/F`: uploads a function, and removes an uploaded one.
 
+use super::ADMIN;
 use crate::backend::{Deployed, NotDone, Upload, UploadCondition};
 use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
@@ -13,6 +14,11 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hyper::StatusCode;
 use hyper::header::{ETAG, LOCATION};
+
+pub(super) static ROUTES: &[super::ControlRoute] = &[
+    route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", put),
+    route!(DELETE "/v1/functions/{function}" Function ADMIN "remove", delete),
+];
 
 pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
@@ -108,5 +114,42 @@ fn refused(why: NotDone, function: &FunctionName) -> Refusal {
             problem.into()
         }
         NotDone::Failed(failure) => internal("store an upload", &crate::telemetry::escape(&failure.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_outcome_has_a_status_and_a_code() {
+        let function = FunctionName::new("f").unwrap();
+        let problems = vec![
+            Diagnostic::error("unknown-key", "unknown key `a`"),
+            Diagnostic::error("unknown-key", "unknown key `b`"),
+        ];
+        for (why, status, code) in [
+            (NotDone::Wrong("no file".to_owned()), 400, "bad-request"),
+            (NotDone::NoFunction, 404, "not-found"),
+            (NotDone::NotUploaded("a file".to_owned()), 409, "not-uploaded"),
+            (NotDone::Conflict("another version".to_owned()), 409, "conflict"),
+            (NotDone::Refused(problems.clone()), 422, "invalid-manifest"),
+            (NotDone::Unavailable("a full disk".to_owned()), 503, "unavailable"),
+            (
+                NotDone::Failed(crate::backend::Failure("no disk".to_owned())),
+                500,
+                "internal",
+            ),
+        ] {
+            let refusal = refused(why, &function);
+            assert_eq!((refusal.problem.status, refusal.problem.code.as_str()), (status, code));
+            assert_eq!(refusal.retry_after.is_some(), status == 503);
+        }
+        let problem = refused(NotDone::Refused(problems), &function).problem;
+        assert!(
+            problem.detail.contains("unknown key `a`") && problem.detail.ends_with("(and 1 more)"),
+            "{problem:?}"
+        );
+        assert_eq!(problem.diagnostics.len(), 2);
     }
 }

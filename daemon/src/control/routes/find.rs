@@ -1,7 +1,7 @@
 //! Finds the route of a request by method and path, and decides whether the caller may use it.
 
 use super::audit::Auditing;
-use super::{ControlRoute, LATER, ROUTES, RouteAbout};
+use super::{ControlRoute, LATER, RouteAbout, routes};
 use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::decode;
@@ -25,7 +25,7 @@ pub(super) fn find(
     reach: &Permissions,
 ) -> Result<(&'static ControlRoute, Vec<String>), Refusal> {
     let mut allowed: Vec<&str> = Vec::new();
-    for route in ROUTES {
+    for route in routes() {
         let Some(places) = matches(route.path, path) else {
             continue;
         };
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_role_for_some_functions_is_none_for_others_and_for_the_node() {
         let reach = limited(Role::Admin);
-        for route in ROUTES {
+        for route in routes() {
             let path = |function: &str| {
                 let path = route.path.replace("{function}", function);
                 path.replace("{path...}", "a/b")
@@ -285,7 +285,7 @@ mod tests {
     /// A new route has to say what it is about: this finds an obvious mistake.
     #[test]
     fn paths_show_what_routes_are_about() {
-        for route in ROUTES {
+        for route in routes() {
             let expected = match route.path {
                 path if path.contains("{function}") => Some(RouteAbout::Function),
                 path if path.contains("{id}") => Some(RouteAbout::Invocation),

@@ -1,16 +1,36 @@
-//! `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
+//! Routes about functions: lists and details, enabling, builds, usage, schedules.
 
 use super::deploy::tagged;
+use super::{ControlRoute, OPERATOR, VIEWER};
 use crate::backend::FunctionFilter;
 use crate::control::call::ControlCall;
+use crate::control::refusal::{failed, not_changed, not_stored};
 use crate::http::query::wrong;
-use crate::http::response::{Answered, Refusal, long_json};
+use crate::http::response::{Answered, Refusal, RefusedResponse, internal, json, long_json, refuse};
 use crate::http::stream::{Framing, lines};
+use crate::invoke::answer::wait;
 use crate::invoke::refusal::no_function;
-use fnd_core::api::FunctionList;
+use fnd_core::api::problem::Code;
+use fnd_core::api::{Changed, FunctionList, Problem};
 use fnd_core::json::visit_members;
+use fnd_core::supervisor::Answer;
 use fnd_manifest::settings::Role;
+use fnd_wire::ids::FunctionName;
 use serde_json::Value;
+
+pub(super) static ROUTES: &[ControlRoute] = &[
+    route!(GET "/v1/functions" List VIEWER "list", list),
+    route!(GET "/v1/functions/{function}" Function VIEWER "show", show),
+    route!(POST "/v1/functions/{function}/enable" Function OPERATOR "enable", enable),
+    route!(POST "/v1/functions/{function}/disable" Function OPERATOR "disable", disable),
+    route!(POST "/v1/functions/{function}/build" Function OPERATOR "build", build),
+    route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR "pause", pause_schedules),
+    route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR "resume", resume_schedules),
+    route!(GET "/v1/schedules" List VIEWER "schedules", schedules),
+    route!(GET "/v1/usage" List VIEWER "usage", usage),
+];
+
+// `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
 
 /// Lists functions; a function must have all given labels.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
@@ -61,6 +81,103 @@ pub(super) fn hide_values(value: &mut Value) {
         }
         _ => false,
     });
+}
+
+/// `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
+pub(super) async fn enable(call: ControlCall) -> Result<Answered, Refusal> {
+    set_enabled(call, true).await
+}
+
+pub(super) async fn disable(call: ControlCall) -> Result<Answered, Refusal> {
+    set_enabled(call, false).await
+}
+
+async fn set_enabled(call: ControlCall, enabled: bool) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    match wait(call.backend.set_enabled(&function, enabled)).await? {
+        Answer::Done => json(&Changed {
+            state: if enabled { "enabled" } else { "disabled" }.to_owned(),
+        }),
+        Answer::NotFound => Err(no_function(&function)),
+        Answer::StoreFailed => Err(not_changed()),
+        other => Err(internal(
+            "enable or disable",
+            &format!("the supervisor answered {other:?}"),
+        )),
+    }
+}
+
+// `POST /v1/functions/F/build`: installs the dependencies of a function again, if they are not there; with `clean=1` in any
+// case.
+
+/// Answers with the function once it is installed; the caller may go away before.
+pub(super) async fn build(call: ControlCall) -> Result<Answered, Refusal> {
+    let clean = call.request.query(&["clean"])?.switch("clean")?;
+    let function = call.function()?;
+    let built = call
+        .backend
+        .build(&function, clean)
+        .ok_or_else(|| no_function(&function))?;
+    if let Err(why) = built.await {
+        let problem = Problem::new(Code::Release, format!("`{function}`: {why}"));
+        return Err(Box::new(RefusedResponse {
+            problem: problem.of(&function),
+            retry_after: None,
+            allow: None,
+        }));
+    }
+    tagged(&call.backend.function(&function).ok_or_else(|| no_function(&function))?)
+}
+
+/// `GET /v1/usage`: what functions use now.
+pub(super) async fn usage(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let usage = call.backend.usage().await;
+    let mut list = usage.map_err(failed("read the counters of functions"))?;
+    list.functions.retain(|usage| call.reach.views(&usage.function));
+    let items = list.functions.len();
+    long_json(list, items).await
+}
+
+// `GET /v1/schedules[?function=F&next=N]`; `POST /v1/functions/F/schedules/pause` and `resume`.
+
+/// Most slots of a schedule in one answer.
+const NEXT_MAX: usize = 100;
+
+pub(super) async fn schedules(call: ControlCall) -> Result<Answered, Refusal> {
+    let query = call.request.query(&["function", "next"])?;
+    let function = query.get("function", "the name of a function", |text| {
+        FunctionName::new(text).ok()
+    })?;
+    let count = |text: &str| text.parse().ok().filter(|count| (1..=NEXT_MAX).contains(count));
+    let next = query.get("next", "a number from 1 to 100", count)?.unwrap_or(1);
+    let schedules = call.backend.schedules(function, next).await;
+    let mut list = schedules.map_err(failed("read the last scheduled runs"))?;
+    list.schedules.retain(|schedule| call.reach.views(&schedule.function));
+    let items = list.schedules.len();
+    long_json(list, items).await
+}
+
+pub(super) async fn pause_schedules(call: ControlCall) -> Result<Answered, Refusal> {
+    set_paused(call, true).await
+}
+
+pub(super) async fn resume_schedules(call: ControlCall) -> Result<Answered, Refusal> {
+    set_paused(call, false).await
+}
+
+async fn set_paused(call: ControlCall, paused: bool) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let function = call.function()?;
+    let changed = call.backend.pause_schedules(&function, paused).await;
+    match changed.map_err(|why| not_stored(&why))? {
+        None => Err(no_function(&function)),
+        Some(false) => Err(refuse(Code::BadRequest, format!("`{function}` has no schedule"))),
+        Some(true) => json(&Changed {
+            state: if paused { "paused" } else { "active" }.to_owned(),
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,33 @@
-//! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
+//! Routes about invocations: the history, results, dead letters; to cancel and to run again.
 
+use super::{ControlRoute, OPERATOR, VIEWER};
+use crate::backend::Repeated;
 use crate::control::call::ControlCall;
 use crate::control::limits::{PAGE, WAIT_MAX};
-use crate::control::refusal::{failed, no_invocation};
-use crate::http::response::{Answered, Refusal, json, long_json};
+use crate::control::refusal::{failed, no_invocation, not_changed, not_stored};
+use crate::http::response;
+use crate::http::response::{Answered, INVOCATION, Refusal, STATE, STATUS, header, internal, json, long_json, refuse};
+use crate::invoke::answer::{of_end, of_run, wait};
+use fnd_core::api::problem::Code;
+use fnd_core::api::{Changed, Problem};
 use fnd_core::records::InvocationFilter;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
+
+pub(super) static ROUTES: &[ControlRoute] = &[
+    route!(GET "/v1/invocations" List VIEWER "history", list),
+    route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", show),
+    route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result),
+    route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel),
+    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", replay),
+    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters),
+    route!(GET "/v1/dead-letters/{id}" Invocation VIEWER "dead-letter", dead_letter),
+    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", redrive),
+    route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR "drop", discard),
+];
+
+// `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
@@ -68,4 +89,155 @@ pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     }
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
     json(&view.ok_or_else(|| no_invocation(id))?)
+}
+
+/// `GET /v1/invocations/ID/result`: the result of an invocation.
+///
+/// A stored result is answered with 200, whatever the state of the invocation (`Fnd-State` shows it) and whatever
+/// status the function chose (`Fnd-Status` shows it). Of the function's other choices only the media type is used.
+/// Without a stored result the answer is the one that the caller of `invoke` would have got.
+pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+    let view = view.ok_or_else(|| no_invocation(id))?;
+    if !view.state.is_final() {
+        let detail = format!(
+            "the invocation is {}: wait for it with `?wait=30s`",
+            view.state.as_str()
+        );
+        return Err(Problem::new(Code::NotEnded, detail)
+            .of(&view.function)
+            .in_invocation(id, view.reason)
+            .into());
+    }
+    let result = call.backend.result(id).await.map_err(failed("read the result"))?;
+    let mut answer = match &result {
+        Some(_) => response::result(result.as_ref()),
+        None => of_end(&(&view).into(), None)?,
+    };
+    let headers = answer.headers_mut();
+    headers.insert(INVOCATION, header(&id.to_string()));
+    headers.insert(STATE, header(view.state.as_str()));
+    let chosen = result.as_ref().and_then(|result| result.response.as_deref());
+    if let Some(status) = chosen.and_then(|chosen| chosen.status) {
+        headers.insert(STATUS, status.into());
+    }
+    Ok(answer)
+}
+
+/// `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
+pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    match wait(call.backend.cancel(id)).await? {
+        Answer::Done => json(&Changed {
+            state: "cancelling".to_owned(),
+        }),
+        Answer::NotFound => {
+            let known = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+            let view = known.ok_or_else(|| no_invocation(id))?;
+            let detail = format!(
+                "the invocation has ended ({}): there is nothing to cancel",
+                view.state.as_str()
+            );
+            Err(Problem::new(Code::NotFound, detail)
+                .of(&view.function)
+                .in_invocation(id, view.reason)
+                .into())
+        }
+        Answer::StoreFailed => Err(not_changed()),
+        other => Err(internal("cancel", &format!("the supervisor answered {other:?}"))),
+    }
+}
+
+/// `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
+pub(super) async fn replay(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    let repeated = call.backend.repeat(id, Trigger::Replay).await;
+    of_repeated(repeated.map_err(failed("read the history"))?, id).await
+}
+
+/// Returns the answer for a caller that requested another run.
+///
+/// # Errors
+/// Every result except an acceptance.
+pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<Answered, Refusal> {
+    let (code, function, detail) = match repeated {
+        Repeated::Asked(function, answering) => {
+            return of_run(wait(answering).await?, &function, None);
+        }
+        Repeated::Unknown => return Err(no_invocation(id)),
+        Repeated::NotEnded(function, state) => {
+            let detail = format!(
+                "the invocation is {}: it can be repeated when it has ended",
+                state.as_str()
+            );
+            (Code::NotEnded, function, detail)
+        }
+        Repeated::NotDead(function, state) => {
+            let detail = format!(
+                "this invocation ({}) is no dead letter: it ended otherwise, was not asynchronous, or was redriven or dropped \
+                 before; `fndctl replay` runs any again",
+                state.as_str()
+            );
+            (Code::NotFound, function, detail)
+        }
+        Repeated::NotKept(function) => {
+            let detail =
+                "its payload was not kept, since it was a synchronous call that succeeded; only its record exists";
+            (Code::NotKept, function, detail.to_owned())
+        }
+    };
+    Err(Problem::new(code, detail).of(&function).in_invocation(id, None).into())
+}
+
+// `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`.
+
+const READ: &str = "read the history";
+
+/// Lists a page of dead letters, newest first.
+pub(super) async fn dead_letters(call: ControlCall) -> Result<Answered, Refusal> {
+    let listed = call.backend.dead_letters(filter(&call, &[])?).await;
+    json(&listed.map_err(failed(READ))?)
+}
+
+/// Shows one dead letter with its payload.
+pub(super) async fn dead_letter(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    let found = call.backend.dead_letter(id).await.map_err(failed(READ))?;
+    json(&found.ok_or_else(|| no_dead_letter(id))?)
+}
+
+/// Queues a dead letter again; it leaves the list when the new invocation is on disk.
+pub(super) async fn redrive(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    let repeated = call.backend.repeat(id, Trigger::Redrive).await;
+    of_repeated(repeated.map_err(failed(READ))?, id).await
+}
+
+/// Removes a dead letter permanently.
+pub(super) async fn discard(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    let was_there = call.backend.drop_dead_letter(id).await;
+    let was_there = was_there.map_err(failed(READ))?;
+    if !was_there.map_err(|why| not_stored(&why))? {
+        return Err(no_dead_letter(id));
+    }
+    json(&Changed {
+        state: "dropped".to_owned(),
+    })
+}
+
+fn no_dead_letter(id: InvocationId) -> Refusal {
+    let detail = format!(
+        "there is no dead letter `{id}`: it never existed, was redriven or dropped, or its history was deleted"
+    );
+    let mut refusal = refuse(Code::NotFound, detail);
+    refusal.problem.invocation = Some(id);
+    refusal
 }

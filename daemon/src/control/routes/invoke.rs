@@ -4,13 +4,15 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::backend::PageBounds;
+use super::{ControlRoute, OPERATOR};
+use crate::backend::{EventOrigin, EventSender, PageBounds};
 use crate::control::call::ControlCall;
 use crate::control::limits::KEY_MAX;
 use crate::http::headers::given;
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::request::{RequestBody, bytes_of};
 use crate::http::response::{Answered, Refusal, refuse};
+use crate::invoke::events::accept;
 use crate::invoke::payload::of_headers;
 use crate::invoke::refusal::rejected;
 use crate::invoke::run::{OneTimeSignature, RunRequest, run_and_answer};
@@ -27,6 +29,20 @@ use fnd_wire::units::{parse_duration, print_duration};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(super) static ROUTES: &[ControlRoute] = &[
+    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", run),
+    route!(POST "/v1/functions/{function}/invocations" Function OPERATOR "queue", queue),
+    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(POST "/v1/events" List OPERATOR "emit", publish),
+    route!(POST "/publish" List OPERATOR "emit", publish),
+];
 
 /// Runs the function now. If the caller leaves, a run that has begun goes on; one that has not begun may be cancelled.
 pub(super) async fn run(call: ControlCall) -> Result<Answered, Refusal> {
@@ -113,7 +129,7 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
         signature: OneTimeSignature(None),
         in_status_file: when == When::InStatusFile,
     };
-    run_and_answer(&*call.backend, run_request).await
+    run_and_answer(&call.backend, run_request).await
 }
 
 /// Returns the refusal for a function that has no version that can run.
@@ -235,4 +251,24 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
     let target = target.map_or(["", "", ""], |target| [&*target.method, &target.path, &target.query]);
     let content = target.map(str::as_bytes).into_iter().chain([&*body]);
     Ok(IdempotencyKey::new(owner, key, content))
+}
+
+/// `POST /v1/events` and `POST /publish`: CloudEvents for the functions that subscribe to them. The second path is that of
+/// Kyma's publisher proxy.
+///
+/// An event of a caller that may not operate every function reaches only the functions that it may operate: sending it
+/// an event runs a function, as invoking it does.
+pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let limit = call.backend.event_bytes_max();
+    let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;
+    let emitter = call.granted.as_ref().map(|granted| granted.emitter(&call));
+    let origin = EventOrigin {
+        reach: call.reach.clone(),
+        sender: match &call.granted {
+            Some(granted) => EventSender::Function(granted.function.clone()),
+            None => EventSender::User(call.uid),
+        },
+    };
+    accept(&call.backend, origin, (&call.request, body), emitter.transpose()?).await
 }

@@ -1,6 +1,7 @@
 //! `GET /v1/functions/F/versions`, `GET .../versions/V/files`, `POST .../rollback`, `pin` (both `[?version=V]`) and
 //! `unpin`; `POST .../canary?percent=N`, `POST .../promote` and `DELETE .../canary`.
 
+use super::{OPERATOR, VIEWER};
 use crate::backend::ReleaseChange;
 use crate::control::call::ControlCall;
 use crate::http::query::wrong;
@@ -12,6 +13,17 @@ use fnd_core::lifecycle::release::{HoldKind, NoRelease, NotHeld};
 use fnd_manifest::function::env_values::has_env_values;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
+
+pub(super) static ROUTES: &[super::ControlRoute] = &[
+    route!(GET "/v1/functions/{function}/versions" Function VIEWER "releases", list),
+    route!(GET "/v1/functions/{function}/versions/{version}/files" Function OPERATOR "diff", files),
+    route!(POST "/v1/functions/{function}/rollback" Function OPERATOR "rollback", rollback),
+    route!(POST "/v1/functions/{function}/pin" Function OPERATOR "pin", pin),
+    route!(POST "/v1/functions/{function}/unpin" Function OPERATOR "unpin", unpin),
+    route!(POST "/v1/functions/{function}/canary" Function OPERATOR "canary", canary),
+    route!(DELETE "/v1/functions/{function}/canary" Function OPERATOR "stop-canary", stop_canary),
+    route!(POST "/v1/functions/{function}/promote" Function OPERATOR "promote", promote),
+];
 
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;

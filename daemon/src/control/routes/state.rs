@@ -1,6 +1,7 @@
 //! `GET /v1/state`, `GET /v1/state/SCOPE` and `GET`, `PUT`, `DELETE /v1/state/SCOPE/KEY`: versioned values that functions
 //! and people share. The key is the rest of the path, each segment percent-encoded.
 
+use super::{OPERATOR, VIEWER};
 use crate::control::call::ControlCall;
 use crate::control::condition::{ConditionWords, condition};
 use crate::control::limits::PAGE;
@@ -15,6 +16,14 @@ use fnd_wire::units::print_size;
 use hyper::header::ETAG;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+pub(super) static ROUTES: &[super::ControlRoute] = &[
+    route!(GET "/v1/state" Node VIEWER "state", scopes),
+    route!(GET "/v1/state/{scope}" Node VIEWER "state", keys),
+    route!(GET "/v1/state/{scope}/{key...}" Node VIEWER "state", get),
+    route!(PUT "/v1/state/{scope}/{key...}" Node OPERATOR "set-state", put),
+    route!(DELETE "/v1/state/{scope}/{key...}" Node OPERATOR "delete-state", delete),
+];
 
 pub(super) async fn scopes(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
@@ -176,5 +185,26 @@ fn refused(why: KvRefusal, about: Option<(&StateKey, KvCondition)>) -> Refusal {
                 print_size(BYTES_MAX)
             ),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_state_says_what_to_do() {
+        let refusal = |why| refused(why, None).problem;
+        for (why, words) in [
+            (KvRefusal::Keys, "the most there may be"),
+            (KvRefusal::Bytes(7), "no room for 7 more bytes"),
+        ] {
+            let problem = refusal(why);
+            assert_eq!((problem.status, problem.code.as_str()), (507, "state-full"));
+            assert!(
+                problem.detail.contains(words) && problem.detail.contains("fndctl state list"),
+                "{problem:?}"
+            );
+        }
     }
 }

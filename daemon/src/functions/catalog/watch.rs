@@ -445,7 +445,7 @@ impl CatalogThread {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod detached {
     //! A catalog without its thread: a test answers in its place.
 
@@ -458,6 +458,8 @@ pub(crate) mod detached {
         Rescan(u64),
         /// Say whether the files of this function are still the same; the answer has this number.
         Confirm(u32, FunctionName),
+        /// Tell when the files of this function are reported as they are now; the answer has this number.
+        Reported(u32),
     }
 
     /// The test's end of the handle.
@@ -492,12 +494,12 @@ pub(crate) mod detached {
                 _ => None,
             });
             let rescans: Vec<_> = rescans.collect();
-            let questions = std::mem::take(&mut *self.questions.lock().unwrap());
-            let confirms = questions.into_iter().filter_map(|question| match question {
-                Question::Same(number, files) => Some(CatalogRequest::Confirm(number, files.function)),
-                Question::Reported(..) => None,
+            let questions = std::mem::take(&mut *self.questions.lock().unwrap_or_else(PoisonError::into_inner));
+            let questions = questions.into_iter().map(|question| match question {
+                Question::Same(number, files) => CatalogRequest::Confirm(number, files.function),
+                Question::Reported(number, _) => CatalogRequest::Reported(number),
             });
-            confirms.chain(rescans).collect()
+            questions.chain(rescans).collect()
         }
     }
 }

@@ -3,11 +3,13 @@
 //! how fnd decides: they compare what serves and what people are told.
 //!
 //! Files:
+//! - `small`: the control server of the world, for the tests of `control`
 //! - `model`: which content of a function serves after what people did
 //! - `spawner`: a spawner that a test plays
 //! - `world`: the whole daemon in one process, with that spawner and without the catalog's thread
 
 mod model;
+pub(crate) mod small;
 mod spawner;
 mod world;
 

@@ -1,6 +1,7 @@
 //! A spawner that a test plays. It sends real frames over a real socket, and judges with the real judge. It keeps in memory
 //! what the real spawner has on the disk. It answers installations, and lets workers go on, only when the test wants that.
 
+use fnd_core::records::protocol::InvokeHead;
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{
@@ -24,11 +25,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Why a file or a stored version is refused that is gone.
-pub(super) const NOT_THERE: &str = "it is not there";
+pub(crate) const NOT_THERE: &str = "it is not there";
 
 /// The end that a file comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Script,
     Handler,
     /// The judge refuses it.
@@ -59,20 +60,27 @@ const FATES: [Fate; 8] = [
 
 /// The content of a function's files. The number determines its code, its manifest and its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Content(pub(super) u8);
+pub(crate) struct Content(pub(crate) u8);
 
 impl Content {
-    pub(super) fn fate(self) -> Fate {
+    /// A handler with a variable.
+    pub(crate) const WITH_ENV: Self = Self(17);
+    /// A handler with one worker.
+    pub(crate) const SINGLE: Self = Self(33);
+    /// A handler that subscribes to the events `order`.
+    pub(crate) const WITH_EVENT: Self = Self(25);
+
+    pub(crate) fn fate(self) -> Fate {
         FATES[usize::from(self.0) % FATES.len()]
     }
 
     /// Returns the content of a version that [`Content::version`] has made.
-    pub(super) fn of(version: Version) -> Self {
+    pub(crate) fn of(version: Version) -> Self {
         Self(version.0[0])
     }
 
     /// Returns whether the content can serve, whichever content serves before.
-    pub(super) fn is_good(self) -> bool {
+    pub(crate) fn is_good(self) -> bool {
         matches!(self.fate(), Fate::Script | Fate::Handler | Fate::Built | Fate::Canary)
     }
 
@@ -103,6 +111,9 @@ impl Content {
 
     fn manifest(self) -> Option<&'static str> {
         match self.fate() {
+            _ if self == Self::WITH_ENV => Some("[env]\nPASSWORD = \"hunter2\"\n"),
+            _ if self == Self::SINGLE => Some("[pool]\nmax = 1\n"),
+            _ if self == Self::WITH_EVENT => Some("[[event]]\ntype = \"order\"\n"),
             Fate::Refused => Some("no_such_key = 1\n"),
             Fate::Canary => Some("[release]\ncanary = \"50%\"\n"),
             _ => None,
@@ -112,51 +123,88 @@ impl Content {
 
 /// A request to install that waits for its answer.
 #[derive(Debug)]
-pub(super) struct AskedInstall {
+pub(crate) struct AskedInstall {
     number: u32,
-    pub(super) install: Install,
+    pub(crate) install: Install,
     is_check: bool,
 }
 
 /// A worker that runs.
 #[derive(Debug)]
-pub(super) struct FakeWorker {
-    pub(super) function: FunctionName,
-    pub(super) version: Version,
-    pub(super) is_ready: bool,
+pub(crate) struct FakeWorker {
+    pub(crate) function: FunctionName,
+    pub(crate) version: Version,
+    pub(crate) is_ready: bool,
     /// The worker's end of the connection for the worker protocol; absent if the worker is no handler.
     channel: Option<OwnedFd>,
+    /// The bytes that came from fnd and are no whole message.
+    received: Vec<u8>,
+    /// The bytes that the socket does not take yet.
+    unsent: Vec<u8>,
     /// The writing ends of its output.
     output: Vec<OwnedFd>,
     result: OwnedFd,
 }
 
-pub(super) struct Spawner {
+pub(crate) struct Spawner {
     socket: OwnedFd,
     partial: Partial,
     judge: Judge,
     /// The functions directory.
-    pub(super) files: BTreeMap<FunctionName, Content>,
+    pub(crate) files: BTreeMap<FunctionName, Content>,
     /// The installed versions.
-    pub(super) stored: BTreeSet<(FunctionName, Version)>,
+    pub(crate) stored: BTreeSet<(FunctionName, Version)>,
     trees: BTreeSet<Version>,
     names: Vec<FunctionName>,
-    pub(super) asked: Vec<AskedInstall>,
-    pub(super) workers: BTreeMap<WorkerId, FakeWorker>,
+    pub(crate) asked: Vec<AskedInstall>,
+    pub(crate) workers: BTreeMap<WorkerId, FakeWorker>,
     /// The number of the newest worker.
-    pub(super) last_worker: u64,
+    pub(crate) last_worker: u64,
 }
 
+/// The types of messages between fnd and a worker (`runtimes/PROTOCOL.md`), and the flag of a frame that another one continues.
+const INVOKE: u8 = 2;
+const BODY: u8 = 3;
+const RESULT: u8 = 4;
+const ERROR: u8 = 5;
+const STOP: u8 = 7;
+const MORE: u8 = 1;
+/// Most bytes in a frame.
+const FRAME: usize = 256 << 10;
+
 impl FakeWorker {
+    /// Reads messages, and sends answers. Returns whether there was something to do, and whether fnd asks the worker to stop.
+    fn hear(&mut self) -> (bool, bool) {
+        let channel = self.channel.as_ref().expect("a handler");
+        let mut bytes = [0; 16 << 10];
+        let mut is_busy = false;
+        while let Ok((_, count @ 1..)) = recv(channel, &mut bytes[..], RecvFlags::DONTWAIT) {
+            self.received.extend(&bytes[..count]);
+            is_busy = true;
+        }
+        while let Some((kind, call, content)) = take_message(&mut self.received) {
+            match kind {
+                STOP => return (true, true),
+                INVOKE => self.unsent.extend(answer(&self.function, call, &content)),
+                _ => {}
+            }
+        }
+        if let Ok(count) = send(channel, &self.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            is_busy |= count > 0;
+            drop(self.unsent.drain(..count));
+        }
+        (is_busy, false)
+    }
+
     /// Returns whether the worker speaks the worker protocol.
-    pub(super) fn is_handler(&self) -> bool {
+    pub(crate) fn is_handler(&self) -> bool {
         self.channel.is_some()
     }
 }
 
 impl Spawner {
     /// Returns the spawner, and fnd's end of its connection.
-    pub(super) fn new() -> (Self, OwnedFd) {
+    pub(crate) fn new() -> (Self, OwnedFd) {
         let (ours, socket) = pair(SocketType::SEQPACKET);
         let spawner = Self {
             socket,
@@ -174,7 +222,7 @@ impl Spawner {
     }
 
     /// Connects to the next fnd, and returns fnd's end of the connection. The workers of the fnd before are gone.
-    pub(super) fn connect(&mut self) -> OwnedFd {
+    pub(crate) fn connect(&mut self) -> OwnedFd {
         let (ours, socket) = pair(SocketType::SEQPACKET);
         (self.socket, self.partial) = (socket, Partial::default());
         self.asked.clear();
@@ -182,7 +230,7 @@ impl Spawner {
         ours
     }
 
-    pub(super) fn welcome(next_worker: WorkerId) -> Welcome {
+    pub(crate) fn welcome(next_worker: WorkerId) -> Welcome {
         Welcome {
             protocol: PROTOCOL_MAX,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -195,15 +243,15 @@ impl Spawner {
         }
     }
 
-    /// Judges an empty configuration.
-    pub(super) fn settings(&mut self) -> SettingsRead {
+    /// Judges a configuration.
+    pub(crate) fn settings(&mut self) -> SettingsRead {
         let runtime = |(id, text): (&str, &str)| file(&format!("/runtimes/{id}/runtime.toml"), text);
         let runtimes = [
             ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
             ("python", include_str!("../../../../runtimes/python/runtime.toml")),
         ];
         let settings = JudgeRequest::Settings(JudgeSettings {
-            files: Vec::new(),
+            files: vec![file("/etc/fnd/fnd.toml", "[build]\nenv = { TOKEN = \"hunter3\" }\n")],
             runtimes: runtimes.map(runtime).into(),
         });
         let JudgeReply::Settings(read) = self.judge.answer(&settings) else {
@@ -217,7 +265,7 @@ impl Spawner {
     }
 
     /// Handles the requests that have come. Returns whether there were some.
-    pub(super) fn take_requests(&mut self) -> bool {
+    pub(crate) fn take_requests(&mut self) -> bool {
         let mut packet = vec![0; PACKET_MAX];
         let mut has_some = false;
         loop {
@@ -281,7 +329,7 @@ impl Spawner {
     }
 
     /// Answers one of the installations that wait.
-    pub(super) fn install(&mut self, index: usize) {
+    pub(crate) fn install(&mut self, index: usize) {
         let AskedInstall {
             number,
             install,
@@ -414,6 +462,8 @@ impl Spawner {
             version: spawn.version,
             is_ready: channel.is_none(),
             channel,
+            received: Vec::new(),
+            unsent: Vec::new(),
             output: vec![theirs_out, theirs_err],
             result,
         };
@@ -422,7 +472,7 @@ impl Spawner {
     }
 
     /// Returns the workers that load or run, oldest first.
-    pub(super) fn unfinished(&self) -> Vec<WorkerId> {
+    pub(crate) fn unfinished(&self) -> Vec<WorkerId> {
         let unfinished = self
             .workers
             .iter()
@@ -431,7 +481,7 @@ impl Spawner {
     }
 
     /// Lets a worker go on as its content says: a handler that can be loaded becomes ready, every other worker ends.
-    pub(super) fn go_on(&mut self, worker: WorkerId) {
+    pub(crate) fn go_on(&mut self, worker: WorkerId) {
         let running = &self.workers[&worker];
         if running.is_handler() && Content::of(running.version).fate() != Fate::NotLoaded {
             self.ready(worker);
@@ -441,7 +491,7 @@ impl Spawner {
     }
 
     /// Lets the worker of a handler report that it is ready.
-    pub(super) fn ready(&mut self, worker: WorkerId) {
+    pub(crate) fn ready(&mut self, worker: WorkerId) {
         let worker = self.workers.get_mut(&worker).expect("it runs");
         let text = br#"{"protocol":1,"concurrency":1}"#;
         let mut frame = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
@@ -454,7 +504,7 @@ impl Spawner {
     }
 
     /// Ends a worker, with the exit status that its content says.
-    pub(super) fn finish(&mut self, worker: WorkerId) {
+    pub(crate) fn finish(&mut self, worker: WorkerId) {
         let running = &self.workers[&worker];
         let fate = Content::of(running.version).fate();
         let code = match running.function.as_str() {
@@ -494,21 +544,19 @@ impl Spawner {
         }
     }
 
-    /// Ends the handlers that have a message in their channel, which asks them to stop. Returns whether there were some.
-    pub(super) fn stop_asked(&mut self) -> bool {
-        let mut bytes = [0; 64];
-        let asked = |worker: &FakeWorker| {
-            let channel = worker.channel.as_ref().filter(|_| worker.is_ready)?;
-            recv(channel, &mut bytes[..], RecvFlags::DONTWAIT).ok()
-        };
-        let mut asked = asked;
-        let stopped: Vec<_> = self
-            .workers
-            .iter()
-            .filter_map(|(id, worker)| asked(worker).map(|_| *id))
-            .collect();
+    /// Lets the handlers read their messages: they answer calls, and end when fnd asks them to stop. Returns whether there was
+    /// something to do.
+    pub(crate) fn hear_workers(&mut self) -> bool {
+        let (mut is_busy, mut stopped) = (false, Vec::new());
+        for (id, worker) in &mut self.workers {
+            if worker.is_ready && worker.is_handler() {
+                let (heard, is_stopped) = worker.hear();
+                is_busy |= heard;
+                stopped.extend(is_stopped.then_some(*id));
+            }
+        }
         stopped.iter().for_each(|worker| self.end(*worker, ExitStatus::Code(0)));
-        !stopped.is_empty()
+        is_busy
     }
 
     fn reply(&self, number: u32, reply: &Reply, descriptors: &[OwnedFd]) {
@@ -525,6 +573,77 @@ impl Spawner {
         }
         sendmsg(&self.socket, &[IoSlice::new(last)], &mut control, SendFlags::empty()).unwrap();
     }
+}
+
+/// Takes a whole message from the bytes of its frames: its type, the number of the call, and its content.
+fn take_message(received: &mut Vec<u8>) -> Option<(u8, u64, Vec<u8>)> {
+    let (mut at, mut content, mut first) = (0, Vec::new(), None);
+    loop {
+        let header = received.get(at..at + 16)?;
+        let length = u32::from_le_bytes(header[..4].try_into().unwrap()) as usize;
+        let (kind, more) = (header[4], header[5] & MORE != 0);
+        let call = u64::from_le_bytes(header[8..].try_into().unwrap());
+        content.extend(received.get(at + 16..at + 16 + length)?);
+        at += 16 + length;
+        let (kind, call) = *first.get_or_insert((kind, call));
+        if !more {
+            drop(received.drain(..at));
+            return Some((kind, call, content));
+        }
+    }
+}
+
+/// Returns the frames of an answer to a call. The name of the function says what it does: `stuck` does not answer, `fails` fails,
+/// `mirror` answers with what it got, `chooses` with a status that its payload names, and every other one with its payload.
+fn answer(function: &FunctionName, call: u64, content: &[u8]) -> Vec<u8> {
+    let (size, rest) = content.split_at(4);
+    let (head, payload) = rest.split_at(u32::from_le_bytes(size.try_into().unwrap()) as usize);
+    let result = |media: &str, data: &[u8]| {
+        let head = match data {
+            [] => "{}".to_owned(),
+            _ => format!(r#"{{"content_type":"{media}","data":{}}}"#, data.len()),
+        };
+        [
+            &u32::try_from(head.len()).unwrap().to_le_bytes()[..],
+            head.as_bytes(),
+            data,
+        ]
+        .concat()
+    };
+    let (kind, content) = match function.as_str() {
+        "stuck" => return Vec::new(),
+        "fails" => (ERROR, br#"{"kind":"failed","message":"no such host"}"#.to_vec()),
+        "chooses" => {
+            let status = str::from_utf8(payload).unwrap();
+            let headers = r#"[["x-name","value"],["connection","close"],["fnd-invocation","forged"]]"#;
+            let head = format!(r#"{{"content_type":"text/html","status":{status},"headers":{headers},"data":7}}"#);
+            (
+                RESULT,
+                [
+                    &u32::try_from(head.len()).unwrap().to_le_bytes()[..],
+                    head.as_bytes(),
+                    b"<p>none",
+                ]
+                .concat(),
+            )
+        }
+        "mirror" => (RESULT, result("application/json", head)),
+        _ => {
+            let head: InvokeHead<'_> = serde_json::from_slice(head).unwrap();
+            let media = head.content_type.unwrap_or("application/json".into());
+            (RESULT, result(&media, payload))
+        }
+    };
+    let mut frames = Vec::new();
+    let count = content.chunks(FRAME).count();
+    for (number, piece) in content.chunks(FRAME).enumerate() {
+        frames.extend(u32::try_from(piece.len()).unwrap().to_le_bytes());
+        let kind = if number == 0 { kind } else { BODY };
+        frames.extend([kind, u8::from(number + 1 < count) * MORE, 0, 0]);
+        frames.extend(call.to_le_bytes());
+        frames.extend(piece);
+    }
+    frames
 }
 
 fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {

@@ -2,6 +2,8 @@
 //! test takes the place of the catalog's thread.
 
 use super::spawner::{Content, Spawner};
+use crate::backend::Backend;
+use crate::buffers::Buffers;
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Clock;
 use crate::driver::releases::HoldResult;
@@ -19,8 +21,9 @@ use fnd_core::supervisor::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -37,12 +40,12 @@ struct Running {
     catalog: DetachedCatalog,
 }
 
-pub(super) struct World {
+pub(crate) struct World {
     runtime: Runtime,
     tasks: LocalSet,
     directory: tempfile::TempDir,
     running: Option<Running>,
-    pub(super) spawner: Spawner,
+    pub(crate) spawner: Spawner,
     /// The contents that the catalog has reported last.
     reported: BTreeMap<FunctionName, Content>,
     /// The functions whose files had changed when fnd asked whether they are still the same.
@@ -50,13 +53,20 @@ pub(super) struct World {
     /// Whether the scan at the start was answered.
     is_scanned: bool,
     next_worker: u64,
+    /// The memory budget of bodies and answers in bytes, in place of that of the configuration. The disk then takes none of them.
+    body_budget: Option<u64>,
     /// Callers who wait for a release.
-    pub(super) callers: Vec<oneshot::Receiver<Outcome>>,
+    pub(crate) callers: Vec<oneshot::Receiver<Outcome>>,
 }
 
 impl World {
     /// Returns a world in which fnd has started for the first time.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        Self::with_body_budget(None)
+    }
+
+    /// The same, with a budget in bytes for bodies and answers, of which the disk takes none.
+    pub(crate) fn with_body_budget(body_budget: Option<u64>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let (spawner, ours) = Spawner::new();
         let mut world = Self {
@@ -71,14 +81,24 @@ impl World {
             dropped: BTreeSet::new(),
             is_scanned: false,
             next_worker: 1,
+            body_budget,
             callers: Vec::new(),
         };
         world.start(ours);
         world
     }
 
-    pub(super) fn daemon(&self) -> Rc<Daemon> {
+    pub(crate) fn daemon(&self) -> Rc<Daemon> {
         Rc::clone(&self.running.as_ref().expect("fnd runs").serving.daemon)
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        self.running.as_ref().expect("fnd runs").serving.control.clone()
+    }
+
+    /// Returns the directory of everything that fnd writes.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     fn start(&mut self, ours: OwnedFd) {
@@ -94,7 +114,7 @@ impl World {
             run_dir: path("run"),
         };
         places.add_uploads();
-        super::super::prepare(&places).unwrap();
+        crate::start::prepare(&places).unwrap();
         let connection = SpawnerConnection::new(ours).unwrap();
         let document = crate::settings::settings_document(self.spawner.settings()).unwrap();
         let connected = Connected {
@@ -111,11 +131,17 @@ impl World {
         let mut opened = OpenedStores::new(connected, &places).unwrap();
         let (catalog, requests) = Catalog::detached();
         opened.catalog = catalog;
+        if let Some(bytes) = self.body_budget {
+            opened.buffers = Buffers::new(bytes, "/nonexistent".into());
+        }
+        let buffers = Arc::clone(&opened.buffers);
         let cli = DaemonCli::try_parse_from(["fnd"]).unwrap();
         let serving = self
             .tasks
             .block_on(&self.runtime, async { ServingDaemon::new(opened, &cli, &places) })
             .unwrap();
+        // The start has set the budget of the configuration.
+        self.body_budget.inspect(|bytes| buffers.resize(*bytes));
         let scanned = serving.daemon.scan();
         let daemon = Rc::clone(&serving.daemon);
         self.tasks.spawn_local(async move {
@@ -132,7 +158,7 @@ impl World {
     }
 
     /// Ends fnd and the workers, and starts another fnd.
-    pub(super) fn restart(&mut self, is_killed: bool) {
+    pub(crate) fn restart(&mut self, is_killed: bool) {
         let Running { serving, .. } = self.running.take().expect("fnd runs");
         if !is_killed {
             serving.daemon.state.borrow_mut().close();
@@ -155,7 +181,7 @@ impl World {
     }
 
     /// Saves the file of a function, or deletes it, and reports the change.
-    pub(super) fn write(&mut self, name: &FunctionName, content: Option<Content>) {
+    pub(crate) fn write(&mut self, name: &FunctionName, content: Option<Content>) {
         match content {
             Some(content) => drop(self.spawner.files.insert(name.clone(), content)),
             None => drop(self.spawner.files.remove(name)),
@@ -165,7 +191,7 @@ impl World {
 
     /// Reports the files of a function as the catalog does, if they have changed since the last report. Returns whether they
     /// have changed.
-    pub(super) fn report(&mut self, name: &FunctionName) -> bool {
+    pub(crate) fn report(&mut self, name: &FunctionName) -> bool {
         let now = self.spawner.files.get(name).copied();
         if self.reported.get(name).copied() == now && !self.dropped.remove(name) {
             return false;
@@ -188,7 +214,7 @@ impl World {
     }
 
     /// Returns the content that was saved and is not reported yet.
-    pub(super) fn unreported(&self, name: &FunctionName) -> Option<Content> {
+    pub(crate) fn unreported(&self, name: &FunctionName) -> Option<Content> {
         let saved = self.spawner.files.get(name).copied();
         saved.filter(|content| self.reported.get(name) != Some(content))
     }
@@ -198,16 +224,25 @@ impl World {
     }
 
     /// Lets everything happen that does not wait for the test: fnd handles its messages, and the spawner and the catalog answer.
-    pub(super) fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         let mut quiet = 0;
         while quiet < 2 {
-            let heard = self.spawner.take_requests() | self.spawner.stop_asked() | self.answer_catalog();
+            let heard = self.spawner.take_requests() | self.spawner.hear_workers() | self.answer_catalog();
             quiet = if heard { 0 } else { quiet + 1 };
             self.run(TURNS);
         }
     }
 
     fn run(&mut self, turns: usize) {
+        self.run_until(async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    /// Runs fnd until something else has ended.
+    pub(crate) fn run_until<T>(&mut self, until: impl Future<Output = T>) -> T {
         let Running { serving, .. } = self.running.as_mut().expect("fnd runs");
         let daemon = Rc::clone(&serving.daemon);
         let messages = &mut serving.messages;
@@ -215,13 +250,20 @@ impl World {
             tokio::select! {
                 biased;
                 broken = daemon.run(messages) => panic!("{broken}"),
-                () = async {
-                    for _ in 0..turns {
-                        tokio::task::yield_now().await;
-                    }
-                } => {}
+                ended = until => ended,
             }
-        });
+        })
+    }
+
+    /// Lets everything go on that waits for the spawner.
+    pub(crate) fn go_on_all(&mut self) {
+        self.turn();
+        while !self.spawner.asked.is_empty() {
+            self.install_one(0);
+        }
+        for worker in self.spawner.unfinished() {
+            self.spawner.go_on(worker);
+        }
     }
 
     /// Answers the requests of fnd to the catalog. Returns whether there were some.
@@ -245,6 +287,9 @@ impl World {
                         unread: Vec::new(),
                     }));
                     self.send(DriverMessage::Catalog(CatalogEvent::Scanned(number)));
+                }
+                CatalogRequest::Reported(number) => {
+                    self.send(DriverMessage::Catalog(CatalogEvent::Reported(number, true)));
                 }
                 CatalogRequest::Confirm(number, function) => {
                     // Somebody may have saved the file since the catalog reported it.
@@ -302,7 +347,7 @@ impl World {
     }
 
     /// Returns the parts of fnd and of the spawner that still know a function.
-    pub(super) fn remains(&self, name: &FunctionName) -> Vec<&'static str> {
+    pub(crate) fn remains(&self, name: &FunctionName) -> Vec<&'static str> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
         let lifecycle = &state.lifecycle;
@@ -322,7 +367,7 @@ impl World {
     }
 
     /// Lets the spawner answer one of the installations that wait.
-    pub(super) fn install_one(&mut self, which: usize) {
+    pub(crate) fn install_one(&mut self, which: usize) {
         let asked = self.spawner.asked.len();
         if asked > 0 {
             self.spawner.install(which % asked);
@@ -331,7 +376,7 @@ impl World {
     }
 
     /// Lets one of the workers that load or run become ready or end.
-    pub(super) fn go_on_one(&mut self, which: usize) {
+    pub(crate) fn go_on_one(&mut self, which: usize) {
         let workers = self.spawner.unfinished();
         if !workers.is_empty() {
             self.spawner.go_on(workers[which % workers.len()]);
@@ -340,7 +385,7 @@ impl World {
     }
 
     /// Ends everything that is under way, in the order in which it began.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let since = crate::clock::monotonic();
         loop {
             self.turn();
@@ -362,7 +407,7 @@ impl World {
     }
 
     /// Carries out a request of a person, and keeps the caller if the answer comes later.
-    pub(super) fn change(&mut self, name: &FunctionName, change: &ReleaseChange) -> Result<Option<Version>, NotHeld> {
+    pub(crate) fn change(&mut self, name: &FunctionName, change: &ReleaseChange) -> Result<Option<Version>, NotHeld> {
         let daemon = self.daemon();
         let asked = daemon.state.borrow_mut().change_release(name, change)?;
         self.turn();
@@ -376,7 +421,7 @@ impl World {
     }
 
     /// Returns one of the releases of a function.
-    pub(super) fn release(&self, name: &FunctionName, which: u8) -> Option<Version> {
+    pub(crate) fn release(&self, name: &FunctionName, which: u8) -> Option<Version> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
         let releases = state.lifecycle.releases.get(name)?.list();
@@ -386,14 +431,14 @@ impl World {
     }
 
     /// Returns why the newest content of a function does not serve.
-    pub(super) fn error(&self, name: &FunctionName) -> Option<String> {
+    pub(crate) fn error(&self, name: &FunctionName) -> Option<String> {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
         state.supervisor.version_and_error(name)?.1.map(str::to_owned)
     }
 
     /// Returns what people see: the content that serves, the canary, and the hold.
-    pub(super) fn shown(&self, name: &FunctionName) -> (Option<Content>, Option<Content>, Option<(HoldKind, Content)>) {
+    pub(crate) fn shown(&self, name: &FunctionName) -> (Option<Content>, Option<Content>, Option<(HoldKind, Content)>) {
         let daemon = self.daemon();
         let state = daemon.state.borrow();
         let serving = state

@@ -3,6 +3,7 @@
 
 use super::super::*;
 use super::public::{HEAD_TIME, Here, IDLE, OF_ONE, Stream, exchange, plain, secured, serve_here, trusting};
+use crate::http::limits::WRITE_TIME;
 use crate::http::listen::tls::Security;
 use crate::http::listen::tls::{Tls, tests as pairs};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -313,6 +314,52 @@ async fn slow_clients_are_cut_off_in_their_time() {
         let time = start.elapsed();
         assert!(time >= 18 * second && time <= 22 * second, "{time:?}");
         sending.abort();
+        here.stop.now();
+    })
+    .await;
+}
+
+/// Asks for an answer of 8 MiB.
+async fn ask_for_a_large_answer(here: &Here) -> TcpStream {
+    let mut stream = TcpStream::connect(here.address).await.unwrap();
+    stream
+        .write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    stream
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_read_is_given_up() {
+    serve_here(async |here| {
+        let mut stream = ask_for_a_large_answer(&here).await;
+        // The test reads only after that time: it gets the bytes that the socket had taken, and then the end.
+        tokio::time::sleep(2 * WRITE_TIME).await;
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await; // the connection may be reset
+        assert!(bytes.len() < 8 << 20, "{} bytes", bytes.len());
+        here.stop.now();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_read_slowly_arrives() {
+    serve_here(async |here| {
+        let mut stream = ask_for_a_large_answer(&here).await;
+        let mut bytes = Vec::new();
+        while bytes.len() < 8 << 20 {
+            tokio::time::sleep(WRITE_TIME / 16).await;
+            let before = bytes.len();
+            while bytes.len() < before + (128 << 10) && bytes.len() < 8 << 20 {
+                assert_ne!(
+                    stream.read_buf(&mut bytes).await.unwrap(),
+                    0,
+                    "after {} bytes",
+                    bytes.len()
+                );
+            }
+        }
         here.stop.now();
     })
     .await;
