@@ -162,7 +162,6 @@ impl Fnd {
             spawner_arguments.extend(places(at("run/spawner")));
             spawner_arguments.extend(limits);
             spawner_arguments.extend(["--socket".to_owned(), socket]);
-            spawner_arguments.extend(["--fnd".to_owned(), program("fnd").display().to_string()]);
         } else {
             arguments.extend(limits);
         }

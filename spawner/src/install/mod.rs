@@ -8,7 +8,7 @@
 //! - `claim`: which function a file belongs to
 //! - `foreign`: files of other systems, for the child that makes functions of them
 //! - `homes`: the homes that a function does not use any more
-//! - `judge`: talks to `fnd --judge`
+//! - `judge`: talks to `fnd-helper --judge`
 //! - `large`: helpers copy large files and unpack archives
 //! - `reading`: the files, in turns
 //! - `settings`: configuration for the judge

@@ -1,4 +1,4 @@
-//! Starts fnd as a child without user, files, network or privileges: it reads what people wrote.
+//! Starts fnd-helper as a child without user, files, network or privileges: it reads what people wrote.
 
 use super::clone::{self, Child, ChildPlace, Exec};
 use super::identity::Identity;
@@ -20,7 +20,7 @@ pub fn image(program: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Starts fnd as a child without rights, with these arguments; `root`: as a user of its own.
+/// Starts fnd-helper as a child without rights, with these arguments; `root`: as a user of its own.
 ///
 /// # Errors
 /// If it can't be started.
@@ -36,7 +36,7 @@ pub fn start(
     rlimits.extend(root.then_some((Resource::Nproc, 64)));
     let exec = Exec {
         path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
-        argv: [c"fnd".to_owned()].into_iter().chain(arguments).collect(),
+        argv: [c"fnd-helper".to_owned()].into_iter().chain(arguments).collect(),
         directory: c"/".to_owned(),
         identity: root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
         rlimits: rlimits::possible(rlimits),

@@ -152,8 +152,8 @@ impl Spawner {
         }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, Token::Signals).failed("watch signals")?;
-        let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
-        let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
+        let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd-helper"));
+        let helper = args.helper.clone().or(beside).unwrap_or_else(|| "/usr/libexec/fnd/fnd-helper".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let runs = places.state.join("tmp");
         let unbounded = |why: &io::Error| {
@@ -161,7 +161,7 @@ impl Spawner {
         };
         let private_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
         let host = Host {
-            fnd: fnd.clone(),
+            helper: helper.clone(),
             places,
             functions: args.functions.clone(),
             tree,
@@ -195,7 +195,7 @@ impl Spawner {
             uids,
             ranges,
             workers: WorkerTable::new(host),
-            judge: Judge::new(fnd, myself.root()),
+            judge: Judge::new(helper, myself.root()),
             policy: None,
             profile: Profile::Strict,
             configured: false,

@@ -174,7 +174,7 @@ impl Spawner {
 
     fn copier(&self, snapshot: &Snapshot) -> io::Result<(Lane, InstallWork)> {
         let host = self.workers.host();
-        match snapshot.unpacker(&host.fnd, host.myself.root())? {
+        match snapshot.unpacker(&host.helper, host.myself.root())? {
             Some(unpacker) => Ok((Lane::Unpack, unpacker)),
             None => Ok((Lane::Write, snapshot.copier()?)),
         }

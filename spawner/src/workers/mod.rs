@@ -92,7 +92,7 @@ pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
 /// The parts of the environment that a start needs.
 pub struct Host {
-    pub fnd: PathBuf,
+    pub helper: PathBuf,
     pub places: Places,
     pub functions: Vec<PathBuf>,
     /// cgroups, if they can be used.
