@@ -23,13 +23,13 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 
 test-crash: ## kill fnd, its spawner and both 2000 times under load (KILLS=N, SEED=N to choose) and compare the history with what callers and functions noted
 	@scripts/setup.sh --crash
-	@$(CARGO) build --locked -p fnd -p fnd-spawner -p fndctl
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
 	@env FND_KILLS=$${KILLS:-2000} $${SEED:+FND_SEED=$$SEED} FND_REQUIRE=root,cgroup,strace \
 		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_at_named --nocapture
 
 test-storm: ## everything at random under load: edits, kills, shortages, clock steps (SECONDS=N, SEED=N, STORM=edits,kills to choose)
 	@scripts/setup.sh --crash
-	@$(CARGO) build --locked -p fnd -p fnd-spawner -p fndctl
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
 	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
 		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
 

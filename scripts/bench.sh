@@ -14,7 +14,10 @@ cd "$root"
 "$root/scripts/bench-peers.sh"
 
 build() { # ROOT TARGET
-    (cd "$1" && CARGO_TARGET_DIR=$2 cargo build --release --locked -p fnd -p fnd-spawner -p fndctl -p fnd-tests --bins) >&2
+    local packages=(-p fnd -p fnd-spawner -p fndctl -p fnd-tests)
+    # Older commits have no program of that name.
+    [[ ! -d $1/helpers ]] || packages+=(-p fnd-helper)
+    (cd "$1" && CARGO_TARGET_DIR=$2 cargo build --release --locked "${packages[@]}" --bins) >&2
 }
 measure() { # ROOT TARGET HISTORY COMMIT PARTS...
     local from=$1 built=$2 history=$3 commit=$4

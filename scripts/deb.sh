@@ -47,9 +47,9 @@ libraries() {
         places[$package]=$place
     done < <(cargo metadata --locked --format-version 1 |
         jq -r '.packages[] | select(.source) | "\(.name) v\(.version)\t\(.manifest_path | rtrimstr("/Cargo.toml"))"')
-    cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-spawner -p fndctl |
+    cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-helper -p fnd-spawner -p fndctl |
         sort -u | while IFS=$'\t' read -r package licence; do
-        # Empty lines stand between the three programs; a crate without a place is our own.
+        # Empty lines stand between the programs; a crate without a place is our own.
         [[ -n $package && -n ${places[$package]:-} ]] || continue
         printf '==== %s: %s\n\n' "$package" "$licence"
         find "${places[$package]}" -maxdepth 1 -type f ! -iname '*apache*' \
@@ -59,7 +59,7 @@ libraries() {
     done
 }
 
-cargo build --profile "$profile" --locked -p fnd -p fnd-spawner -p fndctl "${cross[@]}"
+cargo build --profile "$profile" --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl "${cross[@]}"
 scripts/check-spawner.sh "$built/fnd-spawner"
 # A debug build, as above.
 build_dev -p fnd-packaging

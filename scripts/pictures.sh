@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-cargo build --locked -p fnd -p fnd-spawner -p fndctl -p fnd-packaging
+cargo build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl -p fnd-packaging
 bin=$target/debug
 home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-pictures.XXXXXX")
 chmod 0755 "$home"

@@ -54,6 +54,7 @@ fnd:fnd 700 /run/fnd/ledger
 fnd:fnd 700 /run/fnd/marks
 fnd:fnd 700 /run/fnd/spool
 root:root 755 /usr/sbin/fnd
+root:root 755 /usr/libexec/fnd/fnd-helper
 root:root 755 /usr/libexec/fnd/fnd-spawner
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
 root:root 644 /usr/lib/fnd/runtimes/share/js/serve.mjs

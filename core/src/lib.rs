@@ -18,6 +18,7 @@
 //! - `json`: compacts JSON and measures its depth
 //! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
+//! - `path_steps`: the directories that a path leads through
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
@@ -44,6 +45,7 @@ pub mod json;
 pub mod kv;
 pub mod lifecycle;
 pub mod mask;
+pub mod path_steps;
 pub mod quota;
 pub mod records;
 pub mod report;

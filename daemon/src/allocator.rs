@@ -1,12 +1,9 @@
 //! How memory goes back to the kernel: free blocks of the C library's allocator, and code that only the start needs.
 //!
 //! By default the allocator adapts its limits, and a free block stays as long as one behind it is in use. Here the limits are
-//! fixed:
-//!
-//! - fnd itself keeps what was freed, and [gives it back](give_back_at_rest) some seconds later. If each body got a mapping of
-//!   its own, 6 MiB would be 1,500 page faults, and twice more in SQLite: an echo of that would take 20 ms instead of 16. fnd
-//!   has as much memory at its peak either way.
-//! - Its helpers ([`set_small_bounds`]) hand large blocks back at once.
+//! fixed: fnd keeps what was freed, and [gives it back](give_back_at_rest) some seconds later. If each body got a mapping of
+//! its own, 6 MiB would be 1,500 page faults, and twice more in SQLite: an echo of that would take 20 ms instead of 16. fnd
+//! has as much memory at its peak either way.
 //!
 //! Why not mimalloc (version 3, preloaded; 2 CPUs; it has to give pages back at once and to do without huge pages,
 //! otherwise fnd has 18 MiB at its start): at 8 callers it takes 65 us of CPU for a warm call instead of 81, of these
@@ -38,25 +35,17 @@ static FREED: Notify = Notify::const_new();
 /// Bytes that were freed since memory was given back.
 static FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the bounds of fnd itself, to be called before there are threads. The allocator takes none above 32 MiB.
-pub(crate) fn set_bounds() {
-    set(32 << 20);
-}
+/// Bytes from which on a block has a mapping of its own, and that are kept free. The allocator takes no limit above 32 MiB.
+const BOUND: i32 = 32 << 20;
 
-/// Sets the bounds of helpers, to be called before there are threads. With less (128 KiB is the default), memory would go
-/// and come with each batch of work.
-pub(crate) fn set_small_bounds() {
-    set(1 << 20);
-}
-
-/// Sets, in bytes, from which size on a block gets a mapping of its own, which ends when the block is freed; and how much free
-/// memory is kept at the end of the heap. This ends the adaptation (mallopt(3)). All threads share the first heap: malloc_trim(3)
+/// Sets from which size on a block gets a mapping of its own, which ends when the block is freed, and how much free memory is
+/// kept at the end of the heap; to be called before there are threads. This ends the adaptation (mallopt(3)). All threads share the first heap: malloc_trim(3)
 /// does not give back the end of any other, and a block that one thread frees serves another (at 8 callers a tenth less CPU).
-fn set(bound: i32) {
+pub(crate) fn set_bounds() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
-        (libc::M_MMAP_THRESHOLD, bound),
-        (libc::M_TRIM_THRESHOLD, bound),
+        (libc::M_MMAP_THRESHOLD, BOUND),
+        (libc::M_TRIM_THRESHOLD, BOUND),
         (libc::M_ARENA_MAX, 1),
     ] {
         #[expect(unsafe_code, reason = "mallopt(3) has no safe wrapper")]
@@ -203,14 +192,6 @@ mod tests {
             () = uses => {}
             never = give_back_at_rest() => match never {}
         }
-    }
-
-    #[test]
-    fn helpers_hand_large_blocks_back_at_once() {
-        set_small_bounds();
-        let before = own_mib();
-        let _behind = use_some();
-        assert!(own_mib() < before + 5, "{before} MiB, then {}", own_mib());
     }
 
     /// KiB of the code of the mathematical library that are in memory. Nothing else here calls it.

@@ -70,35 +70,6 @@ pub struct DaemonCli {
     /// With --examine: make the safe repairs
     #[arg(long, hide = true, requires = "examine")]
     pub repair: bool,
-    /// Judge manifests for fnd-spawner on standard input (started by it)
-    #[arg(long, hide = true)]
-    pub judge: bool,
-    /// Decrypt a secret for fnd-spawner on standard input (started by it)
-    #[arg(long, hide = true)]
-    pub decrypt: bool,
-    /// Find a secret for fnd-spawner in the YAML files on standard input (started by it)
-    #[arg(long, hide = true)]
-    pub find_secret: bool,
-    /// Encrypt a value from standard input (started by `fndctl secret encrypt`)
-    #[arg(long, hide = true)]
-    pub encrypt: bool,
-    /// Print a new key of age (started by `fndctl secret keygen`)
-    #[arg(long, hide = true)]
-    pub keygen: bool,
-    /// Unpack the archive on standard input for fnd-spawner, which ends with this suffix (started by it)
-    #[arg(long, hide = true, value_name = "SUFFIX")]
-    pub unpack: Option<String>,
-    /// Watch the directories of a function for fnd on standard input (started by fnd-spawner); `FND_WATCHED` has its entries
-    /// of `[[file]]`
-    #[arg(long, hide = true)]
-    pub watch: bool,
-    /// Count the bytes in the home and the cache of a function (started by fnd-spawner as the function's user)
-    #[arg(long, hide = true, num_args = 2, value_names = ["HOME", "CACHE"])]
-    pub measure: Option<Vec<PathBuf>>,
-    /// With --judge: the protocol of fnd-spawner, which decides the form of the answers. A spawner older than this
-    /// option names none
-    #[arg(long, hide = true, requires = "judge", default_value_t = fnd_wire::frame::PROTOCOL_MIN)]
-    pub protocol: u16,
 }
 
 /// The files that `--check` judges.

@@ -57,15 +57,6 @@ pub fn unix_ms() -> u64 {
     stepped(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the wall clock of the machine in nanoseconds since 1970, for comparison with the times of files; 0 where it shows
-/// a time before 1970.
-#[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
-pub fn unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Returns an instant of [`unix_ms`] on the clock of the machine, for a timer of the kernel. They differ only where a test
 /// has stepped the clock of fnd.
 #[must_use]

@@ -22,7 +22,6 @@
 //! - `metrics`: the metrics for Prometheus
 //! - `modes`: the other programs of this binary
 //! - `output`: what running attempts print, and what is kept of it
-//! - `path_steps`: the directories that a path leads through
 //! - `peer`: identifies the peer of a connection, and finds its roles
 //! - `public`: answers the requests to the public listener
 //! - `quotas`: the processes that measure homes and caches
@@ -60,7 +59,6 @@ pub mod ledger;
 pub mod metrics;
 pub mod modes;
 pub mod output;
-mod path_steps;
 pub mod peer;
 mod public;
 mod quotas;

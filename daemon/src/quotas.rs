@@ -1,4 +1,4 @@
-//! Quotas of home and cache: the processes that measure (`fnd --measure`), and what was told of their results. When a
+//! Quotas of home and cache: the processes that measure (`fnd-helper --measure`), and what was told of their results. When a
 //! function is measured is decided by [`QuotaBooks`].
 
 use fnd_core::api::StorageUse;

@@ -2,7 +2,7 @@
 //! is wrong with them.
 //!
 //! Bytes of files go in; plans for the spawner, documents for fnd and diagnostics come out. No clock, no randomness, no
-//! logging, no async. Only [`check::Disk`] and [`regular_file`] open files: `fnd --judge` has none.
+//! logging, no async. Only [`check::Disk`] and [`regular_file`] open files: `fnd-helper --judge` has none.
 //!
 //! Files:
 //! - `check`: judges directories without a daemon

@@ -25,8 +25,8 @@ pub struct Args {
     pub socket: Option<SocketSource>,
     /// Name of the top-level cgroup, used outside a systemd unit.
     pub cgroup_root: Option<String>,
-    /// The file of the program fnd, which is also run as the judge and as watchers.
-    pub fnd: Option<PathBuf>,
+    /// The program that judges, unpacks, decrypts, measures and watches.
+    pub helper: Option<PathBuf>,
     /// Directory of user records; without it, functions' users have no names.
     pub userdb: Option<PathBuf>,
     /// Whether functions run although a limit can't be enforced.
@@ -56,7 +56,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             "--config" => args.config = path()?,
             "--state" => args.state = path()?,
             "--run-dir" => args.run = path()?,
-            "--fnd" => args.fnd = Some(path()?),
+            "--fnd" => args.helper = Some(path()?),
             "--userdb" => args.userdb = Some(path()?),
             "--socket" => args.socket = Some(SocketSource::Listen(path()?)),
             "--socket-fd" => {

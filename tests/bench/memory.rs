@@ -36,7 +36,7 @@ fn with_descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Returns what a process is called in the table: `fnd`, `fnd --judge`, `fnd --watch`, `fnd-spawner`, and its launchers.
+/// Returns what a process is called in the table: `fnd`, `fnd-helper --judge`, `fnd-helper --watch`, `fnd-spawner`, and its launchers.
 fn name_of(pid: u32) -> Option<String> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = command

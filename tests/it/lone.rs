@@ -35,11 +35,11 @@ fn start(setup: Setup, lone: &Path, more: &str) -> Fnd {
 }
 
 #[test]
-fn three_programs_alone_run_functions() {
+fn four_programs_alone_run_functions() {
     let directory = tempfile::tempdir().unwrap();
     // The judge and the functions' users pass through it.
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    for name in ["fnd", "fndctl", "fnd-spawner"] {
+    for name in ["fnd", "fndctl", "fnd-helper", "fnd-spawner"] {
         let copy = directory.path().join(name);
         std::fs::hard_link(program(name), &copy)
             .or_else(|_| std::fs::copy(program(name), &copy).map(drop))

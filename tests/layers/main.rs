@@ -117,16 +117,16 @@ const RULES: &[Rule] = &[
         "one place replaces a process, right after `clone3`",
     )
     .except(&["clone.rs"]),
-    // daemon: the other programs of its binary.
+    // helpers: one task a process.
     rule(
-        "daemon/src/modes/judge.rs",
-        "fnd_core",
-        "the judge is a process without a supervisor",
+        "helpers/src",
+        "clap tokio tracing Command::new TcpStream UdpSocket UnixStream",
+        "it reads the bytes of others or runs as a function's user: it has nothing of fnd but the messages",
     ),
     rule(
-        "daemon/src/modes/watch",
-        "crate::backend crate::control crate::driver crate::functions crate::ledger tokio tracing",
-        "the watcher is a process of a function's user: it has nothing of fnd but the messages",
+        "helpers/src/judge.rs",
+        "fnd_core",
+        "the judge is a process without a supervisor",
     ),
     // daemon: the driver.
     rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
@@ -136,7 +136,8 @@ const RULES: &[Rule] = &[
         "one set owns the tasks, so that none ends without notice",
     )
     .except(&["input/tasks.rs", "http/http2.rs", "http/server.rs"]), // a server waits for its connections
-    rule("daemon/src", "Command::new", "fnd has one child at most, its spawner").except(&["spawner_process.rs"]),
+    rule("daemon/src", "Command::new", "fnd has one child at most, its spawner")
+        .except(&["spawner_process.rs", "modes/helper.rs"]), // the helper takes the place of this process
     rule(
         "daemon/src/driver",
         "crate::backend crate::control crate::exposition crate::public crate::start",
@@ -370,6 +371,7 @@ fn the_map_of_a_folder_names_its_files() {
         "core/src",
         "ctl/src",
         "daemon/src",
+        "helpers/src",
         "import/src",
         "manifest/src",
         "spawner/src",
@@ -415,7 +417,8 @@ fn crates_link_what_the_table_says() {
         ("unpack", &["wire"]),
         ("manifest", &["unpack", "wire"]),
         ("core", &["manifest", "wire"]),
-        ("daemon", &["core", "manifest", "unpack", "wire"]),
+        ("helpers", &["core", "manifest", "unpack", "wire"]),
+        ("daemon", &["core", "manifest", "wire"]),
         ("spawner", &["wire"]),
         ("import", &["manifest", "unpack", "wire"]),
         ("ctl", &["core", "import", "manifest", "unpack", "wire"]),

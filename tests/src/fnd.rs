@@ -162,6 +162,7 @@ impl Fnd {
             spawner_arguments.extend(places(at("run/spawner")));
             spawner_arguments.extend(limits);
             spawner_arguments.extend(["--socket".to_owned(), socket]);
+            // As the unit of fnd 0.1 does: fnd then becomes the helper.
             spawner_arguments.extend(["--fnd".to_owned(), program("fnd").display().to_string()]);
         } else {
             arguments.extend(limits);

@@ -15,7 +15,7 @@ const PATHS: &[&str] = &[
     "scripts/deb.sh",
     "scripts/test-vm.sh",
     "scripts/vm-image.sh",
-    "daemon/src/modes/confine.rs",
+    "helpers/src/confine.rs",
     "daemon/src/start",
     "daemon/src/workers/adoption.rs",
     "tests/vm",

@@ -1,6 +1,6 @@
 //! Reads archives that are functions: `NAME.zip`, `NAME.tar` and compressed forms of it.
 //!
-//! Everything here reads hostile bytes. So the daemon uses it in a child without files and network (`fnd --unpack`), and
+//! Everything here reads hostile bytes. So the daemon uses it in a child without files and network (`fnd-helper --unpack`), and
 //! `fndctl validate` as the person who asks. It writes no file: files and their bytes go to a [`Sink`]. The rules for names and
 //! sizes are those of [`fnd_wire::archive`].
 //!

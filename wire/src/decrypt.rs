@@ -1,4 +1,4 @@
-//! The messages between the spawner's helper and `fnd --decrypt`, the child without user, files or network that decrypts one
+//! The messages between the spawner's helper and `fnd-helper --decrypt`, the child without user, files or network that decrypts one
 //! secret of a function. One message goes to the child, one comes back, each up to the end of the stream.
 
 use crate::form::{Bytes, wire_enum, wire_structs};

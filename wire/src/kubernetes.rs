@@ -1,4 +1,4 @@
-//! The messages between the spawner's helper and `fnd --find-secret`, the child without user, files or network that finds one
+//! The messages between the spawner's helper and `fnd-helper --find-secret`, the child without user, files or network that finds one
 //! secret of a function in the YAML files beside it. One message goes to the child, one comes back, each up to the end of the
 //! stream.
 

@@ -1,4 +1,4 @@
-//! The messages of `fnd --unpack`, the child without user, files or network that reads an archive for the spawner.
+//! The messages of `fnd-helper --unpack`, the child without user, files or network that reads an archive for the spawner.
 //!
 //! The child writes records: each file with its path and length, then its bytes; at last, that this was all, or why the archive
 //! is refused. An archive may have taken the child over, so [`Receiver`] believes no record: it checks each name, and that

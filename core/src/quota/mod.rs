@@ -31,7 +31,7 @@ impl Quotas {
     }
 }
 
-/// The output of `fnd --measure`, one line of JSON.
+/// The output of `fnd-helper --measure`, one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// The function's home, the directory `STATE_DIRECTORY`.

@@ -6,7 +6,7 @@
 //! the main thread reads: one of notify needs a thread more.
 
 use crate::descriptors;
-use crate::path_steps::way;
+use fnd_core::path_steps::way;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -127,7 +127,8 @@ impl Interpreters {
             | WatchFlags::ONLYDIR;
         // Every watch is added again: a directory that is watched already keeps its number (inotify_add_watch(2)).
         let mut names: HashMap<i32, HashSet<OsString>> = HashMap::new();
-        for (directory, name) in self.seen.keys().flat_map(|path| way(Path::new(path))) {
+        let link = |path: &Path| std::fs::read_link(path).ok();
+        for (directory, name) in self.seen.keys().flat_map(|path| way(Path::new(path), link)) {
             // A directory that is missing or closed to fnd is not watched: the nearest directory above reports when it
             // appears.
             if let Ok(number) = inotify::add_watch(watch, &directory, events) {

@@ -1,7 +1,6 @@
 //! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. Also determines the
 //! functions directories, which the configuration may name.
 
-use super::judge::on_this_machine;
 use crate::cli::{Checked, DaemonCli, Places};
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::{check, settings};
@@ -80,6 +79,14 @@ fn last_good(judge: &mut Judge, places: &Places) -> Option<SettingsDocument> {
     };
     let (_, document) = judge.settings(&files);
     document.settings.is_some().then_some(document)
+}
+
+/// Returns a judge that knows how many CPUs this process may use.
+fn on_this_machine() -> Judge {
+    match std::thread::available_parallelism() {
+        Ok(cpus) => Judge::new().with_cpus(cpus.get()),
+        Err(_) => Judge::new(),
+    }
 }
 
 fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec<Diagnostic>> {

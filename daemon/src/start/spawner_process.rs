@@ -147,11 +147,7 @@ fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
         .arg(&places.config)
         .arg("--state")
         .arg(&places.state);
-    command
-        .arg("--run-dir")
-        .arg(places.run_dir.join("spawner"))
-        .arg("--fnd")
-        .arg(&own);
+    command.arg("--run-dir").arg(places.run_dir.join("spawner"));
     // The socket is its standard input, so that no descriptor number has to be agreed on.
     command.args(["--socket-fd", "0"]).stdin(Stdio::from(theirs));
     if let Some(name) = &cli.cgroup_root {

@@ -1,6 +1,6 @@
 //! The files of a function that was made, and the places in the foreign file that its problems have.
 //!
-//! `fnd --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
+//! `fnd-helper --unpack` makes the files, and the judge reads them: what became of the fields goes from one to the other in a file.
 
 use super::made::{MadeManifest, ORIGINS};
 use super::report::{ConversionReport, FieldVerdict, Row};

@@ -1,6 +1,6 @@
 //! Turns the bytes of configuration, runtimes, manifests and code into plans for the spawner and documents for fnd.
 //!
-//! The daemon (`fnd --judge`), `fnd --check` and `fndctl validate` use the same code. It opens no file: the spawner
+//! The daemon (`fnd-helper --judge`), `fnd --check` and `fndctl validate` use the same code. It opens no file: the spawner
 //! finds out whether an interpreter, a user or a group exists.
 //!
 //! Files:

@@ -1,5 +1,5 @@
 //! Reads files of other systems: the one with the function, and those beside it that it may name. No code here reads what
-//! is in them: `fnd --unpack` makes the function, the child that also reads archives.
+//! is in them: `fnd-helper --unpack` makes the function, the child that also reads archives.
 
 use super::source::{OpenedSource, SourceKind, Sources};
 use crate::policy::problem;

@@ -1,4 +1,4 @@
-//! Talks to the judge: `fnd --judge`, a child without user, files or network that reads files that people wrote.
+//! Talks to the judge: `fnd-helper --judge`, a child without user, files or network that reads files that people wrote.
 //!
 //! One judge process reads files of one owner only: a person whose file takes over the judge can't change the verdicts
 //! on other people's files. A judge handles one request after the other; some are sent ahead, so that neither side waits

@@ -7,7 +7,7 @@
 //! - `build_homes`: the files in the homes of builds
 //! - `claim`: which function a file belongs to
 //! - `foreign`: files of other systems, for the child that makes functions of them
-//! - `judge`: talks to `fnd --judge`
+//! - `judge`: talks to `fnd-helper --judge`
 //! - `large`: helpers copy large files and unpack archives
 //! - `reading`: the files, in turns
 //! - `settings`: configuration for the judge

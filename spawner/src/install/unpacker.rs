@@ -1,4 +1,4 @@
-//! Unpacks archives that are functions. No code here reads an archive: `fnd --unpack` does it, a child without user, files or
+//! Unpacks archives that are functions. No code here reads an archive: `fnd-helper --unpack` does it, a child without user, files or
 //! network. This side gives it the open archive, and takes files under names that it checks itself.
 //!
 //! All of this runs in a helper, which writes files to the staging directory as other helpers copy them there.

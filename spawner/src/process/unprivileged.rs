@@ -1,4 +1,4 @@
-//! Starts fnd as a child without user, files, network or privileges: it reads what people wrote.
+//! Starts fnd-helper as a child without user, files, network or privileges: it reads what people wrote.
 
 use super::clone::{self, Child, ChildPlace, Exec};
 use super::identity::Identity;
@@ -18,7 +18,7 @@ pub fn image(program: &std::path::Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Starts fnd as a child without rights, with these arguments; `root`: as a user of its own.
+/// Starts fnd-helper as a child without rights, with these arguments; `root`: as a user of its own.
 ///
 /// # Errors
 /// If it can't be started.
@@ -33,7 +33,7 @@ pub fn start(
     // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
     rlimits.extend(root.then_some((Resource::Nproc, 64)));
     let path = CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?;
-    let argv = [c"fnd".to_owned()].into_iter().chain(arguments).collect();
+    let argv = [c"fnd-helper".to_owned()].into_iter().chain(arguments).collect();
     let identity = root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() });
     let rlimits = rlimits::possible(rlimits);
     let exec = Exec { path, argv, directory: c"/".to_owned(), identity, rlimits, ..Exec::default() };

@@ -1,5 +1,5 @@
-//! Opens the files beside a function that can have its secrets. `fnd --decrypt` decrypts one that is encrypted (`NAME.age`),
-//! `fnd --find-secret` finds one in Secrets of Kubernetes (YAML): children without user, files or network, so that no code
+//! Opens the files beside a function that can have its secrets. `fnd-helper --decrypt` decrypts one that is encrypted (`NAME.age`),
+//! `fnd-helper --find-secret` finds one in Secrets of Kubernetes (YAML): children without user, files or network, so that no code
 //! that reads such files runs as root.
 //!
 //! All of this runs in the helper that gathers secrets. It ends right afterwards, so the kernel clears its memory.

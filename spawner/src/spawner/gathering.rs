@@ -38,7 +38,7 @@ impl Spawner {
         let own = if install.directory_form { Some(source.as_path()) } else { source.parent() };
         // The function's own directory comes first, since the first secret that is found counts.
         let dirs = own.map(PathBuf::from).into_iter().chain([root.clone()]);
-        let decrypter = Decrypter { program: host.fnd.clone(), root: host.myself.root(), dirs: dirs.collect() };
+        let decrypter = Decrypter { program: host.helper.clone(), root: host.myself.root(), dirs: dirs.collect() };
         let gatherer = Gatherer { vault: self.secrets.vault.clone(), decrypter, credentials, key };
         let written = memory.try_clone().failed("open a memory file again");
         Ok((gatherer, memory.into(), written.map_err(|why| one(why, "reload fnd"))?.into()))

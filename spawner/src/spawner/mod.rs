@@ -153,8 +153,8 @@ impl Spawner {
         }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, (Token::Signals, 0)).failed("watch signals")?;
-        let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
-        let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
+        let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd-helper"));
+        let helper = args.helper.clone().or(beside).unwrap_or_else(|| "/usr/libexec/fnd/fnd-helper".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let runs = places.state.join("tmp");
         let unbounded = |why: &io::Error| {
@@ -164,11 +164,11 @@ impl Spawner {
         let (dirs, uploads) = (args.functions.clone(), args.state.join(UPLOADS));
         let sources = Sources { dirs, uploads, myself: myself.clone(), facts: StatCache::default() };
         let secrets = SecretSources::new(Vault::new(&args.config, credentials, myself.clone()));
-        let (judge, socket) = (Judge::new(fnd.clone(), myself.root()), args.socket.clone());
+        let (judge, socket) = (Judge::new(helper.clone(), myself.root()), args.socket.clone());
         let (own_ipc, zone) = (crate::workers::contain::own_ipc(), crate::workers::environment::machine_zone());
         let passed = PassedDescriptor::detect().failed("examine a pipe and a memory file")?;
         let host =
-            Host { args, fnd, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
+            Host { args, helper, places, tree, containment, own_ipc, lacking, names, zone, passed, own_mounts, myself };
         let mut spawner = Self {
             poller,
             listener: None,

@@ -143,7 +143,7 @@ impl Spawner {
     /// Has a helper copy the large file, or unpack the archive.
     pub(super) fn copy(&mut self, snapshot: Snapshot) {
         let host = &self.workers.host;
-        match snapshot.copier(&host.fnd, host.myself.root()) {
+        match snapshot.copier(&host.helper, host.myself.root()) {
             Ok((is_archive, body)) => {
                 let lane = if is_archive { Lane::Unpack } else { Lane::Write };
                 self.helpers.add_with(lane, After::Copied(Box::new(snapshot)), body);

@@ -12,15 +12,15 @@ pub type Values = [(&'static str, String)];
 type EnvironmentLines = (Vec<Bytes>, Vec<Bytes>);
 
 /// Returns command line and environment of a version's watcher; nothing if the version watches no files.
-pub fn of_watcher(plan: &Plan, fnd: &Path) -> Option<EnvironmentLines> {
+pub fn of_watcher(plan: &Plan, helper: &Path) -> Option<EnvironmentLines> {
     let (name, rules) = plan.environment.iter().find(|(name, _)| name == WATCHED)?;
-    let argv = [fnd.as_os_str().as_encoded_bytes(), b"--watch"].map(|argument| Bytes(argument.to_vec()));
+    let argv = [helper.as_os_str().as_encoded_bytes(), b"--watch"].map(|argument| Bytes(argument.to_vec()));
     Some((argv.into(), vec![Bytes(format!("{name}={}", rules.text).into_bytes())]))
 }
 
 /// Returns command line and environment of the program that measures a function's home and cache.
-pub fn of_measurement([fnd, home, cache]: [&Path; 3]) -> EnvironmentLines {
-    let argv = [fnd, Path::new("--measure"), home, cache];
+pub fn of_measurement([helper, home, cache]: [&Path; 3]) -> EnvironmentLines {
+    let argv = [helper, Path::new("--measure"), home, cache];
     (argv.map(|argument| Bytes(argument.as_os_str().as_encoded_bytes().to_vec())).into(), Vec::new())
 }
 

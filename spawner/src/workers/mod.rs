@@ -94,7 +94,7 @@ pub type Outbox = Vec<(u64, Reply, Vec<OwnedFd>)>;
 /// The parts of the environment that a start needs.
 pub struct Host {
     pub args: Args,
-    pub fnd: PathBuf,
+    pub helper: PathBuf,
     pub places: Places,
     /// cgroups, if they can be used.
     pub tree: Option<CgroupTree>,

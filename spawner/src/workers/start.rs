@@ -121,9 +121,9 @@ impl WorkerTable {
             let lines = match program {
                 Program::Attempt => environment::lines(plan, &values, given),
                 Program::Watcher => {
-                    environment::of_watcher(plan, &self.host.fnd).ok_or("this version watches no files")?
+                    environment::of_watcher(plan, &self.host.helper).ok_or("this version watches no files")?
                 }
-                Program::Measurement => environment::of_measurement([&self.host.fnd, &dirs.home, &dirs.cache]),
+                Program::Measurement => environment::of_measurement([&self.host.helper, &dirs.home, &dirs.cache]),
             };
             let order: LauncherOrder = (id, lines);
             let sent = (|| {

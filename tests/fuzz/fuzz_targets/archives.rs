@@ -28,7 +28,7 @@ fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     archive
 }
 
-/// The records that `fnd --unpack` would send.
+/// The records that `fnd-helper --unpack` would send.
 #[derive(Default)]
 struct Records(Vec<u8>);
 

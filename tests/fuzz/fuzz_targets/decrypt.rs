@@ -4,7 +4,7 @@
 //! The seeds are encrypted to the key: armoured, binary, and with a second recipient.
 #![no_main]
 
-use fnd_daemon::modes::decrypt::decrypt;
+use fnd_helper::decrypt::decrypt;
 use fnd_wire::decrypt::Decrypted;
 use fnd_wire::frame::SECRET_MAX;
 use libfuzzer_sys::fuzz_target;

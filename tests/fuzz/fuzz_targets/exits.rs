@@ -21,7 +21,7 @@ static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
 fn workers() -> WorkerTable {
     let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
     WorkerTable::new(Host {
-        fnd: "/usr/sbin/fnd".into(),
+        helper: "/usr/libexec/fnd/fnd-helper".into(),
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
         functions: Vec::new(),
         names: None,

@@ -1,4 +1,4 @@
-//! Any bytes as what `fnd --unpack` sends: no path leaves the function, no two paths are the same, and lengths hold.
+//! Any bytes as what `fnd-helper --unpack` sends: no path leaves the function, no two paths are the same, and lengths hold.
 #![no_main]
 
 use fnd_wire::archive::{BYTES_MAX, ENTRIES_MAX};

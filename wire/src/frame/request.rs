@@ -52,12 +52,12 @@ wire_enum! {
         /// Asks for a secret; from protocol 4 on. Answered by [`Reply::Secret`] or [`Reply::SecretRefused`]; by
         /// [`Reply::Failed`] if the node has run out of something.
         14 = Secret(SecretAsked),
-        /// Starts the watcher of a version's files, `fnd --watch`, in the function's cgroup and as its user; from protocol 4
+        /// Starts the watcher of a version's files, `fnd-helper --watch`, in the function's cgroup and as its user; from protocol 4
         /// on. The rules are in the installed plan ([`WATCHED`](crate::plan::WATCHED)), so fnd names no path. Descriptor:
         /// a pipe as standard input. `environment` and `previous` are not used. Answered like [`Request::Spawn`], without
         /// a channel.
         15 = Watch(Spawn),
-        /// Starts `fnd --measure HOME CACHE` with the function's own directories, in its cgroup and as its user; from
+        /// Starts `fnd-helper --measure HOME CACHE` with the function's own directories, in its cgroup and as its user; from
         /// protocol 4 on. `input`, `environment` and `previous` are not used. Answered like [`Request::Watch`].
         16 = Measure(Spawn),
         /// Reads the files of a stored version ([`STORED`]); from protocol 4 on. Answered by [`Reply::Files`] or

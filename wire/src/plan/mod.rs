@@ -1,6 +1,6 @@
 //! The messages between the spawner and the judge: flat structures that need no further parsing.
 //!
-//! The judge (`fnd --judge`) has no files, no network and no privileges; it turns manifest bytes into these structures.
+//! The judge (`fnd-helper --judge`) has no files, no network and no privileges; it turns manifest bytes into these structures.
 //! The spawner trusts nothing in them except their form: it checks users, groups, interpreters and limits against facts
 //! that root owns.
 //!

@@ -1,4 +1,4 @@
-//! The messages between fnd and a watcher (`fnd --watch`), which runs as the function's user: fnd writes [`ToWatcher`] to
+//! The messages between fnd and a watcher (`fnd-helper --watch`), which runs as the function's user: fnd writes [`ToWatcher`] to
 //! its standard input, the watcher writes [`FromWatcher`] to its standard output. A message is a `u32` length in little
 //! endian, then the [`wire`](fnd_wire::form) form. Each side checks the other's bytes: the watcher has the rights of
 //! somebody's function.

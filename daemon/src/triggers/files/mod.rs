@@ -1,4 +1,4 @@
-//! Watchers of files: the machine's side. A watcher is a process of the function's user (`fnd --watch`) that decides which
+//! Watchers of files: the machine's side. A watcher is a process of the function's user (`fnd-helper --watch`) that decides which
 //! files are ready; this room talks to it, and keeps what fnd has to know of it.
 //!
 //! ```text

@@ -73,13 +73,13 @@ impl Judge {
     }
 }
 
-fn fnd() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_fnd"))
+fn helper() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_fnd-helper"))
 }
 
 #[test]
 fn the_judge_has_no_files_no_network_and_few_system_calls() {
-    let judge = Judge::start(&mut fnd());
+    let judge = Judge::start(&mut helper());
     let of = |name: &str| judge.proc(name);
     let status = fs::read_to_string(of("status")).unwrap();
     assert!(
@@ -111,7 +111,7 @@ fn the_judge_has_no_files_no_network_and_few_system_calls() {
 #[test]
 fn other_processes_of_its_user_cannot_look_into_the_judge() {
     // By descriptor, as the spawner starts it: its user need not reach the program.
-    let program = rustix::fs::open(env!("CARGO_BIN_EXE_fnd"), OFlags::PATH, Mode::empty()).unwrap();
+    let program = rustix::fs::open(env!("CARGO_BIN_EXE_fnd-helper"), OFlags::PATH, Mode::empty()).unwrap();
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     let own = rustix::process::geteuid();
     let user = if own.is_root() { JUDGE_ID } else { own.as_raw() };
@@ -141,7 +141,7 @@ fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
     if !rustix::process::geteuid().is_root() {
         return; // nobody else may trace it
     }
-    let mut judge = Judge::start(&mut fnd());
+    let mut judge = Judge::start(&mut helper());
     let pid = Pid::from_raw(judge.child.id().cast_signed());
     // It has answered, but may not be in its read yet.
     let in_read = format!("{} ", libc::SYS_read);
@@ -229,16 +229,16 @@ fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
 #[test]
 fn the_child_that_decrypts_is_confined_before_it_reads() {
     let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let mut command = fnd();
+    let mut command = helper();
     command
         .arg("--decrypt")
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
     let mut child = command.spawn().unwrap();
     drop(command);
     let status = format!("/proc/{}/status", child.id());
-    let begun = fnd_daemon::clock::unix_ms();
+    let begun = fnd_helper::clock::monotonic();
     while !fs::read_to_string(&status).unwrap().contains("Seccomp:\t2") {
-        assert!(fnd_daemon::clock::unix_ms() < begun + 60_000, "it has no filter");
+        assert!(begun.elapsed().as_secs() < 60, "it has no filter");
         std::thread::yield_now();
     }
     if rustix::process::geteuid().is_root() {
@@ -264,7 +264,7 @@ fn the_child_that_unpacks_is_confined_before_it_reads() {
     use fnd_wire::unpack::{Received, Receiver, Stopped};
 
     let start = |archive: Stdio| {
-        let mut command = fnd();
+        let mut command = helper();
         let child = command.arg("--unpack=.tar").stdin(archive).stdout(Stdio::piped());
         child.spawn().unwrap()
     };

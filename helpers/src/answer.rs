@@ -1,9 +1,9 @@
-//! One question on descriptor 0, one answer: what `fnd --decrypt` and `fnd --find-secret` have in common.
+//! One question on descriptor 0, one answer: what `fnd-helper --decrypt` and `fnd-helper --find-secret` have in common.
 //!
 //! A helper of the spawner starts such a child for one secret. Like the judge it loses every right before it reads anything.
 //! Descriptor 0 is a stream socket; question and answer end with the stream.
 
-use crate::modes::confine::{ConfineError, confine};
+use crate::confine::{ConfineError, confine};
 use fnd_wire::form::Wire;
 use std::fs::File;
 use std::io::{self, Read, Write};

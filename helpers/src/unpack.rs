@@ -1,10 +1,10 @@
-//! `fnd --unpack`: an archive in, its files out; or files of another system in, the files of a function out.
+//! `fnd-helper --unpack`: an archive in, its files out; or files of another system in, the files of a function out.
 //!
 //! A helper of the spawner starts this child for one archive or function. Like the judge it loses every right before it reads anything, so
 //! an archive that takes it over can say anything about its own files, and nothing else; the helper checks what it says.
 //! Descriptor 0 is the archive, which can only be read; its files go to descriptor 1, as records of [`fnd_wire::unpack`].
 
-use crate::modes::confine::{ConfineError, confine_with};
+use crate::confine::{ConfineError, confine_with};
 use fnd_manifest::foreign::placed;
 use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{Format, Why};

@@ -1,4 +1,4 @@
-//! `fnd --measure HOME CACHE`: counts what is in a function's directories, as the function's user, and prints it as one
+//! `fnd-helper --measure HOME CACHE`: counts what is in a function's directories, as the function's user, and prints it as one
 //! line of JSON.
 //!
 //! It changes nothing, follows no link and enters no other mount. It opens each directory by its path below the first
@@ -30,13 +30,10 @@ const SHOWN_MAX: usize = 200;
 const BLOCK: u64 = 512;
 
 #[must_use]
-pub fn run(directories: &[PathBuf]) -> ExitCode {
-    crate::allocator::set_small_bounds();
+pub fn run([home, cache]: &[PathBuf; 2]) -> ExitCode {
+    crate::allocator::set_bounds();
     // The function's processes have the same user: they may not write into this one. An error: they may, then.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    let [home, cache] = directories else {
-        return ExitCode::FAILURE;
-    };
     let measured = Measured {
         home: tree(home, clock::monotonic() + LASTS),
         cache: tree(cache, clock::monotonic() + LASTS),

@@ -1,8 +1,8 @@
-//! `fnd --find-secret`: YAML files beside a function in, the value of one secret out ([`fnd_wire::kubernetes`]).
+//! `fnd-helper --find-secret`: YAML files beside a function in, the value of one secret out ([`fnd_wire::kubernetes`]).
 //!
 //! A file that takes this child over gains the values of the files beside it, and nothing else.
 
-use crate::modes::answer::{self, AnswerError};
+use crate::answer::{self, AnswerError};
 use fnd_manifest::foreign::find_secret;
 use fnd_wire::form::Wire as _;
 use fnd_wire::kubernetes::{FILES_MAX, SecretWanted};

@@ -1,4 +1,4 @@
-//! `fnd --watch` on real directories, with a small fnd at the other end of its pipes.
+//! `fnd-helper --watch` on real directories, with a small fnd at the other end of its pipes.
 
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 #![expect(

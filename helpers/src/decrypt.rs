@@ -1,10 +1,10 @@
-//! `fnd --decrypt`: an encrypted secret and the keys in, its value out; and `fnd --encrypt`, the other way round, for
-//! `fndctl secret encrypt`, with `fnd --keygen`.
+//! `fnd-helper --decrypt`: an encrypted secret and the keys in, its value out; and `fnd-helper --encrypt`, the other way round, for
+//! `fndctl secret encrypt`, with `fnd-helper --keygen`.
 //!
 //! The child that decrypts is started by a helper of the spawner for one file, so a file that takes it over gains the value
 //! that it holds, and nothing else ([`answer`]).
 
-use crate::modes::answer::{self, AnswerError};
+use crate::answer::{self, AnswerError};
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519::{Identity, Recipient};

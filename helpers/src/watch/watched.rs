@@ -5,7 +5,7 @@ use super::found::ScanFindings;
 use super::mounts::below;
 use super::scans::Scans;
 use super::watches::Watches;
-use crate::path_steps::way;
+use fnd_core::path_steps;
 use fnd_core::triggers::file::entries::Entries;
 use fnd_core::triggers::file::machine::{DirectoryState, FileEvent, POLL_INTERVAL};
 use rustix::io::Errno;
@@ -118,6 +118,10 @@ pub(super) fn places(watched: &[Watched]) -> u64 {
         (watched.number, watched.identity, &watched.mounts).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+fn way(path: &Path) -> Vec<(PathBuf, OsString)> {
+    path_steps::way(path, |path| std::fs::read_link(path).ok())
 }
 
 /// Examines where the paths lead now. A directory that appeared or was replaced is scanned.

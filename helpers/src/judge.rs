@@ -1,4 +1,4 @@
-//! `fnd --judge`: manifest bytes in, plan or diagnostics out.
+//! `fnd-helper --judge`: manifest bytes in, plan or diagnostics out.
 //!
 //! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
 //! descriptor 0. Requests and answers are messages of the wire form, in [`packets`], answered in order. The judge
@@ -21,7 +21,7 @@ pub mod packets;
 pub enum JudgeError {
     /// It could not give up its privileges.
     #[error(transparent)]
-    Confine(#[from] crate::modes::confine::ConfineError),
+    Confine(#[from] crate::confine::ConfineError),
     /// Descriptor 0 cannot be used.
     #[error("failed to use descriptor 0 as the judge's socket")]
     Socket(#[source] io::Error),
@@ -43,7 +43,7 @@ pub enum JudgeError {
 pub fn run(protocol: u16) -> Result<(), JudgeError> {
     // Before the rights are given up: the number of CPUs is read from files.
     let judge = on_this_machine();
-    crate::modes::confine::confine()?;
+    crate::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
     let input = File::from(socket);
     let mut output = input.try_clone().map_err(JudgeError::Socket)?;
@@ -51,7 +51,7 @@ pub fn run(protocol: u16) -> Result<(), JudgeError> {
 }
 
 /// Returns a judge that knows how many CPUs this process may use.
-pub(super) fn on_this_machine() -> Judge {
+fn on_this_machine() -> Judge {
     match std::thread::available_parallelism() {
         Ok(cpus) => Judge::new().with_cpus(cpus.get()),
         Err(_) => Judge::new(),
@@ -118,7 +118,7 @@ mod tests {
 
     /// Returns the answers to settings with TLS and a function with two routes, in the form of a protocol.
     fn answers(protocol: u16) -> Vec<JudgeReply> {
-        let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+        let runtime = include_str!("../../runtimes/bash/runtime.toml");
         let tls = "[http]\nlisten = \"127.0.0.1:8443\"\ntls = { certificate = \"/c.pem\", key = \"/k.pem\" }\n\
             events = { path = \"/events\", auth = \"token:events-token\" }\n[secrets]\nage_key = \"/k.key\"\n";
         let settings = JudgeSettings {
@@ -199,7 +199,7 @@ mod tests {
         std::fs::write(directory.path().join("a.sh"), "echo\n").unwrap();
         std::fs::write(directory.path().join("a.toml"), "enabled = 1\n").unwrap();
         let mut judge = Judge::new();
-        let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+        let runtime = include_str!("../../runtimes/bash/runtime.toml");
         judge.settings(&JudgeSettings {
             files: vec![],
             runtimes: vec![file("runtime.toml", runtime)],

@@ -78,13 +78,13 @@ impl Watcher {
     }
 
     pub(crate) fn start_with(entries: &[FileTrigger], memory: Memory) -> Self {
-        Self::spawn(entries, memory, &mut Command::new(env!("CARGO_BIN_EXE_fnd")))
+        Self::spawn(entries, memory, &mut Command::new(env!("CARGO_BIN_EXE_fnd-helper")))
     }
 
     /// Starts it as a user that is not root.
     pub(crate) fn start_as(uid: u32, entries: &[FileTrigger]) -> Self {
         // The other user may be unable to reach the program by its path.
-        let program = std::fs::File::open(env!("CARGO_BIN_EXE_fnd")).unwrap();
+        let program = std::fs::File::open(env!("CARGO_BIN_EXE_fnd-helper")).unwrap();
         let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
         Self::spawn(entries, Memory::default(), command.uid(uid).gid(uid))
     }

@@ -1,4 +1,4 @@
-//! `fnd --watch`: sees the files of `[[file]]` as the user of the function, and tells fnd which are ready.
+//! `fnd-helper --watch`: sees the files of `[[file]]` as the user of the function, and tells fnd which are ready.
 //!
 //! It is one thread that waits in poll(2). What it decides is in `fnd_core::triggers::file`; here are the descriptors.
 //! Without changes in its directories only a mount anywhere on the machine wakes it, and the looks at directories whose
@@ -53,7 +53,7 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 /// Runs the watcher until its standard input ends.
 #[must_use]
 pub fn run() -> ExitCode {
-    crate::allocator::set_small_bounds();
+    crate::allocator::set_bounds();
     let entries = std::env::var(ENTRIES).map_err(|error| format!("`{ENTRIES}`: {error}"));
     let entries = entries.and_then(|text| {
         let mut entries: Vec<FileTrigger> =
