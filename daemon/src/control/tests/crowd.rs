@@ -157,21 +157,22 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
         run_stuck(&socket)
     );
     let refused = as_user(operator, move || {
-        let waiting: Vec<_> = (0..CONNECTIONS_OF_ONE)
-            .map(|_| {
-                let mut caller = connect(&socket);
-                caller.write_all(wait.as_bytes()).unwrap();
-                caller
-            })
-            .collect();
-        // Until all of them are busy, an idle one makes room for the next.
+        let ask = |caller: &mut UnixStream| caller.write_all(wait.as_bytes()).unwrap();
+        let mut waiting: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| connect(&socket)).collect();
+        waiting.iter_mut().for_each(ask);
+        // Until all of them are busy, an idle one makes room for the next. So each further caller that is not refused waits as well.
         let is_full = || {
             let mut refusal = Vec::new();
             let mut caller = connect(&socket);
             caller
                 .set_read_timeout(Some(std::time::Duration::from_secs(1)))
                 .unwrap();
-            caller.read_to_end(&mut refusal).is_ok() && !refusal.is_empty()
+            let is_refused = caller.read_to_end(&mut refusal).is_ok() && !refusal.is_empty();
+            if !is_refused {
+                ask(&mut caller);
+                waiting.push(caller);
+            }
+            is_refused
         };
         wait_until("all of them wait", is_full);
         // It need not ask anything to be told.

@@ -108,7 +108,7 @@ fn join_chunks(mut bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Waits until something is so.
-pub(super) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
     let now = std::time::Instant::now;
     let start = now();
