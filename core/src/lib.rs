@@ -23,8 +23,8 @@
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
 //! - `report`: what happened, for people and programs
+//! - `run`: the machine of runs, functions and workers: the supervisor
 //! - `kv`: what a change of a key of the state needs, and what it leads to
-//! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what each kind of trigger decides before it submits
 
@@ -49,7 +49,7 @@ pub mod path_steps;
 pub mod quota;
 pub mod records;
 pub mod report;
-pub mod supervisor;
+pub mod run;
 pub mod trace;
 pub mod triggers;
 pub mod verify_report;

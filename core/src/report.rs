@@ -5,7 +5,7 @@
 
 use crate::records::outcome::Trigger;
 use crate::records::{AttemptRecord, InvocationRecord, Usage};
-use crate::supervisor::Notice;
+use crate::run::Notice;
 use crate::trace::Span;
 use crate::triggers::alerts::Alert;
 use fnd_manifest::diagnostic::Diagnostic;

@@ -4,7 +4,7 @@
 //! woken by the same clock that it compares with. And a function does not use up its timeout while the machine is
 //! suspended.
 
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use fnd_wire::ids::InvocationId;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

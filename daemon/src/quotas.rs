@@ -5,7 +5,7 @@ use fnd_core::api::StorageUse;
 use fnd_core::instant;
 use fnd_core::quota::books::{MeasurementFailure, QuotaBooks};
 use fnd_core::quota::{LINE_MAX, Measured, Paths, Quotas};
-use fnd_core::supervisor::{Event, Now};
+use fnd_core::run::{Event, Now};
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::collections::BTreeMap;

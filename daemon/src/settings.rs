@@ -6,7 +6,7 @@ use fnd_core::access::{Author, Permissions};
 use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::Lifecycle;
 use fnd_core::lifecycle::registry::diagnostic;
-use fnd_core::supervisor::NodeBudget;
+use fnd_core::run::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
 use fnd_manifest::judge::SettingsDocument;

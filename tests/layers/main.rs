@@ -81,11 +81,11 @@ const RULES: &[Rule] = &[
     rule("core/src", "std::fs fnd_manifest::check", "it opens no files"),
     rule(
         "core/src/records",
-        "crate::api crate::supervisor crate::triggers",
+        "crate::api crate::run crate::triggers",
         "the parts that decide, start and report stand on it",
     ),
     rule(
-        "core/src/supervisor",
+        "core/src/run",
         "crate::api crate::triggers fnd_manifest::diagnostic fnd_manifest::judge fnd_manifest::schema fnd_manifest::settings serde_json",
         "it decides about what was judged, whatever started it; it reads and writes no text",
     ),

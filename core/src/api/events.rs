@@ -1,6 +1,6 @@
 //! Bodies about events.
 
-use crate::supervisor::Delivered;
+use crate::run::Delivered;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use crate::records::cause::AlertCondition;
 use crate::records::outcome::{Reason, Trigger};
-use crate::supervisor::FunctionState;
+use crate::run::FunctionState;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::text;
 use fnd_manifest::words;

@@ -2,7 +2,7 @@
 //! a reader can resume.
 
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
-use crate::supervisor::FunctionState;
+use crate::run::FunctionState;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::{text, words};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

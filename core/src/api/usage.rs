@@ -1,6 +1,6 @@
 //! Bodies about the resources that functions use now.
 
-use crate::supervisor::FunctionState;
+use crate::run::FunctionState;
 use fnd_manifest::text;
 use fnd_wire::ids::FunctionName;
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 use super::builds::Waiter;
 use super::order::{Order, Outcome, UploadSeen};
 use super::{Lifecycle, NodeFacts};
-use crate::supervisor::{Event, InstalledVersion};
+use crate::run::{Event, InstalledVersion};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Refused};
 use fnd_wire::ids::{FunctionName, Version};

@@ -3,7 +3,7 @@
 use super::order::{Order, UploadSeen};
 use super::{Lifecycle, SourceFiles};
 use crate::access::Author;
-use crate::supervisor::Event;
+use crate::run::Event;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::frame::{Install, Request};
 use fnd_wire::ids::{FunctionName, Version};

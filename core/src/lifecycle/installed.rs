@@ -6,7 +6,7 @@ use super::installed_version::ServingVersion;
 use super::order::Order;
 use super::release::{AfterInstall, CanaryRules, Copied, Releases, Tried};
 use super::{Lifecycle, NodeFacts, SourceFiles};
-use crate::supervisor::{InstalledVersion, Rules};
+use crate::run::{InstalledVersion, Rules};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::{Listen, Manifest, Mode};
 use fnd_manifest::judge::Verdict;

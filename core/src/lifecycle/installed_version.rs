@@ -1,7 +1,7 @@
 //! An installed version of a function, with the manifest that it was judged with.
 
 use crate::interned::Recent;
-use crate::supervisor::Rules;
+use crate::run::Rules;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::frame::Installed;

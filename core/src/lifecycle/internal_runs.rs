@@ -14,7 +14,7 @@ use super::release::short;
 use super::rules::rules;
 use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
 use super::{Lifecycle, NodeFacts, SourceFiles};
-use crate::supervisor::Event;
+use crate::run::Event;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};

@@ -93,7 +93,7 @@ pub use refused::refused_by_0_1;
 pub use source_files::SourceFiles;
 
 use crate::access::Author;
-use crate::supervisor::Now;
+use crate::run::Now;
 use crate::triggers::event::subscription::Subscriptions;
 use all_releases::AllReleases;
 use fnd_manifest::diagnostic::Diagnostic;

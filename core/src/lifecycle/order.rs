@@ -2,7 +2,7 @@
 
 use super::builds::Lane;
 use super::source_files::SourceFiles;
-use crate::supervisor::{Event, InstalledVersion};
+use crate::run::{Event, InstalledVersion};
 use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, Version};
 

@@ -5,7 +5,7 @@ use super::function::{Findings, Function, Lasting};
 use super::installed_version::{ServingVersion, SharedParts};
 use super::rules::rules;
 use crate::interned::packed;
-use crate::supervisor::Rules;
+use crate::run::Rules;
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::Verdict;

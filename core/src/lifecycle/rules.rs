@@ -3,7 +3,7 @@
 use crate::backoff::{Backoff, Jitter};
 use crate::records::Payload;
 use crate::records::outcome::Class;
-use crate::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
+use crate::run::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 use fnd_manifest::function::{self as manifest, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_wire::units::spell_size;
 use std::sync::Arc;

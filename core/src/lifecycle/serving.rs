@@ -4,7 +4,7 @@ use super::order::{CallerNumber, Order};
 use super::people::{Change, ReleaseChange};
 use super::release::{Releases, short};
 use super::{Lifecycle, Running};
-use crate::supervisor::Event;
+use crate::run::Event;
 use fnd_wire::ids::{FunctionName, Version};
 
 /// The number of a caller who waits for nothing. The callers of people have numbers from 1 on.

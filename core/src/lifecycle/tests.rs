@@ -5,7 +5,7 @@ use super::order::Order;
 use super::registry::Registry;
 use super::release::{HoldKind, NotHeld, ReleaseState};
 use super::*;
-use crate::supervisor::Event;
+use crate::run::Event;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Problem, Refused};

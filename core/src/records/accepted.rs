@@ -20,7 +20,7 @@ pub struct Accepted {
     pub accepted_ms: u64,
     /// The input, from the caller or from the trigger.
     pub payload: Payload,
-    /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::supervisor::Event::Stored) follows).
+    /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::run::Event::Stored) follows).
     pub durable: bool,
     /// Whether it becomes a dead letter if it [fails](super::InvocationRecord::ends_as_dead_letter).
     pub dead_letter: bool,

@@ -9,7 +9,7 @@ use crate::output::{Output, TextTable, Tone, parse};
 use crate::text::{brief, distance, ended, size, why};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
 use fnd_core::records::outcome::Reason;
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 use hyper::body::Bytes;
 use jiff::Timestamp;

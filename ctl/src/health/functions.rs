@@ -3,7 +3,7 @@
 
 use super::finding::Finding;
 use fnd_core::api::NodeStatus;
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_manifest::check::Checked;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::listing::UNCLAIMED_HELP;

@@ -1,7 +1,7 @@
 //! The answers of the supervisor, and callers that leave before theirs.
 
 use crate::driver::Daemon;
-use fnd_core::supervisor::{Answer, Event, ReplyTo};
+use fnd_core::run::{Answer, Event, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use std::pin::Pin;
 use std::rc::Rc;

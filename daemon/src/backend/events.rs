@@ -8,7 +8,7 @@ use fnd_core::records::Attributes;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, EventCause};
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
+use fnd_core::run::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
 use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
 use fnd_wire::ids::FunctionName;
 use sha2::{Digest as _, Sha256};

@@ -10,7 +10,7 @@ use fnd_core::api::{
     milliseconds,
 };
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::{Answer, Calling, Event, Rejection};
+use fnd_core::run::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
 use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::ids::FunctionName;

@@ -12,7 +12,7 @@ use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::records::FileMark;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
+use fnd_core::run::{Answer, Event, Rejection, Submit};
 use fnd_manifest::function::FileTrigger;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;

@@ -10,7 +10,7 @@ use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, HookEnd, Invocation
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::RunState;
 use fnd_core::records::{InvocationFilter, InvocationRecord, RunResult};
-use fnd_core::supervisor::{Answer, Event, Submit};
+use fnd_core::run::{Answer, Event, Submit};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::HeaderValue;
 use std::rc::Rc;

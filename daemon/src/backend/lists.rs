@@ -5,7 +5,7 @@ use crate::views::lists::{FunctionFilter, PIECE, piece};
 use crate::workers::listening::Listening;
 use fnd_core::api::{FunctionStatus, ScheduleView, UsageList};
 use fnd_core::instant;
-use fnd_core::supervisor::FunctionView;
+use fnd_core::run::FunctionView;
 use fnd_wire::ids::FunctionName;
 
 /// Most slots in one list of schedules.

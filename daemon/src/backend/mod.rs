@@ -58,7 +58,7 @@ use crate::input::TaskOwner;
 use crate::ledger::{self, LedgerCommand};
 use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
-use fnd_core::supervisor::{Answer, Event, ReplyTo};
+use fnd_core::run::{Answer, Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
 use futures_util::future::LocalBoxFuture;
 use std::cell::RefMut;

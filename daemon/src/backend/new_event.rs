@@ -3,7 +3,7 @@
 use fnd_core::access::Permissions;
 use fnd_core::data::Data;
 use fnd_core::records::Attributes;
-use fnd_core::supervisor::{NotTaken, Rejection};
+use fnd_core::run::{NotTaken, Rejection};
 use fnd_core::trace::Trace;
 use fnd_wire::ids::FunctionName;
 

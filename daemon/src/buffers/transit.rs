@@ -9,7 +9,7 @@
 //! circle.
 
 use bytes::Bytes;
-use fnd_core::supervisor::LAST_RESULT_MAX;
+use fnd_core::run::LAST_RESULT_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

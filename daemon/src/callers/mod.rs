@@ -12,7 +12,7 @@ pub(crate) mod spin;
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use ends::{EndWaiter, EndWaiters};
-use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_core::run::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use outcomes::OutcomeCallers;
 use std::collections::HashMap;

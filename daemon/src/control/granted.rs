@@ -11,7 +11,7 @@ use crate::invoke::payload::trace;
 use crate::invoke::refusal::rejected;
 use fnd_core::api::problem::Code;
 use fnd_core::records::cause::Cause;
-use fnd_core::supervisor::Calling;
+use fnd_core::run::Calling;
 use fnd_manifest::function::{AccessRule, Manifest};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::Method;

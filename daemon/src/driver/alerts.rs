@@ -10,7 +10,7 @@ use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::cause::{AlertCause, Cause};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use fnd_core::triggers::alerts::payload::payload;
 use fnd_core::triggers::alerts::{Alert, AlertChange, AlertFacts, AlertRules, NodeHealth};
 use fnd_manifest::function::AlertOn;

@@ -12,7 +12,7 @@ use fnd_core::records::FileMark;
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Event, Overlap, Submit};
+use fnd_core::run::{Event, Overlap, Submit};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::{
     AcceptedFile, FileRunEnded, FromWatcher, PROTOCOL, RunContent, ToWatcher, Trouble, WatcherReady,

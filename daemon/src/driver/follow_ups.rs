@@ -12,7 +12,7 @@ use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
 use fnd_core::records::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
 use fnd_core::records::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Event, Rejection, skip_words};
+use fnd_core::run::{Event, Rejection, skip_words};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::alerts::{Alerts, NodeHealth};
 use fnd_core::triggers::hooks::{self, payload::payload};

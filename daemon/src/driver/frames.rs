@@ -12,7 +12,7 @@ use fnd_core::lifecycle::{Judged, refused_by_0_1};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
-use fnd_core::supervisor::{Answered, Event};
+use fnd_core::run::{Answered, Event};
 use fnd_wire::frame::{Exited, InstalledWithTree, Reply, Spawned};
 use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;

@@ -8,7 +8,7 @@ use crate::output::Captured;
 use crate::workers::link::Incoming;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_wire::frame::{ExitStatus, Exited};
 use std::sync::Arc;
 use std::time::Instant;

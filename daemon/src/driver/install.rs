@@ -8,7 +8,7 @@ use crate::systemd;
 use crate::workers::PendingRequest;
 use fnd_core::lifecycle::Judged;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_manifest::function::listing::unclaimed as no_function;
 use fnd_wire::frame::Request;
 use fnd_wire::ids::FunctionName;

@@ -9,7 +9,7 @@ use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, checker};
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::Submit;
+use fnd_core::run::Submit;
 use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};
 use fnd_wire::ids::{FunctionName, Version};
 use std::path::Path;

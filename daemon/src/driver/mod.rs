@@ -65,7 +65,7 @@ use fnd_core::lifecycle::installed_version::ServingVersion;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle};
 use fnd_core::records::cause::AlertCondition;
-use fnd_core::supervisor::{Action, Event, Supervisor};
+use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use follow_ups::FollowUps;

@@ -11,7 +11,7 @@ use crate::views::{FileWork, View};
 use fnd_core::api::NodeStatus;
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};
+use fnd_core::run::{AttemptOrder, Event, Restored, SpawnOrder};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 
 impl Driver {

@@ -5,7 +5,7 @@ use crate::functions::authors::{FunctionPlaces, author};
 use crate::ledger::LedgerCommand;
 use fnd_core::lifecycle::{Lifecycle, NodeFacts, Order, Running, SourceFiles};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_wire::ids::FunctionName;
 
 impl Driver {

@@ -14,7 +14,7 @@ use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder};
+use fnd_core::run::{Action, Event, Notice, SpawnOrder};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{AdoptionRecord, Release, Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};

@@ -6,7 +6,7 @@ use crate::functions::catalog::Rescan;
 use crate::settings::settings_document;
 use crate::systemd;
 use crate::workers::PendingRequest;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_wire::frame::{Request, SettingsRead};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::naming::UPLOADS;

@@ -6,7 +6,7 @@ use super::Driver;
 use crate::ledger::LedgerCommand;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Action, Event, Submit};
+use fnd_core::run::{Action, Event, Submit};
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 impl Driver {

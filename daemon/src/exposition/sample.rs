@@ -11,7 +11,7 @@ use crate::report::problems;
 use crate::views::lists::{PIECE, piece};
 use crate::workers::usage;
 use fnd_core::records::outcome::Reason;
-use fnd_core::supervisor::FunctionView;
+use fnd_core::run::FunctionView;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use procfs::process::Process;
 use prometheus_client::metrics::counter::Counter;

@@ -2,7 +2,7 @@
 //!
 //! At the start this means that the first scan does not decide alone: work of functions that are not there, their
 //! status files, their installed versions and their history wait until every directory was read. Code that depends on
-//! this checks [`Supervisor::is_scanned`](fnd_core::supervisor::Supervisor::is_scanned).
+//! this checks [`Supervisor::is_scanned`](fnd_core::run::Supervisor::is_scanned).
 
 use crate::functions::Functions;
 use crate::functions::catalog::{AWAY, Rescan};

@@ -4,7 +4,7 @@ use crate::functions::catalog::{CatalogPaths, WalkRules};
 use fnd_core::access::Author;
 use fnd_core::lifecycle::versions::Versions;
 use fnd_core::lifecycle::{Judged, Lifecycle, NodeFacts, SourceFiles};
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use fnd_wire::frame::{Problem, Refused};
 use fnd_wire::ids::FunctionName;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use fnd_core::quota::Measured;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::WorkerMessage;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_core::triggers::file::message::FromWatcher;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::{FunctionName, WorkerId};

@@ -10,7 +10,7 @@ use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::records::outcome::{Class, Reason, RunState};
 use fnd_core::records::{InvocationRecord, Response, RunResult};
-use fnd_core::supervisor::Answer;
+use fnd_core::run::Answer;
 use fnd_core::triggers::route::Route;
 use fnd_manifest::function::keys::RouteAnswer;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -249,7 +249,7 @@ fn chosen_answer(chosen: &RouteAnswer) -> Answered {
 mod tests {
     use super::*;
     use fnd_core::records::outcome::Skip;
-    use fnd_core::supervisor::Rejection;
+    use fnd_core::run::Rejection;
     use std::time::Duration;
 
     #[test]

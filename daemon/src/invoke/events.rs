@@ -176,7 +176,7 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
 mod tests {
     use super::*;
     use fnd_core::records::outcome::Skip;
-    use fnd_core::supervisor::{NotTaken, Rejection};
+    use fnd_core::run::{NotTaken, Rejection};
 
     #[test]
     fn events_that_nobody_takes_are_refused_with_the_reason() {

@@ -9,7 +9,7 @@ use fnd_core::json;
 use fnd_core::json::is_json;
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::Submit;
+use fnd_core::run::Submit;
 use fnd_core::trace::Trace;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, InvocationId};

@@ -4,7 +4,7 @@ use crate::http::response::{AGAIN, Refusal, RefusedResponse};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::records::outcome::Skip;
-use fnd_core::supervisor::{ChainRefusal, Rejection};
+use fnd_core::run::{ChainRefusal, Rejection};
 use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.

@@ -12,7 +12,7 @@ use crate::stores::replays::Replays;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::idempotency::IdempotencyKey;
-use fnd_core::supervisor::{Answer, Submit};
+use fnd_core::run::{Answer, Submit};
 use fnd_core::triggers::credentials::ReplayKey;
 use fnd_core::triggers::replays::Replayed;
 use fnd_core::triggers::route::Route;

@@ -6,7 +6,7 @@ use fnd_core::data::Data;
 use fnd_core::records::FileMark;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::{Delivered, EventShares, Shares};
+use fnd_core::run::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::RunContent;
 use fnd_core::triggers::schedule::Marks;

@@ -3,7 +3,7 @@
 use super::query::{LedgerReader, QueryError};
 use super::rows::int;
 use super::store::{StoreError, json, put_skipped, store};
-use fnd_core::supervisor::{Delivered, Shares};
+use fnd_core::run::{Delivered, Shares};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -78,7 +78,7 @@ pub use writer::LedgerWriter;
 
 use crate::database::{self, LostCommits};
 use fnd_core::lifecycle::release::Releases;
-use fnd_core::supervisor::Restored;
+use fnd_core::run::Restored;
 use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;

@@ -7,7 +7,7 @@ use fnd_core::lifecycle::release::Releases;
 use fnd_core::records::LastSlot;
 use fnd_core::records::outcome::RunState;
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
-use fnd_core::supervisor::Restored;
+use fnd_core::run::Restored;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};

@@ -19,7 +19,7 @@ use super::forget::Round;
 use super::retention::Retention;
 use super::room::{self, Pages};
 use expiries::{Expiries, SHORT};
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use jobs::SweepJob;
 use rounds::GatheredRounds;

@@ -10,7 +10,7 @@ use super::{AttemptOutput, Captured};
 use crate::output::log_store::{Decoder, Line, LogLinesReader, Stream};
 use fnd_core::records::RunResult;
 use fnd_core::records::protocol::Level;
-use fnd_core::supervisor::TooLarge;
+use fnd_core::run::TooLarge;
 use std::borrow::Cow;
 
 mod error_line;

@@ -62,7 +62,7 @@ use fnd_core::access::Permissions;
 use fnd_core::api::LogLine;
 use fnd_core::mask::Mask;
 use fnd_core::records::{RunResult, Usage};
-use fnd_core::supervisor::{Exited, TooLarge};
+use fnd_core::run::{Exited, TooLarge};
 use fnd_core::triggers::cgi;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};

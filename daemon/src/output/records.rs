@@ -6,7 +6,7 @@
 use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
 use crate::output::{AttemptKey, Captured};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::{Action, AttemptOrder};
+use fnd_core::run::{Action, AttemptOrder};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 use tokio::sync::oneshot;

@@ -4,7 +4,7 @@ use super::Captured;
 use super::capture::Capture;
 use bytes::Bytes;
 use fnd_core::records::RunResult;
-use fnd_core::supervisor::TooLarge;
+use fnd_core::run::TooLarge;
 use fnd_wire::ids::WorkerId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

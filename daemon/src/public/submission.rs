@@ -15,7 +15,7 @@ use fnd_core::data::Data;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::records::protocol::HttpRequest;
-use fnd_core::supervisor::{Rejection, Submit};
+use fnd_core::run::{Rejection, Submit};
 use fnd_core::triggers::route::Route;
 use fnd_core::triggers::route::conditions;
 use fnd_manifest::function::route::{Per, Response, Scheme};

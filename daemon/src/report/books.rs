@@ -2,7 +2,7 @@
 
 use crate::metrics;
 use fnd_core::records::AttemptRecord;
-use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
+use fnd_core::run::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::collections::HashMap;

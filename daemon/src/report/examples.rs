@@ -4,7 +4,7 @@ use crate::metrics::tests::attempt;
 use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Notice;
+use fnd_core::run::Notice;
 use fnd_core::trace::Span;
 use fnd_wire::ids::{FunctionName, InvocationId};
 

@@ -4,7 +4,7 @@ use crate::telemetry::{escape, plain_duration};
 use fnd_core::records::outcome::{Class, Reason};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
-use fnd_core::supervisor::{FunctionState, Notice};
+use fnd_core::run::{FunctionState, Notice};
 use fnd_core::trace::Span;
 use fnd_core::triggers::alerts::Alert;
 use fnd_wire::ids::FunctionName;

@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::Notice;
+use fnd_core::run::Notice;
 
 pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
     match event {

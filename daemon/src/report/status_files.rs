@@ -328,7 +328,7 @@ fn is_same(there: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::supervisor::FunctionState;
+    use fnd_core::run::FunctionState;
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -4,7 +4,7 @@ use crate::stream::EventKind;
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::report::{ReportEvent, RequestEnd};
-use fnd_core::supervisor::Notice;
+use fnd_core::run::Notice;
 use fnd_core::trace::Span;
 use fnd_wire::ids::FunctionName;
 

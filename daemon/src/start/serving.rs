@@ -38,7 +38,7 @@ use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::Lifecycle;
 use fnd_core::lifecycle::versions::Versions;
-use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
+use fnd_core::run::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::units::counted;
 use std::cell::Cell;
 use std::process::Child;

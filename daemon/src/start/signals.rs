@@ -3,7 +3,7 @@
 use crate::driver::Daemon;
 use crate::input::Input;
 use crate::systemd;
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use futures_util::StreamExt as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;

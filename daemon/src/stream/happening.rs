@@ -4,7 +4,7 @@ use fnd_core::api::milliseconds;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_core::instant;
 use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_core::trace::TraceId;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};

@@ -14,7 +14,7 @@ use fnd_core::lifecycle::function::Function;
 use fnd_core::lifecycle::held_words;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Class;
-use fnd_core::supervisor::FunctionView;
+use fnd_core::run::FunctionView;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::warning::Warning;

@@ -10,7 +10,7 @@
 
 use fnd_core::access::Permissions;
 use fnd_core::api::FunctionStatus;
-use fnd_core::supervisor::{FunctionView, Supervisor};
+use fnd_core::run::{FunctionView, Supervisor};
 use fnd_wire::ids::FunctionName;
 
 /// Which functions to list or watch. An absent field does not restrict.

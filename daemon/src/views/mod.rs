@@ -31,7 +31,7 @@ use crate::triggers::schedule::ScheduleTimer;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use fnd_core::lifecycle::Lifecycle;
-use fnd_core::supervisor::{Now, Supervisor};
+use fnd_core::run::{Now, Supervisor};
 use fnd_core::triggers::alerts::Alerts;
 
 /// The supervisor and the parts, as they are at one moment.

@@ -7,7 +7,7 @@ use crate::output::{AttemptOutput, Output, Piped};
 use crate::workers::http::Server;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::{Attached, Workers};
-use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
+use fnd_core::run::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{self, Masked, RECORD_MAX, Request, RetainedWorker, Spawned};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};

@@ -5,7 +5,7 @@ use fnd_core::data::Data;
 use fnd_core::json;
 use fnd_core::records::protocol::HttpRequest;
 use fnd_core::records::{Payload, RunResult};
-use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
+use fnd_core::run::{AttemptOrder, SpawnOrder};
 use fnd_core::trace::Span;
 use fnd_core::triggers::cgi;
 use fnd_core::triggers::event::renewed;

@@ -4,7 +4,7 @@ use crate::output::message;
 use fnd_core::mask::Mask;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
-use fnd_core::supervisor::{Answered, Event};
+use fnd_core::run::{Answered, Event};
 use fnd_wire::frame::Masked;
 use fnd_wire::ids::WorkerId;
 use std::collections::HashMap;

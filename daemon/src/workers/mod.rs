@@ -32,7 +32,7 @@ use crate::workers::link::SpawnerConnection;
 use crate::workers::masks::WorkerMasks;
 use crate::workers::silence::Silence;
 use fnd_core::lifecycle::builds::Lane;
-use fnd_core::supervisor::{Answered, Rules};
+use fnd_core::run::{Answered, Rules};
 use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 
 use crate::report::problems::ReportedProblem;
 use crate::workers::Workers;
-use fnd_core::supervisor::{Event, Supervisor};
+use fnd_core::run::{Event, Supervisor};
 use fnd_wire::frame::Request;
 use std::rc::Rc;
 use std::time::Duration;

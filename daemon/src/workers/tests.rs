@@ -2,7 +2,7 @@ use super::*;
 use crate::buffers::Buffers;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
-use fnd_core::supervisor::CallOrder;
+use fnd_core::run::CallOrder;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Containment, Masked, MemoryGroups, PROTOCOL_0_1, RetainedWorker, Spawned, decode};
 use fnd_wire::ids::Attempt;

@@ -2,6 +2,7 @@
 #![no_main]
 
 use fnd_fuzz::directory;
+use fnd_spawner::args::Args;
 use fnd_spawner::fd_policy::PassedDescriptor;
 use fnd_spawner::places::Places;
 use fnd_spawner::policy::Myself;
@@ -20,20 +21,22 @@ static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
 
 fn workers() -> WorkerTable {
     let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
+    let best_effort = true;
     WorkerTable::new(Host {
+        args: Args {
+            best_effort,
+            ..Args::default()
+        },
         helper: "/usr/libexec/fnd/fnd-helper".into(),
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
-        functions: Vec::new(),
         names: None,
         tree: None,
         containment: Containment::Subreaper,
         lacking: fnd_spawner::sandbox::layers::Missing::default(),
-        runtimes: Vec::new(),
         own_ipc: false,
-        private_mounts: false,
+        own_mounts: false,
         myself: Myself::current(),
         zone: String::new(),
-        best_effort: true,
         passed: PassedDescriptor::detect().expect("a pipe and a file in memory"),
     })
 }

@@ -3,7 +3,7 @@
 
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::supervisor::{AttemptOrder, Rules, SpawnOrder};
+use fnd_core::run::{AttemptOrder, Rules, SpawnOrder};
 use fnd_core::trace::Trace;
 use fnd_daemon::workers::environment::variables;
 use fnd_wire::frame::PROTOCOL_MAX;

@@ -27,7 +27,7 @@ fn the_version_before_serves_until_the_packages_are_there() {
     // A function that is new.
     fnd.drop_file("new.py", &after);
     let status = fnd.wait_function("new", "building", |new| {
-        new.state == fnd_core::supervisor::FunctionState::Building
+        new.state == fnd_core::run::FunctionState::Building
     });
     assert_eq!(status.error, None);
     let refused = fnd.invoke("new", "1");

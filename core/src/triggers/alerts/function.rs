@@ -2,7 +2,7 @@
 
 use super::{Alert, AlertCondition};
 use crate::records::InvocationRecord;
-use crate::supervisor::FunctionState;
+use crate::run::FunctionState;
 use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
 use fnd_manifest::settings::NodeAlert;
 use fnd_wire::ids::FunctionName;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::records::outcome::Reason;
-use crate::supervisor::FunctionState;
+use crate::run::FunctionState;
 use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
 use fnd_manifest::settings::NodeAlert;
 use proptest::prelude::*;

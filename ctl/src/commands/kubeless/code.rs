@@ -7,7 +7,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::agent;
 use crate::upload::{Packed, send};
 use fnd_core::api::{FunctionDetail, ReleaseFiles};
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_import::kubeless::code::KubelessCode;
 use fnd_import::kubeless::content::{FetchedContent, is_url};
 use fnd_unpack::WholeFile;

@@ -2,7 +2,7 @@
 
 use fnd_core::api::{InvocationView, NodeStatus};
 use fnd_core::records::outcome::RunState;
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::text::span;
 use fnd_core::api::{FunctionDetail, LAYERS, NodeStatus};
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::function::Mode;
 use fnd_manifest::function::sandbox::Profile;

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use fnd_core::api::{FunctionUsage, UsageList};
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

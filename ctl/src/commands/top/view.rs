@@ -3,7 +3,7 @@
 use super::rates::{Rate, Rates, RatesOrder};
 use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
 use crate::text::size;
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, FunctionList, Problem};
 use fnd_core::json::visit_members;
-use fnd_core::supervisor::Answer;
+use fnd_core::run::Answer;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 use serde_json::Value;

@@ -12,7 +12,7 @@ use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, Problem};
 use fnd_core::records::InvocationFilter;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
-use fnd_core::supervisor::Answer;
+use fnd_core::run::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 pub(super) static ROUTES: &[ControlRoute] = &[

@@ -22,7 +22,7 @@ use fnd_core::data::Data;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::records::protocol::HttpRequest;
-use fnd_core::supervisor::{FunctionState, Rejection, Submit};
+use fnd_core::run::{FunctionState, Rejection, Submit};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::{parse_duration, print_duration};

@@ -9,7 +9,7 @@ use super::walk::{CandidateState, Signature, Unclaimed, WalkRules, Walked, ident
 use super::written::WrittenFiles;
 use fnd_core::interned::{digest, packed};
 use fnd_core::lifecycle::SourceFiles;
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;

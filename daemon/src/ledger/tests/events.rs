@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::command::StoredShares;
 use fnd_core::records::outcome::{RunState, Skip};
-use fnd_core::supervisor::{Delivered, EventShares, Shares, Taken};
+use fnd_core::run::{Delivered, EventShares, Shares, Taken};
 
 fn shares(key: &str, accepted: Vec<Accepted>, skipped: Vec<Accepted>) -> EventShares {
     let taken = |accepted: &Accepted| Taken {

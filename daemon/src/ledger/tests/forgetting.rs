@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::sweeper::Sweeper;
-use fnd_core::supervisor::Now;
+use fnd_core::run::Now;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bounds `keep` of every function and nothing else.

@@ -6,7 +6,7 @@ use crate::ledger::events::Earlier;
 use crate::ledger::files;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{RunState, Trigger};
-use fnd_core::supervisor::Shares;
+use fnd_core::run::Shares;
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::workers::link::SpawnerConnection;
 use clap::Parser as _;
 use fnd_core::lifecycle::release::{HoldKind, NotHeld};
 use fnd_core::lifecycle::{Outcome, ReleaseChange, SourceFiles};
-use fnd_core::supervisor::{Event, Trial};
+use fnd_core::run::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;

@@ -15,7 +15,7 @@ use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};
 use fnd_core::records::outcome::{Skip, Trigger};
-use fnd_core::supervisor::Submit;
+use fnd_core::run::Submit;
 use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan};
 use fnd_manifest::cron;
 use fnd_manifest::function::Schedule;

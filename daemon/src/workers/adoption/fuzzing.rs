@@ -1,7 +1,7 @@
 //! The fuzzer's entry to adoption records.
 
 use super::AdoptionRecord;
-use fnd_core::supervisor::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
+use fnd_core::run::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 

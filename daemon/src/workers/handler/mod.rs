@@ -13,7 +13,7 @@ use fnd_core::json;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{self, InvokeHead, Level, LogRecord, ProtocolError, ProtocolFailure, WorkerMessage};
-use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
+use fnd_core::run::{Answered, CallOrder, Event, Rules};
 use fnd_manifest::json_text::JsonText;
 use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;

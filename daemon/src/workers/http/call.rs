@@ -16,7 +16,7 @@ use fnd_core::json::is_json;
 use fnd_core::records::RunResult;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::Reason;
-use fnd_core::supervisor::AttemptOrder;
+use fnd_core::run::AttemptOrder;
 use fnd_core::triggers::event::renewed;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use fnd_wire::units::print_size;

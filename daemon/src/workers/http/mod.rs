@@ -33,7 +33,7 @@ use crate::workers::http::call::EXIT_WAIT;
 use crate::workers::http::closable::RequestCloser;
 use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::key::WorkerKey;
-use fnd_core::supervisor::{CallOrder, FunctionKind, Rules};
+use fnd_core::run::{CallOrder, FunctionKind, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::WorkerId;

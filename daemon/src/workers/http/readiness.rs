@@ -4,7 +4,7 @@ use super::address::Address;
 use super::endpoint::Endpoint;
 use super::{exchange, strange};
 use crate::input::{Inbox, Input};
-use fnd_core::supervisor::Event;
+use fnd_core::run::Event;
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 

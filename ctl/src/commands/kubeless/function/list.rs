@@ -7,7 +7,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{TextTable, Tone};
 use fnd_core::api::{FunctionDetail, FunctionList};
-use fnd_core::supervisor::FunctionState;
+use fnd_core::run::FunctionState;
 use fnd_import::kubeless::object;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 use super::bench::*;
 use super::pool::{handler, pool};
-use crate::supervisor::{Action, Event, Rules};
+use crate::run::{Action, Event, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::Version;
 

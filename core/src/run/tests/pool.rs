@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::Reason;
-use crate::supervisor::{Answered, Event, FunctionKind, Http, Pool, Rules};
+use crate::run::{Answered, Event, FunctionKind, Http, Pool, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::{Code, Signal};
 use fnd_wire::ids::WorkerId;
@@ -420,7 +420,7 @@ fn a_version_that_can_never_fit_is_replaced_by_one_that_does() {
 fn disabling_a_function_is_no_failure_of_the_version_on_trial() {
     let mut b = with_a_trial(&handler(pool()));
     let enable = |b: &mut Bench, enabled| {
-        let (function, reply) = (name("f"), crate::supervisor::ReplyTo(9));
+        let (function, reply) = (name("f"), crate::run::ReplyTo(9));
         b.event(Event::SetEnabled {
             function,
             enabled,

@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::pool::{handler, pool};
 use crate::records::outcome::Reason;
-use crate::supervisor::{Action, Event, FunctionKind, Http, Pool, Rules, Submit};
+use crate::run::{Action, Event, FunctionKind, Http, Pool, Rules, Submit};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::Signal;
 use fnd_wire::ids::WorkerId;
@@ -224,8 +224,8 @@ fn the_next_fnd_goes_on_with_the_end_of_a_call() {
         "{text}"
     );
     let mut next = Bench::new();
-    next.restore(crate::supervisor::Restored {
-        members: vec![crate::supervisor::AdoptedMember {
+    next.restore(crate::run::Restored {
+        members: vec![crate::run::AdoptedMember {
             worker: WorkerId(1),
             record: serde_json::from_str(&text).unwrap(),
             age: secs(5),

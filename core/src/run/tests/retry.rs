@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::outcome::Class;
 use crate::records::{InvocationRecord, RunResult};
-use crate::supervisor::{Action, Answer, Event, Exited, Poll, Retry, Rules};
+use crate::run::{Action, Answer, Event, Exited, Poll, Retry, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::*;
 
 /// Everything that can happen to a supervisor. Numbers choose among the present items, modulo their count.
 #[derive(Debug, Clone)]
-pub(in crate::supervisor::tests) enum Step {
+pub(in crate::run::tests) enum Step {
     Submit {
         function: u8,
         wait: bool,
@@ -122,7 +122,7 @@ pub(in crate::supervisor::tests) enum Step {
 }
 
 /// Returns rules that differ as much as possible.
-pub(in crate::supervisor::tests) fn variant(n: u8) -> Rules {
+pub(in crate::run::tests) fn variant(n: u8) -> Rules {
     let mut rules = rules();
     rules.memory = u64::from(10 + 15 * (n % 4)) * MIB;
     rules.cpu_milli = [None, Some(300), Some(700), Some(1500)][usize::from(n % 4)];

@@ -3,9 +3,7 @@
 use super::bench::*;
 use crate::idempotency::IdempotencyKey;
 use crate::records::outcome::{Class, Reason, Trigger};
-use crate::supervisor::{
-    Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit, TooLarge,
-};
+use crate::run::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Retry, Rules, Submit, TooLarge};
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
 
@@ -420,7 +418,7 @@ fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
 fn cancel_during_the_grace_of_a_timeout_ends_the_invocation() {
     let mut b = Bench::with(Rules {
         timeout: Some(secs(3)),
-        retry: crate::supervisor::Retry {
+        retry: crate::run::Retry {
             retries: 3,
             ..rules().retry
         },

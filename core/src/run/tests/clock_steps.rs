@@ -4,7 +4,7 @@ use super::bench::*;
 use super::pool::pool;
 use crate::records::outcome::{Class, Reason, RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
+use crate::run::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_call_keeps_its_timeout() {
             cancels: false,
         };
         assert_eq!(b.event(ready(WorkerId(1))), "call w1 #1 a1 1");
-        b.event(Event::Answered(Box::new(crate::supervisor::Answered {
+        b.event(Event::Answered(Box::new(crate::run::Answered {
             worker: WorkerId(1),
             call: 1,
             reason: Reason::Ok,

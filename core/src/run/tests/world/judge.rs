@@ -5,7 +5,7 @@ use crate::records::cause::Cause;
 use crate::records::cause::DEPTH_MAX;
 use crate::records::outcome::{Class, Reason, RunState};
 use crate::records::{Accepted, InvocationRecord, Unfinished};
-use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
+use crate::run::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 

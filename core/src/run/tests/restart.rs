@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::outcome::{Class, Reason, RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Action, Event, Restored, Retry, Rules};
+use crate::run::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 
 fn unfinished(n: u128, state: RunState, attempts: u32) -> Unfinished {
@@ -155,15 +155,11 @@ fn a_function_in_a_directory_that_is_away_is_not_unknown() {
     b.event(Event::Scanned { whole: false });
     let mut ask = |function: &str, n: u128| {
         let mut out = Vec::new();
-        let submit = crate::supervisor::Submit {
-            reply: Some(crate::supervisor::ReplyTo(1)),
-            ..crate::supervisor::Submit::new(id(n), name(function), Trigger::Manual)
+        let submit = crate::run::Submit {
+            reply: Some(crate::run::ReplyTo(1)),
+            ..crate::run::Submit::new(id(n), name(function), Trigger::Manual)
         };
-        b.s.handle(
-            crate::supervisor::Now::default(),
-            Event::Submit(Box::new(submit)),
-            &mut out,
-        );
+        b.s.handle(crate::run::Now::default(), Event::Submit(Box::new(submit)), &mut out);
         format!("{out:?}")
     };
     assert!(ask("f", 9).contains("Unavailable"));

@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::cause::{Cause, HookCause};
 use crate::records::outcome::{Skip, Trigger};
-use crate::supervisor::{Action, Event, Now, Rejection, ReplyTo, Rules, Submit};
+use crate::run::{Action, Event, Now, Rejection, ReplyTo, Rules, Submit};
 use std::sync::Arc;
 
 fn hooked() -> Rules {

@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::pool::pool;
 use crate::records::outcome::RunState;
-use crate::supervisor::{Action, Answer, Event, FunctionKind, FunctionState, Rejection, Rules, Submit};
+use crate::run::{Action, Answer, Event, FunctionKind, FunctionState, Rejection, Rules, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
@@ -226,7 +226,7 @@ fn what_the_spawner_ended_for_its_time_has_timed_out() {
     b.submit(1);
     b.spawned(1);
     b.now = b.now.after(secs(200));
-    let exited = crate::supervisor::Exited {
+    let exited = crate::run::Exited {
         late: Some((Duration::ZERO, secs(181))),
         ..exit(1, ExitStatus::Signal(15))
     };
@@ -235,7 +235,7 @@ fn what_the_spawner_ended_for_its_time_has_timed_out() {
         "record timeout: failed timeout; reply 1: failed timeout"
     );
     let ended = b.last.iter().find_map(|action| match action {
-        crate::supervisor::Action::Record(attempt, _) => Some(attempt.ended_ms),
+        crate::run::Action::Record(attempt, _) => Some(attempt.ended_ms),
         _ => None,
     });
     assert_eq!(ended, Some(EPOCH_MS + 181_000), "not when fnd heard of it");

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::Trigger;
-use crate::supervisor::{Event, FunctionKind, Rules, Service, Submit};
+use crate::run::{Event, FunctionKind, Rules, Service, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
@@ -111,7 +111,7 @@ fn it_ends_with_its_function_and_when_it_is_disabled_or_fnd_drains() {
         Event::SetEnabled {
             function: name("f"),
             enabled: false,
-            reply: crate::supervisor::ReplyTo(7),
+            reply: crate::run::ReplyTo(7),
         },
         Event::Drain,
     ] {

@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::outcome::{RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
+use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;

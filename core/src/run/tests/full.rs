@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::{Reason, Skip, Trigger};
-use crate::supervisor::{Action, Event, FunctionKind, Notice, Rules, Service, Submit};
+use crate::run::{Action, Event, FunctionKind, Notice, Rules, Service, Submit};
 
 impl Bench {
     fn full(&mut self, why: Option<&str>) -> String {

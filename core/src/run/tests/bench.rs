@@ -3,7 +3,7 @@
 use crate::backoff::{Backoff, Jitter};
 use crate::records::outcome::{Class, Trigger};
 use crate::records::{Payload, RunResult, Usage};
-use crate::supervisor::{
+use crate::run::{
     Action, Answer, Event, Exited, FunctionKind, InstalledVersion, NodeBudget, Notice, Now, Overlap, QueueRules,
     Rejection, ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
 };
@@ -279,7 +279,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Store(accepted) if accepted.durable => format!("store {}", accepted.id.0),
         Action::Store(accepted) => format!("note {}", accepted.id.0),
         Action::Publish(shares) => {
-            let ids = |event: &crate::supervisor::EventShares| {
+            let ids = |event: &crate::run::EventShares| {
                 let accepted = event.accepted.iter().map(|accepted| accepted.id.0.to_string());
                 let skipped = event
                     .skipped
@@ -344,7 +344,7 @@ fn word(action: &Action) -> Option<String> {
                 Answer::Rejected(Rejection::KeyReused) => "key reused".to_owned(),
                 Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
                 Answer::Published(events) => {
-                    let ids = |delivered: &crate::supervisor::Delivered| {
+                    let ids = |delivered: &crate::run::Delivered| {
                         let ids = delivered.invocations.iter().map(|taken| taken.id.0.to_string());
                         let again = if delivered.duplicate { "again " } else { "" };
                         format!("{again}{}", ids.collect::<Vec<_>>().join(","))

@@ -5,7 +5,7 @@ use super::bench::*;
 use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
 use crate::records::outcome::Trigger;
-use crate::supervisor::{
+use crate::run::{
     Delivered, Event, NotTaken, Overlap, Publication, Publish, QueueRules, ReplyTo, Rules, Submit, Taken,
 };
 use std::sync::Arc;

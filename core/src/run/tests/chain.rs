@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Reason, RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
+use crate::run::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
 use crate::trace::{Span, Trace};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::Attempt;
@@ -325,7 +325,7 @@ fn an_adopted_call_still_ends_with_its_caller() {
     let adopted = [1, 2].map(|worker| {
         let worker = fnd_wire::ids::WorkerId(worker);
         let record = serde_json::to_string(&b.s.script_record(worker).unwrap()).unwrap();
-        crate::supervisor::Adopted {
+        crate::run::Adopted {
             worker,
             record: serde_json::from_str(&record).unwrap(),
             age: Duration::from_secs(1),

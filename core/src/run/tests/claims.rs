@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::records::InvocationRecord;
 use crate::records::outcome::Reason;
 use crate::records::outcome::RunState;
-use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
+use crate::run::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
 use fnd_wire::{frame::ExitStatus, ids::WorkerId};
 use std::time::Duration;
 

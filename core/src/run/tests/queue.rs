@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::idempotency::{IdempotencyKey, KeyOwner};
 use crate::records::outcome::Skip;
-use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
+use crate::run::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
 use std::time::Duration;
 
 fn overlapping(overlap: Overlap, max: u32) -> Rules {

@@ -18,8 +18,8 @@ use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
 use crate::records::outcome::{Class, Reason, Trigger};
 use crate::records::{Accepted, InvocationRecord};
-use crate::supervisor::canary::shares_calls;
-use crate::supervisor::{
+use crate::run::canary::shares_calls;
+use crate::run::{
     Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, InstalledVersion,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
     SpawnOrder, Submit, Supervisor,

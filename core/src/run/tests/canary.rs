@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::pool::{handler, pool};
 use crate::records::outcome::Reason;
-use crate::supervisor::{Event, InstalledVersion, Pool, Rules};
+use crate::run::{Event, InstalledVersion, Pool, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::{FunctionId, Version};
 
@@ -205,7 +205,7 @@ fn a_script_gets_its_share_and_its_load_run_is_not_the_canarys() {
             format!("note {n}; spawn w{n} a1 {n}; Ready to Running").replace("; Ready to Running", "")
         );
         versions_run.extend(b.last.iter().find_map(|action| match action {
-            crate::supervisor::Action::Spawn(order) => Some(order.version.0[0]),
+            crate::run::Action::Spawn(order) => Some(order.version.0[0]),
             _ => None,
         }));
         b.spawned(n);

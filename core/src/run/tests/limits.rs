@@ -1,7 +1,7 @@
 //! Draining and stopping, and the cost of ten thousand functions.
 
 use super::bench::*;
-use crate::supervisor::{Event, Rules, Submit};
+use crate::run::{Event, Rules, Submit};
 use fnd_wire::frame::ExitStatus::Signal;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! New, changed and deleted functions; the run of a content by itself; crash loops.
 
 use super::bench::*;
-use crate::supervisor::{Action, Event, FunctionState, ReplyTo, Restored, Retry, Rules};
+use crate::run::{Action, Event, FunctionState, ReplyTo, Restored, Retry, Rules};
 use fnd_wire::ids::{Version, WorkerId};
 
 fn loading() -> Rules {
