@@ -82,6 +82,11 @@ impl AllReleases {
         result
     }
 
+    /// Has the releases of a function stored as they are: the ledger has others.
+    pub fn store_again(&mut self, function: &FunctionName) {
+        self.changed.insert(function.clone());
+    }
+
     /// Notes that the file of a function has changed.
     pub fn file_changed(&mut self, function: &FunctionName) {
         if let Some(releases) = self.of.get_mut(function) {

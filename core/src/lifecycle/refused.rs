@@ -64,11 +64,9 @@ impl Lifecycle {
                 // The reason is kept with the function: its status, `show` and its alerts say it as long as it lasts.
                 let problem = Diagnostic::error("file", format!("it could not be installed: {message}"));
                 let error = self.registry.unusable(files, &[], vec![problem]);
-                Some(FunctionChange::Refused {
-                    error,
-                    report: false,
-                    serving: false,
-                })
+                // After a start nothing serves yet, so the release that served last does until a retry works.
+                self.decide_refused(&function);
+                Some(self.change_refused(&function, error, false))
             }
         };
         if let Some(change) = change {

@@ -487,6 +487,31 @@ fn a_route_is_free_when_the_version_that_had_it_serves_no_more() {
     assert_eq!(ask(&mut lifecycle), "g.sh");
 }
 
+#[test]
+fn after_a_start_the_release_that_served_last_serves_also_if_its_file_cannot_be_installed_now() {
+    let mut first = lifecycle();
+    write(&mut first, 1);
+    serves(&mut first, 1);
+    let stored = first.releases.get(&name("f")).unwrap();
+    let stored = serde_json::from_str(&serde_json::to_string(stored).unwrap()).unwrap();
+    let mut lifecycle = Lifecycle::new(vec![(name("f"), stored)], Versions::default(), str::to_owned);
+    lifecycle.files_changed(vec![candidate("f")]);
+    assert_eq!(ask(&mut lifecycle), "f.sh");
+    lifecycle.failed(1, "no descriptors", Duration::ZERO, &mut Vec::new());
+    assert_eq!(ask(&mut lifecycle), "copy 1");
+    assert!(install(&mut lifecycle, 1).starts_with("serve 1, refuse error: it could not be installed"));
+}
+
+#[test]
+fn the_ledger_gets_the_releases_as_they_are_if_a_stored_plan_cannot_be_carried_out() {
+    let mut lifecycle = two_versions();
+    lifecycle.take_changed(&mut Vec::new());
+    lifecycle.releases.store_again(&name("f"));
+    let stored = lifecycle.take_changed(&mut Vec::new());
+    let now = serde_json::to_string(lifecycle.releases.get(&name("f")).unwrap()).unwrap();
+    assert_eq!(stored, [(name("f"), Some(now))]);
+}
+
 /// Rules that follow from all manifests together are made anew only when one of the manifests has changed.
 #[test]
 fn an_edit_of_the_code_alone_changes_no_manifest() {

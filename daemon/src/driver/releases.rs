@@ -23,7 +23,7 @@ pub(crate) enum HoldResult {
 }
 
 impl Driver {
-    /// Changes which release of a function gets calls.
+    /// Changes which release of a function gets calls; the ledger has stored the plan of it.
     pub(crate) fn change_release(
         &mut self,
         function: &FunctionName,
@@ -32,7 +32,12 @@ impl Driver {
         self.releases_of(function)?;
         let (caller, receiver) = self.new_caller();
         let change = self.change(function, change);
-        let changed = self.decide_lifecycle(|lifecycle, _, out| lifecycle.change(function, change, caller, out))?;
+        let changed = self.decide_lifecycle(|lifecycle, _, out| lifecycle.change(function, change, caller, out));
+        let changed = changed.inspect_err(|_| {
+            // The ledger has the plan, which something has overtaken while it was stored.
+            self.lifecycle.releases.store_again(function);
+            self.store_releases();
+        })?;
         Ok(match changed {
             Changed::Done(version, state) => HoldResult::Done(version, state),
             Changed::Asked(version, state) => HoldResult::Asked(version, state, receiver),
