@@ -2,10 +2,12 @@
 //!
 //! Files:
 //! - `circles`: folders that import each other
+//! - `walks`: the walks of docs/design/walks.md
 
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod circles;
+mod walks;
 
 use fnd_tests::programs::repository;
 use std::collections::BTreeSet;
