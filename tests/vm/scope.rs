@@ -16,6 +16,7 @@ const PATHS: &[&str] = &[
     "scripts/test-vm.sh",
     "scripts/vm-image.sh",
     "helpers/src/confine.rs",
+    "daemon/src/modes/helper.rs",
     "daemon/src/start",
     "daemon/src/workers/adoption.rs",
     "tests/vm",

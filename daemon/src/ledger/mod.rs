@@ -144,11 +144,11 @@ pub enum OpenError {
         /// Its schema version.
         found: String,
     },
-    /// The database was written by a development version before 0.1.0; it was not changed.
+    /// The database was written by a development version; it was not changed.
     #[error(
-        "`{}` was written by an fnd before 0.1.0 (schema {found}, this one knows {} and later): start fnd 0.1.0 once, which \
-         migrates it, or move the file away to begin with an empty history",
-        path.display(), schema::RELEASED
+        "`{}` was written by a development version of fnd (schema {found}; this one knows {} of fnd 0.1.0, and {}): install that fnd \
+         again, or move the file away to begin with an empty history",
+        path.display(), schema::RELEASED, schema::VERSION
     )]
     Older {
         path: PathBuf,

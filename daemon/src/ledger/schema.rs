@@ -11,9 +11,10 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
-/// The schema of release 0.1.0, which is migrated; an older one was in no release, and is refused.
+/// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
+/// versions wrote the same number with different tables.
 pub(super) const RELEASED: u32 = 3;
 
 /// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions
@@ -342,7 +343,7 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let found = schema_version(db).map_err(failed)?;
     let number = found.as_deref().and_then(|found| found.parse().ok());
     match found {
-        Some(_) if matches!(number, Some(RELEASED..=VERSION)) => {}
+        Some(_) if number == Some(RELEASED) || number == Some(VERSION) => {}
         Some(found) if number > Some(VERSION) => {
             let path = path.into();
             return Err(OpenError::Newer { path, found });

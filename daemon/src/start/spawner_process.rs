@@ -148,6 +148,11 @@ fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
         .arg("--state")
         .arg(&places.state);
     command.arg("--run-dir").arg(places.run_dir.join("spawner"));
+    // The helper of the same version as this program, also if the spawner is the installed one.
+    let helper = own.with_file_name("fnd-helper");
+    if helper.is_file() {
+        command.arg("--fnd").arg(helper);
+    }
     // The socket is its standard input, so that no descriptor number has to be agreed on.
     command.args(["--socket-fd", "0"]).stdin(Stdio::from(theirs));
     if let Some(name) = &cli.cgroup_root {

@@ -304,21 +304,23 @@ fn a_ledger_of_0_1_0_is_verified_and_copied_before_and_after_its_migration() {
 }
 
 #[test]
-fn a_ledger_from_before_0_1_0_is_refused_untouched() {
-    let state = of_0_1_0();
-    let file = state.path().join(FILE);
-    let db = Connection::open(&file).unwrap();
-    db.execute("UPDATE meta SET value = '2' WHERE key = 'schema'", [])
-        .unwrap();
-    drop(db);
-    let before = std::fs::read(&file).unwrap();
-    for site in [site(state.path()), damage::setting_aside(state.path())] {
-        let error = open(site, Retention::default(), &[], |_| {}).err().unwrap();
-        assert!(
-            matches!(&error, OpenError::Older { found, .. } if found == "2"),
-            "{error}"
-        );
-        assert!(error.to_string().contains("start fnd 0.1.0 once"), "{error}");
-        assert_eq!(std::fs::read(&file).unwrap(), before);
+fn a_ledger_of_a_development_version_is_refused_untouched() {
+    for schema in ["2", "4"] {
+        let state = of_0_1_0();
+        let file = state.path().join(FILE);
+        let db = Connection::open(&file).unwrap();
+        db.execute("UPDATE meta SET value = ?1 WHERE key = 'schema'", [schema])
+            .unwrap();
+        drop(db);
+        let before = std::fs::read(&file).unwrap();
+        for site in [site(state.path()), damage::setting_aside(state.path())] {
+            let error = open(site, Retention::default(), &[], |_| {}).err().unwrap();
+            assert!(
+                matches!(&error, OpenError::Older { found, .. } if found == schema),
+                "{error}"
+            );
+            assert!(error.to_string().contains("development version"), "{error}");
+            assert_eq!(std::fs::read(&file).unwrap(), before);
+        }
     }
 }

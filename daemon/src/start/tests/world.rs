@@ -40,6 +40,26 @@ struct Running {
     catalog: DetachedCatalog,
 }
 
+impl Running {
+    /// Ends the threads of fnd. Otherwise these would still write beside the next fnd, and thousands of cases would have thousands of them.
+    fn end_threads(&self) {
+        self.serving.writer.stop();
+        {
+            let all = self.serving.daemon.state.borrow();
+            all.audit.stop();
+            all.state.stop();
+            all.output.stop();
+        }
+        self.serving.daemon.inbox.end_tasks();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.running.iter().for_each(Running::end_threads);
+    }
+}
+
 pub(crate) struct World {
     runtime: Runtime,
     tasks: LocalSet,
@@ -159,22 +179,14 @@ impl World {
 
     /// Ends fnd and the workers, and starts another fnd.
     pub(crate) fn restart(&mut self, is_killed: bool) {
-        let Running { serving, .. } = self.running.take().expect("fnd runs");
+        let running = self.running.take().expect("fnd runs");
         if !is_killed {
-            serving.daemon.state.borrow_mut().close();
+            running.serving.daemon.state.borrow_mut().close();
         }
-        let (audit, state) = {
-            let all = serving.daemon.state.borrow();
-            (all.audit.clone(), all.state.clone())
-        };
-        // Otherwise threads of the earlier fnd would still write.
-        serving.writer.stop();
-        audit.stop();
-        state.stop();
-        serving.daemon.inbox.end_tasks();
         self.next_worker = self.spawner.last_worker + 1;
+        running.end_threads();
         self.tasks = LocalSet::new();
-        drop(serving);
+        drop(running);
         self.callers.clear();
         let ours = self.spawner.connect();
         self.start(ours);

@@ -31,7 +31,7 @@ pub(super) const SCHEMA: StoreSchema = StoreSchema {
         version INTEGER NOT NULL
     ) STRICT;
     INSERT INTO floor VALUES (0, 0);
-    PRAGMA user_version = 1;
+    PRAGMA user_version = 2;
 ",
     // A change is answered after its commit.
     is_synced: true,
@@ -39,7 +39,7 @@ pub(super) const SCHEMA: StoreSchema = StoreSchema {
 };
 
 /// The version of the tables, in `user_version`.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 /// Bytes of free pages that are kept for further values.
 const FREE_MAX: u64 = 16 << 20;
 
@@ -230,14 +230,22 @@ pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
     damaged.iter().try_for_each(|row| delete.execute([row]).map(drop))
 }
 
-/// Returns the version of the tables, 0 if there are none yet; refuses those of a newer fnd, before anything is changed.
+/// Returns the version of the tables, 0 if there are none yet; refuses those of another fnd, before anything is changed.
 pub(super) fn check_version(db: &Connection) -> rusqlite::Result<i64> {
     let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if found <= VERSION {
+    if found == 0 || found == VERSION {
         return Ok(found);
     }
+    let (by, then) = if found > VERSION {
+        ("a newer fnd", "restore a backup")
+    } else {
+        (
+            "a development version of fnd",
+            "move the file away to begin without values",
+        )
+    };
     let why = format!(
-        "it was written by a newer fnd (version {found}, this one knows {VERSION}): install that fnd again, or restore a backup"
+        "it was written by {by} (version {found}, this one knows {VERSION}): install that fnd again, or {then}"
     );
     Err(rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),

@@ -236,11 +236,13 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
     assert_eq!(levels, [Severity::Ok, Severity::Warning], "{examined:?}");
     drop(store);
-    let db = Connection::open(&path).unwrap();
-    db.pragma_update(None, "user_version", VERSION + 1).unwrap();
-    drop(db);
-    let error = KvStore::open(&places(directory.path()), NOW).unwrap_err().to_string();
-    assert!(error.contains("newer fnd"), "{error}");
+    for (version, words) in [(VERSION + 1, "a newer fnd"), (VERSION - 1, "a development version")] {
+        let db = Connection::open(&path).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+        drop(db);
+        let error = KvStore::open(&places(directory.path()), NOW).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
     assert_eq!(asides(directory.path()).len(), 1);
 }
 
