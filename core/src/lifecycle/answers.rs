@@ -146,12 +146,6 @@ impl Lifecycle {
                 self.sources.no_poll(&function);
             }
             self.sources.judged(&function, every_s, node.now.mono);
-            // The file cannot follow a new secret or interpreter, so the release that serves follows it alone.
-            if is_over && self.renewed.remove(&function) && matches!(change, Some(FunctionChange::Refused { .. })) {
-                self.live(&function)
-                    .into_iter()
-                    .for_each(|serving| self.enqueue_copy(&function, serving));
-            }
         }
         if let Some(change) = change {
             self.changed(function.clone(), (change, !copy), out);
@@ -169,6 +163,12 @@ impl Lifecycle {
         out: &mut Vec<Order>,
     ) {
         if is_file {
+            // The file cannot follow a new secret or interpreter, so the release that serves follows it alone.
+            let is_renewed = self.renewed.remove(&function);
+            let is_refused = matches!(change, FunctionChange::Refused { .. });
+            if let Some(serving) = self.live(&function).filter(|_| is_renewed && is_refused) {
+                self.enqueue_copy(&function, serving);
+            }
             let (seen, outcome) = match &change {
                 FunctionChange::Serves(installed, _) => (UploadSeen::Installed, Ok(installed.version)),
                 // Another release is held. The uploaded files are installed all the same, so the upload is over.

@@ -24,7 +24,7 @@ impl Lifecycle {
     /// Handles secrets whose values have changed.
     pub fn secrets_changed(&mut self, names: &BTreeSet<String>) {
         let affected = self.registry.with_secrets(names);
-        self.renew(affected.iter().map(|files| &files.function));
+        self.renewed.extend(affected.iter().map(|files| files.function.clone()));
         self.people_changed(affected);
     }
 
@@ -54,27 +54,9 @@ impl Lifecycle {
             counts.push(users.len());
             again.extend(users);
         }
-        self.renew(again.keys());
+        self.renewed.extend(again.keys().cloned());
         self.installer.enqueue(again.into_values().collect());
         counts
-    }
-
-    /// Notes which of these functions have a refused file, so that the release that serves has to be installed as well. Under a hold it
-    /// is installed with each answer about the file.
-    fn renew<'f>(&mut self, functions: impl Iterator<Item = &'f FunctionName>) {
-        for function in functions {
-            let is_refused = self
-                .registry
-                .get(function)
-                .is_some_and(|known| known.findings.error.is_some());
-            let is_held = self
-                .releases
-                .get(function)
-                .is_some_and(|releases| releases.hold().is_some());
-            if is_refused && !is_held {
-                self.renewed.insert(function.clone());
-            }
-        }
     }
 
     /// Handles functions whose files are gone.

@@ -48,9 +48,7 @@ impl Lifecycle {
             Some(asked) => match self.copy_installed(&name, asked, installed.version, out) {
                 Copied::Serves => verdict,
                 Copied::Canary(percent) => {
-                    let change = self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
-                    self.set_routes(&name, author, out);
-                    return change;
+                    return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
                 }
                 Copied::Unwanted => return None,
             },
@@ -72,9 +70,7 @@ impl Lifecycle {
                 };
                 if let AfterInstall::Canary(percent) = next {
                     self.registry.waits(files, verdict.clone());
-                    let change = self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
-                    self.set_routes(&name, author, out);
-                    return change;
+                    return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
                 }
                 verdict
             }

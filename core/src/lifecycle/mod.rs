@@ -163,7 +163,7 @@ pub struct Lifecycle {
     to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
     /// The functions whose dependencies are built anew by their next installation.
     rebuilt: BTreeSet<FunctionName>,
-    /// The functions whose file is refused and whose secrets or interpreters have changed: the release that serves follows them alone.
+    /// The functions whose secrets or interpreters have changed. If their file is refused, the release that serves follows them alone.
     renewed: BTreeSet<FunctionName>,
     /// Answers of the spawner about files that may have changed since it read them, by request.
     judged: HashMap<u32, Judged>,

@@ -65,7 +65,9 @@ impl Lifecycle {
                 let problem = Diagnostic::error("file", format!("it could not be installed: {message}"));
                 let error = self.registry.unusable(files, &[], vec![problem]);
                 // After a start nothing serves yet, so the release that served last does until a retry works.
-                self.decide_refused(&function);
+                if self.live(&function).is_none() {
+                    self.decide_refused(&function);
+                }
                 Some(self.change_refused(&function, error, false))
             }
         };
@@ -86,6 +88,8 @@ impl Lifecycle {
         let ended = self.releases.change(function, |releases| releases.copy_refused(asked));
         self.releases.answer(function, &Err(why.to_owned()), out);
         self.copy_done(function, asked);
+        // It may have been the canary, which is none any more.
+        out.push(Order::FollowCanary(function.clone()));
         if ended {
             // Its file may have been judged under the hold that is over now.
             if self.releases.get(function).is_some_and(Releases::wants_file) {
@@ -98,7 +102,7 @@ impl Lifecycle {
         let is_needed = self
             .releases
             .get(function)
-            .is_some_and(|releases| releases.needed().contains(&asked));
+            .is_some_and(|releases| releases.wants_copy(asked));
         let copy = SourceFiles::of_copy(function.clone(), asked);
         let is_retry = match retry.filter(|_| is_needed) {
             Some(mono) => self.installer.refused(copy, mono),

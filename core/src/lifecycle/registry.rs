@@ -257,6 +257,7 @@ impl Registry {
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
         let failed = known.as_ref().filter(|known| keeps_error(known));
+        let is_of_copy = failed.is_some_and(|known| known.findings.is_of_copy);
         let error = failed.and_then(|known| {
             // The diagnostics explain the error, so both of them stay together.
             verdict.diagnostics.clone_from(&known.findings.diagnostics);
@@ -280,21 +281,19 @@ impl Registry {
                     source: verdict.source,
                     diagnostics: verdict.diagnostics,
                     error,
-                    is_of_copy: false,
+                    is_of_copy,
                 }
                 .into(),
             },
         );
     }
 
-    /// Adds to the interpreters of a file that does not serve those of the versions that run: these follow theirs.
+    /// Adds to the interpreters of a file that does not serve those by which the versions run: these follow theirs.
     fn with_running(&mut self, interpreters: &[String], known: Option<&Function>) -> Arc<[String]> {
-        let running = known.filter(|known| known.newest.is_some());
-        let all = running.map_or_else(
-            || interpreters.to_vec(),
-            |known| both(interpreters, &known.interpreters),
-        );
-        self.alike.interpreters.share(all)
+        let running = known.into_iter().flat_map(Function::versions);
+        let running = running.map(|version| version.how.interpreter.clone());
+        let running: Vec<_> = running.filter(|interpreter| !interpreter.is_empty()).collect();
+        self.alike.interpreters.share(both(interpreters, &running))
     }
 
     /// Stores a refusal; the serving version goes on. Returns the error in one line.
@@ -348,8 +347,13 @@ impl Registry {
 
 /// Returns the interpreters of two contents, those of the first one in front.
 fn both(first: &[String], second: &[String]) -> Vec<String> {
-    let others = second.iter().filter(|other| !first.contains(other));
-    first.iter().chain(others).cloned().collect()
+    let mut all = first.to_vec();
+    second.iter().for_each(|other| {
+        if !all.contains(other) {
+            all.push(other.clone());
+        }
+    });
+    all
 }
 
 /// Converts a problem of the spawner to a diagnostic like the judge's.

@@ -54,15 +54,17 @@ impl Retries {
 
     /// Ends the retries of a function that is gone or has changed.
     pub(super) fn forget(&mut self, function: &FunctionName) {
-        for is_copy in [false, true] {
-            self.refused.remove(&(function.clone(), is_copy));
+        let known = [false, true].map(|is_copy| self.refused.remove(&(function.clone(), is_copy)));
+        if known.iter().any(Option::is_some) {
+            self.count();
         }
-        self.count();
     }
 
-    /// Ends the retries of files that are installed, or were refused for their content.
+    /// Ends the retries of files that are installed, or were refused for their content. Those of another copy go on.
     pub(super) fn is_final(&mut self, files: &SourceFiles) {
-        if self.refused.remove(&key(files)).is_some() {
+        let known = self.refused.get(&key(files));
+        if known.is_some_and(|known| files.copy().is_none() || known.candidate == *files) {
+            self.refused.remove(&key(files));
             self.count();
         }
     }

@@ -15,7 +15,7 @@ impl Lifecycle {
     pub fn serves(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         self.serves_another(function);
         self.calls_of_serving(function, version, out);
-        self.routes_of_serving(function, version, out);
+        self.routes_of_serving(function, version);
         let releases = &mut self.releases;
         let canary = releases.get(function).and_then(Releases::canary);
         let is_promoted = canary.is_some_and(|canary| canary.version == version);
@@ -88,8 +88,6 @@ impl Lifecycle {
         let known = self.releases.get(function).and_then(Releases::canary);
         if has.is_some() && known.map(|canary| canary.version) != has {
             self.registry.set_canary(function, None);
-            // Its routes are free for other functions.
-            self.set_routes(function, self.author(function), out);
             out.push(Order::Supervise(Event::CanaryOver(function.clone())));
         }
     }

@@ -13,7 +13,6 @@ use fnd_manifest::function::{Manifest, calls};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::ids::{FunctionName, Version};
 use std::rc::Rc;
-use std::sync::Arc;
 
 impl Lifecycle {
     /// Returns why a function cannot have its routes or its hooks, if another one has them.
@@ -31,24 +30,7 @@ impl Lifecycle {
     /// changes something.
     pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author, out: &mut Vec<Order>) {
         let known = self.registry.get(function);
-        let manifests: Vec<_> = known.into_iter().flat_map(reserved).collect();
-        self.give_routes(function, (author, manifests), out);
-    }
-
-    /// Frees the routes of the version before the one that serves now.
-    pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
-        let known = self.registry.get(function).into_iter();
-        let manifests: Vec<_> = known.flat_map(|known| of_serving(known, version)).collect();
-        self.give_routes(function, (self.author(function), manifests), out);
-    }
-
-    fn give_routes(
-        &mut self,
-        function: &FunctionName,
-        (author, manifests): (Author, Vec<Arc<Manifest>>),
-        out: &mut Vec<Order>,
-    ) {
-        let manifests = manifests.iter().map(|manifest| &**manifest);
+        let manifests = known.into_iter().flat_map(newest_and_before);
         let (mut again, displaced) = self.routes.set(function, author, manifests);
         for name in &displaced {
             out.push(Order::Warn(format!(
@@ -57,6 +39,16 @@ impl Lifecycle {
             again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
         }
         self.installer.enqueue(again);
+    }
+
+    /// Frees the routes of the version before the one that serves now. Functions that lose a route to this one were told when it was
+    /// installed.
+    pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version) {
+        let author = self.author(function);
+        let known = self.registry.get(function).into_iter();
+        let manifests = known.flat_map(|known| of_serving(known, version));
+        let (free, _) = self.routes.set(function, author, manifests);
+        self.installer.enqueue(free);
     }
 
     /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
@@ -117,7 +109,9 @@ impl Lifecycle {
     /// Makes the tables of routes and subscriptions anew before they are used next: another version of a function serves.
     pub(super) fn serves_another(&mut self, function: &FunctionName) {
         let known = self.registry.get(function).into_iter();
-        let has_routes = known.flat_map(reserved).any(|manifest| !manifest.http.is_empty());
+        let has_routes = known
+            .flat_map(newest_and_before)
+            .any(|manifest| !manifest.http.is_empty());
         self.routes.changed(function, has_routes);
         self.subscriptions_changed(function);
     }
@@ -125,7 +119,10 @@ impl Lifecycle {
     /// Makes the table anew before it is used next, if a version of a function has subscriptions.
     pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
         let known = self.registry.get(function).into_iter();
-        if known.flat_map(reserved).any(|manifest| !manifest.event.is_empty()) {
+        if known
+            .flat_map(newest_and_before)
+            .any(|manifest| !manifest.event.is_empty())
+        {
             self.subscriptions = None;
         }
     }
@@ -134,10 +131,7 @@ impl Lifecycle {
     /// installed again.
     pub(super) fn set_hooks(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
         let known = self.registry.get(function).into_iter();
-        let manifests: Vec<_> = known.flat_map(reserved).collect();
-        let free = self
-            .hooks
-            .set(function, manifests.iter().map(|manifest| &**manifest), out);
+        let free = self.hooks.set(function, known.flat_map(newest_and_before), out);
         self.installer.enqueue(free);
     }
 
@@ -146,10 +140,7 @@ impl Lifecycle {
         let Some(known) = self.registry.get(function) else {
             return;
         };
-        let manifests: Vec<_> = of_serving(known, version).collect();
-        let free = self
-            .hooks
-            .set(function, manifests.iter().map(|manifest| &**manifest), out);
+        let free = self.hooks.set(function, of_serving(known, version), out);
         self.installer.enqueue(free);
     }
 
@@ -189,15 +180,16 @@ impl Lifecycle {
     }
 }
 
-/// Returns the manifests whose routes and calls belong to a function: those of all versions that run or may run. While the newest version
-/// is on trial, the version before it serves with its own routes, and a canary needs its routes when it is promoted.
-fn reserved(function: &Function) -> impl Iterator<Item = Arc<Manifest>> {
-    function.versions().map(|version| Arc::clone(&version.manifest))
+/// Returns the manifests whose routes and calls belong to a function. While the newest version is on trial, the version before it serves
+/// with its own. A canary has none until it serves: root's function would take a route from another one that nobody then serves.
+fn newest_and_before(function: &Function) -> impl Iterator<Item = &Manifest> {
+    let versions = function.newest.iter().chain(&function.before);
+    versions.map(|version| &*version.manifest)
 }
 
 /// The same once this version serves: the version before it is over.
-fn of_serving(function: &Function, serving: Version) -> impl Iterator<Item = Arc<Manifest>> {
+fn of_serving(function: &Function, serving: Version) -> impl Iterator<Item = &Manifest> {
     let before = function.before.iter().filter(move |before| before.version == serving);
-    let versions = function.newest.iter().chain(before).chain(&function.canary);
-    versions.map(|version| Arc::clone(&version.manifest))
+    let versions = function.newest.iter().chain(before);
+    versions.map(|version| &*version.manifest)
 }

@@ -456,6 +456,37 @@ fn a_release_follows_a_new_secret_also_beside_a_refused_file() {
 }
 
 #[test]
+fn a_release_follows_a_new_secret_also_if_the_build_of_the_file_fails() {
+    let mut lifecycle = two_versions();
+    lifecycle.files_changed(vec![candidate("f")]);
+    ask(&mut lifecycle);
+    answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 0);
+    lifecycle.secrets_changed(&BTreeSet::from(["key".to_owned()]));
+    ask(&mut lifecycle);
+    answer(&mut lifecycle, needs_build(), 0);
+    assert_eq!(
+        ask(&mut lifecycle),
+        "nothing",
+        "it is not known yet whether the file can serve"
+    );
+    let files = (candidate("f"), &document(&name("f")));
+    lifecycle.build_failed(files, "(exit-1): no such package", &[], &mut Vec::new());
+    assert_eq!(ask(&mut lifecycle), "copy 2");
+}
+
+#[test]
+fn a_release_on_its_way_to_serve_is_not_lost_by_another_copy_that_is_installed() {
+    let mut lifecycle = two_versions();
+    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
+    write(&mut lifecycle, 3);
+    ask(&mut lifecycle);
+    answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 100);
+    let another = SourceFiles::of_copy(name("f"), Version([3; 32]));
+    lifecycle.installer.is_final(&another);
+    assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
+}
+
+#[test]
 fn a_route_is_free_when_the_version_that_had_it_serves_no_more() {
     const AT_X: &str =
         "# /// fnd\n# [release]\n# check = false\n# [[http]]\n# path = \"/x\"\n# auth = \"none\"\n# ///\necho\n";

@@ -116,6 +116,8 @@ impl Driver {
         {
             return;
         }
+        // Actions that were put off may be about this function, and the decision must know them.
+        self.catch_up();
         // A failure does not say which kind of request it answers, so each book of requests is asked.
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.failed(request, message, node.now.mono, out));
         match self.workers.asked.remove(&request) {

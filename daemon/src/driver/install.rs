@@ -64,6 +64,8 @@ impl Driver {
 
     /// Handles the spawner's answer about files or a copy.
     pub(super) fn judged(&mut self, request: u32, judged: Judged) {
+        // Actions that were put off may be about this function, and the decision must know them.
+        self.catch_up();
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.judged(request, judged, node, out));
     }
 

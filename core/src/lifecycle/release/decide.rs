@@ -238,6 +238,15 @@ impl Releases {
         if serves { Copied::Serves } else { Copied::Unwanted }
     }
 
+    /// Returns whether this copy would serve if it was installed.
+    #[must_use]
+    pub fn wants_copy(&self, asked: Version) -> bool {
+        match &self.hold {
+            Some(hold) => hold.version == asked || self.first.as_deref() == Some(&asked),
+            None => self.serving == Some(asked),
+        }
+    }
+
     /// Handles the end of what [`copy_installed`](Self::copy_installed) or [`copy_refused`](Self::copy_refused) led to.
     /// Returns whether the file is to be installed again, behind the copy.
     pub fn copy_done(&mut self, asked: Version) -> bool {
