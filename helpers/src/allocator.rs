@@ -1,9 +1,9 @@
-//! How memory goes back to the kernel: at once. By default the C library's allocator adapts its limits, and a free block stays as
-//! long as one behind it is in use.
+//! Makes the C library's allocator give freed memory back to the kernel at once. By default the allocator adapts its limits, and
+//! a free block stays with the process as long as a block behind it is in use.
 
-/// Sets the limits, to be called before there are threads: from 1 MiB on, a block gets a mapping of its own, which ends when the
-/// block is freed, and no more than that is kept free at the end of the heap. With less (128 KiB is the default), memory would go
-/// and come with each batch of work. This ends the adaptation (mallopt(3)).
+/// Sets the limits of the allocator. To be called before there are threads. A block of 1 MiB or more gets a mapping of its own,
+/// which ends when the block is freed; and at most 1 MiB is kept free at the end of the heap. With a smaller limit (128 KiB is
+/// the default), memory would go and come with each batch of work. This call ends the adaptation (mallopt(3)).
 pub(crate) fn set_bounds() {
     #[cfg(target_env = "gnu")]
     for parameter in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {

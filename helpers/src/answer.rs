@@ -10,16 +10,16 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
 use zeroize::Zeroizing;
 
-/// Why nothing was answered; the spawner sees the end of the process.
+/// Why there was no answer. The spawner sees only that the process ends.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// It could not give up its rights.
+    /// The process could not give up its rights.
     #[error(transparent)]
     Confine(#[from] ConfineError),
     /// Reading or writing failed.
     #[error("failed to exchange messages with fnd-spawner")]
     Stream(#[from] io::Error),
-    /// The question is not one.
+    /// The bytes are no question of the expected form.
     #[error("the question is invalid")]
     Question,
 }
@@ -43,7 +43,8 @@ pub fn serve<Q: Wire>(
     (input, output): (&mut impl Read, &mut impl Write),
     answer: impl FnOnce(&mut Q) -> Zeroizing<Vec<u8>>,
 ) -> Result<(), AnswerError> {
-    // With all its room from the beginning, the text is never copied to another place while it grows.
+    // The buffer has its full size from the beginning. A buffer that grows is moved, and would leave copies of the secret in
+    // freed memory.
     let mut question = Zeroizing::new(Vec::with_capacity(usize::try_from(max).unwrap_or(0) + 1));
     input.take(max + 1).read_to_end(&mut question)?;
     let mut asked = Q::from_wire(&question).map_err(|_| AnswerError::Question)?;

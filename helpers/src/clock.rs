@@ -1,4 +1,4 @@
-//! The clocks. Nothing else here calls now().
+//! The clocks. No other file of this crate calls now().
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,6 +1,6 @@
 //! Confines the judge, and the children that decrypt secrets and unpack archives, before they read untrusted input: they lose
-//! every access to files, the network and other processes.
-//! An attacker in it has a process that can only read and write its sockets and pipes, allocate memory, and end.
+//! every access to files, the network and other processes. An attacker who controls such a process can only use its sockets and
+//! pipes, allocate memory, and end it.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount};
 use rustix::process::{DumpableBehavior, chdir, pivot_root, set_dumpable_behavior};
@@ -41,7 +41,7 @@ const CALLS: [i64; 27] = [
     libc::SYS_sendmsg,
 ];
 
-/// Why the judge could not be confined; it must not judge then.
+/// Why the process could not be confined. It must not read untrusted input then.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
     /// Other processes can read its memory.
@@ -55,7 +55,7 @@ pub enum ConfineError {
     Seccomp(#[source] seccompiler::Error),
 }
 
-/// Gives up for good all rights that the judge does not need.
+/// Gives up all rights that the judge does not need. They cannot be got back.
 ///
 /// # Errors
 /// Any [`ConfineError`].
@@ -63,14 +63,14 @@ pub fn confine() -> Result<(), ConfineError> {
     confine_with(&[])
 }
 
-/// Gives up for good all rights but those of [`confine`] and these system calls.
+/// Gives up all rights but those of [`confine`] and these system calls. They cannot be got back.
 ///
 /// # Errors
 /// Any [`ConfineError`].
 pub fn confine_with(more: &[i64]) -> Result<(), ConfineError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
-    // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the judge goes
-    // without.
+    // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the process has the filter
+    // only.
     let _ = empty_namespaces();
     seccompiler::apply_filter_all_threads(&filter(more).map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
 }
@@ -86,7 +86,7 @@ fn empty_namespaces() -> rustix::io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER | empty) }?;
     // pivot_root(2) refuses shared mounts, and nothing that is mounted here may appear outside.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
-    // Any directory will do that every user can enter; everything below it goes with the old root.
+    // Any directory that every user can enter is good enough. Everything below it goes away with the old root.
     mount(
         "none",
         "/proc",

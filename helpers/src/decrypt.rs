@@ -1,5 +1,5 @@
-//! `fnd-helper --decrypt`: an encrypted secret and the keys in, its value out; and `fnd-helper --encrypt`, the other way round, for
-//! `fndctl secret encrypt`, with `fnd-helper --keygen`.
+//! `fnd-helper --decrypt`: an encrypted secret and the keys in, its value out. For `fndctl secret` there are also `--encrypt`,
+//! which encrypts a value, and `--keygen`, which makes a key.
 //!
 //! The child that decrypts is started by a helper of the spawner for one file, so a file that takes it over gains the value
 //! that it holds, and nothing else ([`answer`]).
@@ -69,8 +69,8 @@ pub fn decrypt(keys: &[u8], text: &[u8]) -> Decrypted {
     }
 }
 
-/// Returns the answer to a file that was not decrypted. The words of the crate are not used: they would be looked up by a
-/// language, in files.
+/// Returns the answer for a file that could not be decrypted. The messages of the crate `age` are not used: it would look them up
+/// by language, in files, which this process cannot open.
 fn reason(error: &DecryptError) -> Decrypted {
     match error {
         DecryptError::NoMatchingKeys => Decrypted::OtherKeys,
@@ -96,7 +96,7 @@ fn identities(keys: &[u8]) -> Option<Vec<Identity>> {
 /// something else among them.
 ///
 /// # Errors
-/// If there are no random numbers.
+/// If the kernel gives no random numbers.
 pub fn encrypt(to: &[u8], value: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let recipient = |line: &str| {
         line.parse::<Recipient>()
@@ -141,7 +141,7 @@ pub fn run_encrypt() -> ExitCode {
     asked.text.0.zeroize();
     match encrypted.map(|text| text.map(|text| io::stdout().write_all(&text))) {
         Ok(Some(Ok(()))) => ExitCode::SUCCESS,
-        // Keys or recipients that are none: the exit code of a configuration.
+        // Something among the keys or recipients is neither: the exit code of a wrong configuration.
         Ok(None) => ExitCode::from(78),
         Ok(Some(Err(_))) | Err(_) => ExitCode::FAILURE,
     }

@@ -1,9 +1,8 @@
 //! `fnd-helper --judge`: manifest bytes in, plan or diagnostics out.
 //!
-//! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
-//! descriptor 0. Requests and answers are messages of the wire form, in [`packets`], answered in order. The judge
-//! lives until the other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into
-//! it.
+//! The judge is a child of the spawner without files, network or privileges, behind a `SOCK_SEQPACKET` socket on descriptor 0.
+//! Requests and answers are messages of the wire form, in [`packets`]; they are answered in order. The judge lives until the
+//! other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into it.
 
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Wire as _;
@@ -19,7 +18,7 @@ pub mod packets;
 /// Why the judge stopped before the other side closed.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    /// It could not give up its privileges.
+    /// The judge could not give up its rights.
     #[error(transparent)]
     Confine(#[from] crate::confine::ConfineError),
     /// Descriptor 0 cannot be used.
@@ -41,7 +40,7 @@ pub enum JudgeError {
 /// # Errors
 /// Any [`JudgeError`]; the spawner then starts another judge.
 pub fn run(protocol: u16) -> Result<(), JudgeError> {
-    // Before the rights are given up: the number of CPUs is read from files.
+    // This comes before the rights are given up, because the number of CPUs is read from files.
     let judge = on_this_machine();
     crate::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;

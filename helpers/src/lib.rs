@@ -1,12 +1,13 @@
-//! `fnd-helper`: what reads the bytes of others, or runs as the user of a function.
+//! `fnd-helper`: the tasks that read untrusted bytes, and those that run as the user of a function.
 //!
-//! fnd-spawner starts it, one process for each task; `fndctl secret` reaches it through `fnd`. What reads archives, secrets and
-//! manifests gives up every right first ([`confine`]); what runs as the user of a function has the rights of that user.
+//! fnd-spawner starts this program, one process for each task; `fndctl secret` reaches it through `fnd`. The tasks that read
+//! archives, secrets and manifests give up every right first ([`confine`]). The tasks that run as the user of a function have the
+//! rights of that user.
 //!
 //! Files:
-//! - `allocator`: hands memory that is freed back to the kernel
-//! - `answer`: a question in, an answer out, without rights
-//! - `clock`: the clocks
+//! - `allocator`: gives freed memory back to the kernel at once
+//! - `answer`: reads one question and writes one answer, without rights
+//! - `clock`: reads the clocks; no other file calls now()
 //! - `confine`: gives up all rights
 //! - `decrypt`: decrypts and encrypts secrets, and makes keys
 //! - `find_secret`: finds a secret in YAML files

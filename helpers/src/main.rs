@@ -1,4 +1,4 @@
-//! `fnd-helper`: what reads the bytes of others, or runs as the user of a function.
+//! `fnd-helper`: the tasks that read untrusted bytes, and those that run as the user of a function.
 
 use fnd_helper::task::Task;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     match Task::of(&arguments) {
         Some(task) => task.run(),
         None => {
-            // An error: closed; the exit code tells it too.
+            // An error: standard error is closed. The exit code says the same.
             let _ = writeln!(
                 std::io::stderr(),
                 "error: fnd, fnd-spawner and fndctl start this program, not people"

@@ -22,17 +22,18 @@ use std::time::{Duration, Instant};
 const LASTS: Duration = Duration::from_secs(5);
 /// Most bytes for directories that wait and for inodes with several names: it is memory of the function.
 const HELD_MAX: usize = 8 << 20;
-/// Files between two looks at the clock.
+/// The clock is read once for so many files.
 const PIECE: u32 = 256;
 /// Longest part of a path in a message, in characters.
 const SHOWN_MAX: usize = 200;
-/// Size that `stat` counts blocks in, whatever the file system's own blocks are (stat(2)).
+/// Size of the blocks that `stat` counts, whatever the file system's own blocks are (stat(2)).
 const BLOCK: u64 = 512;
 
+/// Measures a home and a cache, and prints the result on standard output.
 #[must_use]
 pub fn run([home, cache]: &[PathBuf; 2]) -> ExitCode {
     crate::allocator::set_bounds();
-    // The function's processes have the same user: they may not write into this one. An error: they may, then.
+    // The function's processes have the same user as this one, and must not write into its memory. If this call fails, they can.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let measured = Measured {
         home: tree(home, clock::monotonic() + LASTS),
@@ -128,7 +129,7 @@ impl MeasureWalk {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let path = OsStr::from_bytes(path);
         let opened = match openat2(&self.root, path, flags, Mode::empty(), resolve) {
-            // A container may forbid it. The simple call differs only if the function swaps directories meanwhile, and
+            // A container may forbid `openat2`. `openat` differs from it only if the function swaps directories meanwhile, and
             // for a mount of the same file system.
             Err(Errno::NOSYS | Errno::PERM) => openat(&self.root, path, flags, Mode::empty()),
             result => result,
@@ -186,7 +187,7 @@ impl MeasureWalk {
         stat.is_ok_and(|stat| stat.st_uid != geteuid().as_raw())
     }
 
-    /// Records why not all is counted. A reason for which the directory counts as full stays.
+    /// Stores why not everything is counted. A reason for which the directory counts as full is not replaced.
     fn gap(&mut self, gap: Gap) {
         if matches!(self.tree.gap, None | Some(Gap::Unfinished(_))) {
             self.tree.gap = Some(gap);

@@ -1,4 +1,4 @@
-//! Reads the command line. Its words are those that `fnd` itself had for these tasks: an older fnd-spawner still uses them.
+//! Reads the command line. Its options are those that `fnd` itself had for these tasks: an older fnd-spawner still uses them.
 
 use crate::{decrypt, find_secret, judge, measure, unpack, watch};
 use fnd_wire::frame::PROTOCOL_MIN;
@@ -48,7 +48,7 @@ impl Task {
         })
     }
 
-    /// Does it.
+    /// Does the task in this process.
     #[must_use]
     pub fn run(&self) -> ExitCode {
         // Whoever started the process sees its end and reports it.

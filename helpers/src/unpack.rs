@@ -1,8 +1,9 @@
 //! `fnd-helper --unpack`: an archive in, its files out; or files of another system in, the files of a function out.
 //!
-//! A helper of the spawner starts this child for one archive or function. Like the judge it loses every right before it reads anything, so
-//! an archive that takes it over can say anything about its own files, and nothing else; the helper checks what it says.
-//! Descriptor 0 is the archive, which can only be read; its files go to descriptor 1, as records of [`fnd_wire::unpack`].
+//! A helper of the spawner starts this child for one archive or function. Like the judge the child loses every right before it
+//! reads anything. So an archive that takes the child over can lie about its own files, and about nothing else; the helper checks
+//! what the child says. Descriptor 0 is the archive, which can only be read; its files go to descriptor 1, as records of
+//! [`fnd_wire::unpack`].
 
 use crate::confine::{ConfineError, confine_with};
 use fnd_manifest::foreign::placed;
@@ -18,10 +19,10 @@ use std::os::fd::AsFd as _;
 /// Most CPU time in seconds. The helper ends the child earlier; this holds even if the helper was killed.
 const CPU: u64 = 120;
 
-/// Why nothing was unpacked; the helper sees the end of the process.
+/// Why nothing was unpacked. The helper sees only that the process ends.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It could not give up its rights.
+    /// The process could not give up its rights.
     #[error(transparent)]
     Confine(#[from] ConfineError),
     /// A descriptor can't be used, or writing failed.
@@ -56,7 +57,7 @@ pub fn run(suffix: &str) -> Result<(), UnpackError> {
     Ok(serve(format, &mut archive, output)?)
 }
 
-/// Writes the files of an archive as records, or why it is refused.
+/// Writes the files of an archive as records, or the reason why the archive is refused.
 ///
 /// # Errors
 /// If writing fails.

@@ -19,7 +19,7 @@ pub enum AwaitedRelease {
 }
 
 impl AwaitedRelease {
-    /// Returns whether this release can still come.
+    /// Returns whether this event can still happen.
     fn is_wanted(self, releases: &Releases) -> bool {
         match self {
             Self::Held => releases.hold().is_some(),
@@ -82,7 +82,7 @@ impl AllReleases {
         result
     }
 
-    /// Has the releases of a function stored as they are: the ledger has others.
+    /// Has the releases of a function stored as they are, because the ledger has stored a plan that was not carried out.
     pub fn store_again(&mut self, function: &FunctionName) {
         self.changed.insert(function.clone());
     }
@@ -113,7 +113,7 @@ impl AllReleases {
     pub fn take_changed(&mut self) -> Vec<(FunctionName, Option<String>)> {
         let of = |name: FunctionName| {
             let releases = self.of.get(&name);
-            // Texts and numbers only, so that this cannot fail.
+            // Releases consist of texts and numbers, so this cannot fail.
             let json = releases.and_then(|releases| serde_json::to_string(releases).ok());
             (name, json)
         };
@@ -136,7 +136,7 @@ impl AllReleases {
         known.map(|(function, _)| function.clone()).collect()
     }
 
-    /// Answers a caller when the release that it awaits serves, or cannot.
+    /// Stores a caller, who is answered when the awaited event happens, or no longer can.
     pub fn wait(&mut self, function: &FunctionName, awaited: AwaitedRelease, caller: CallerNumber) {
         self.waiting
             .entry(function.clone())

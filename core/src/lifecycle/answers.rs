@@ -22,7 +22,7 @@ pub enum Judged {
 }
 
 impl Judged {
-    /// Returns the function that it is about.
+    /// Returns the function that the answer is about.
     fn function(&self) -> &FunctionName {
         match self {
             Self::Installed(installed, _) => &installed.function,
@@ -32,10 +32,10 @@ impl Judged {
     }
 }
 
-/// A change of a function.
+/// What follows for a function from the spawner's answer.
 #[derive(Debug)]
 pub(super) enum FunctionChange {
-    /// A version is installed and can serve, or get a share of the calls in percent.
+    /// A version is installed. It may serve; with a number it may get only this share of the calls, in percent.
     Serves(Box<InstalledVersion>, Option<u32>),
     /// A file is installed as this version and may not serve now; another release is installed in its place.
     Waits(Version),
@@ -43,16 +43,17 @@ pub(super) enum FunctionChange {
     Refused {
         /// Why, in one line.
         error: String,
-        /// Whether that is to be reported: a retry that is refused again is not.
+        /// Whether fnd reports the refusal: not if a retry is refused again.
         report: bool,
-        /// Whether an earlier version goes on.
+        /// Whether an earlier version goes on serving.
         serving: bool,
     },
 }
 
 impl Lifecycle {
-    /// Handles the spawner's answer. One about a file is kept until the file was checked again: the spawner reads it a moment after
-    /// the catalog's scan, and somebody may have begun to write in between. A copy never changes.
+    /// Handles the spawner's answer. An answer about a file is kept until the catalog has checked the file again: the spawner
+    /// reads the file a moment after the catalog's scan, and somebody may have begun to write in between. A copy never changes,
+    /// so an answer about a copy is handled at once.
     pub fn judged(&mut self, request: u32, judged: Judged, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         match self.installer.candidate(request) {
             Some(files) if files.copy().is_none() => {
@@ -64,10 +65,10 @@ impl Lifecycle {
         }
     }
 
-    /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files on again
-    /// when they are complete.
+    /// Handles the catalog's answer to [`Order::Confirm`]. If the files have changed, the spawner's answer is dropped: the
+    /// catalog reports the files again when they are complete.
     pub fn confirmed(&mut self, request: u32, same: bool, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        // Absent: checked twice, which cannot happen, and does no harm.
+        // Absent: the catalog has answered twice. That cannot happen, and does no harm.
         let Some(judged) = self.judged.remove(&request) else {
             return;
         };
@@ -75,11 +76,11 @@ impl Lifecycle {
             return self.answered(request, judged, node, out);
         }
         if let Some(files) = self.installer.answered(request) {
-            // The retries end as well: they would bring the files as they were.
+            // The retries end as well, because they would install the files as they were.
             self.installer.is_final(&files);
             // The answer may have been about a syntax check. The changed files get a check of their own.
             self.installer.checks.forget(&files.function);
-            // While fnd waited for this answer, it deleted no version of the function.
+            // fnd deletes no version of a function while it waits for such an answer, so it does that now.
             out.push(Order::Prune(files.function));
         }
     }
@@ -91,7 +92,8 @@ impl Lifecycle {
             .installer
             .candidate(request)
             .is_some_and(|files| files.copy().is_some());
-        // Its code is being fetched: this answer is about the code before, and what is fetched is installed as well.
+        // While the code of the function is being fetched, this answer is about the earlier code. The fetched code is installed
+        // after that, so the function goes on waiting for it.
         let is_old_code = matches!(judged, Judged::Installed(..)) && !copy && self.builds.is_fetching(&function);
         if !is_old_code {
             let function = function.clone();
@@ -131,7 +133,7 @@ impl Lifecycle {
                     Some(FunctionChange::Serves(..)) => {}
                     // New content of the file ends a canary, even if the content is checked first or is wrong.
                     _ if !copy => out.push(Order::FollowCanary(function.clone())),
-                    // Versions may have been kept for this copy, which nobody wants any more.
+                    // The copy is not wanted any more, so versions that were kept for it may be deleted.
                     _ => out.push(Order::Prune(function.clone())),
                 }
                 change
@@ -150,12 +152,13 @@ impl Lifecycle {
         if let Some(change) = change {
             self.changed(function.clone(), (change, !copy), out);
         }
-        // Every judgement asks for the secrets again: a reload ends a rotation, and it judges every function.
+        // Every answer has the secrets read again: with a reload, which judges every function, a person ends the rotation of a
+        // secret.
         out.push(Order::AskForSecrets(function));
     }
 
-    /// Gives the orders that follow from a change of a function, of its file or of a copy. Callers of `build` and uploads wait for
-    /// the file.
+    /// Gives the orders that follow from a change of a function. `is_file` says that the change is about the file and not about a
+    /// copy: callers of `build` and uploads wait for the file.
     pub(super) fn changed(
         &mut self,
         function: FunctionName,
@@ -163,7 +166,8 @@ impl Lifecycle {
         out: &mut Vec<Order>,
     ) {
         if is_file {
-            // The file cannot follow a new secret or interpreter, so the release that serves follows it alone.
+            // The file is refused, so it cannot get the new secret or interpreter. Only the release that serves gets it, from its
+            // copy.
             let is_renewed = self.renewed.remove(&function);
             let is_refused = matches!(change, FunctionChange::Refused { .. });
             if let Some(serving) = self.live(&function).filter(|_| is_renewed && is_refused) {
@@ -182,13 +186,15 @@ impl Lifecycle {
             FunctionChange::Serves(installed, percent) => {
                 let version = installed.version;
                 self.is_built(&function, version);
-                // Before a run begins. A version that serves later is followed when it does.
+                // The socket has to listen before a run of this version begins, so this order comes first. If the version serves
+                // only after its trial, the driver sets the socket again then.
                 out.push(Order::Listen(function.clone()));
                 out.push(match percent {
                     None => Order::Serve(installed),
                     Some(percent) => Order::Share(installed, percent),
                 });
-                // The file may be refused, and this is another release.
+                // The file may be refused while this other release is installed from its copy. Then the supervisor gets the error
+                // of the file after the release.
                 let known = self.registry.get(&function);
                 if let Some(error) = known.and_then(|known| known.findings.error.clone()) {
                     let function = function.clone();

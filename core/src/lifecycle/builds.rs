@@ -1,40 +1,40 @@
-//! Which trees of dependencies are wanted, and which ones are built now: one in each lane.
+//! Decides which trees of dependencies are built now: at most one in each lane.
 //!
 //! ```text
 //! wanted ─▶ Clear ─▶ Build ─┬─ succeeded ─▶ Seal ─┬─ there is a tree ──▶ Install
 //!                           │                     └─ there is none ─┐
 //!                           └─ failed ──────────────────────────────┴──▶ Refuse
 //! ```
-//! A lane is a place where builds leave their files, with a user of its own. Functions of root, those of each other owner and
-//! each uploaded function have lanes of their own: what a build keeps between builds, it keeps for those only. Whatever lies there is removed before a build:
-//! an install script of another build could have left it there. So a tree is made only of a build that this fnd has started
-//! and seen succeed, and no build can reach the files of one that runs beside it. A build of an earlier fnd that still runs is
-//! waited for, and what it leaves is removed.
+//! A lane is a place where builds leave their files: a home with a user of its own. The functions of root, those of each other
+//! owner, and each uploaded function have lanes of their own, so the cache that builds keep is shared only among functions of one
+//! trust. The home is emptied before each build, because an install script of another build could have left a tree in it. So a
+//! tree is made only of a build that this fnd has started and seen succeed, and no build can reach the files of a build that runs
+//! at the same time. If a build of an earlier fnd still runs, fnd waits for its end, and then removes its files.
 //!
-//! A failure is not remembered: only a change of a file, a reload or a person asks for the function again.
+//! This module remembers no failure: a tree is built again if a file changes, at a reload, or if a person asks.
 
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// As many as `[build] jobs` may be.
+/// The largest value of `[build] jobs`.
 const LANES_MAX: u32 = 64;
 
-/// A waiter for a tree: the file of a function, or the copy of a release that is to serve in its place.
+/// The file of a function that waits for a tree, or the copy of a release that is to serve in place of the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waiter {
     /// The function whose file or copy waits.
     pub function: FunctionName,
-    /// Whether it is a copy.
+    /// Whether a copy waits, and not the file.
     pub copy: bool,
 }
 
-/// A lane: the function of fnd's own that builds there.
+/// A lane. Its name is that of the function of fnd's own that builds in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     /// The function of the first lane for the same trust.
     pub first: FunctionName,
-    /// Its number, from 1 on.
+    /// The number of the lane among those for the same trust, from 1 on.
     pub number: u32,
 }
 
@@ -51,7 +51,7 @@ impl Lane {
         })
     }
 
-    /// Returns the function that builds there.
+    /// Returns the function that builds in this lane.
     ///
     /// # Panics
     /// Never: a number makes a name of a name.
@@ -64,18 +64,18 @@ impl Lane {
     }
 }
 
-/// An order for the shell around this machine.
+/// An order that the caller of this module carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildOrder {
     /// Remove what builds have left in a lane; [`Builds::sealed`] must follow.
     Clear(Lane),
-    /// Make a tree of what its build has left there; [`Builds::sealed`] must follow.
+    /// Make a tree of the files that its build has left in the lane; [`Builds::sealed`] must follow.
     Seal(Lane, Version),
     /// Build; [`Builds::started`] must follow, then [`Builds::ended`]; or [`Builds::not_started`].
     Build(Lane, Version),
-    /// The tree is there: install them.
+    /// The tree exists: install these files and copies.
     Install(BTreeSet<Waiter>),
-    /// The tree cannot be built, for this reason: what serves goes on.
+    /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
     Refuse(BTreeSet<Waiter>, String),
 }
 
@@ -86,16 +86,16 @@ enum BuildStep {
     Clearing,
     /// A tree is made of a build that has just succeeded.
     Sealing,
-    /// It is about to start.
+    /// The build is about to start.
     Starting,
-    /// This invocation builds; perhaps one that an earlier fnd has started (`own` is false).
+    /// This invocation builds; `own` is false if an earlier fnd has started it.
     Building { id: InvocationId, own: bool },
 }
 
 /// The work of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Current {
-    /// Absent: the lane is only emptied.
+    /// The tree that is built; absent: the lane is only emptied.
     tree: Option<Version>,
     step: BuildStep,
 }
@@ -104,11 +104,10 @@ struct Current {
 #[derive(Debug)]
 pub struct Builds {
     wanted: BTreeMap<Version, BTreeSet<Waiter>>,
-    /// The wanted trees, in the order in which they are built, each with the first lane of its trust; the current ones are not
-    /// among them.
+    /// The wanted trees that no lane builds yet, in the order in which they are built, each with the first lane of its trust.
     waiting: Vec<(Version, FunctionName)>,
     lanes: BTreeMap<Lane, Current>,
-    /// How many lanes are used at once.
+    /// How many lanes may be used at once.
     most: usize,
 }
 
@@ -129,8 +128,8 @@ impl Builds {
         self.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     }
 
-    /// Adds what needs a tree, in place of the one that it needed before. `first` is the function of the first lane in which this
-    /// tree may be built.
+    /// Registers that `waiter` needs `tree`; replaces its earlier request. `first` is the function of the first lane in which
+    /// this tree may be built.
     pub fn needs(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<BuildOrder> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
@@ -140,7 +139,7 @@ impl Builds {
         self.next()
     }
 
-    /// Removes what is gone, or has changed. A build that has begun goes on.
+    /// Removes a waiter whose file is gone or has changed. A build that has begun goes on.
     pub fn forget(&mut self, waiter: &Waiter) {
         self.wanted.retain(|_, waiters| {
             waiters.remove(waiter);
@@ -189,7 +188,7 @@ impl Builds {
             return Vec::new();
         };
         match (&current.step, current.tree) {
-            // The build finds files that could not be removed, and fails.
+            // The result of clearing does not matter here: if files could not be removed, the build finds them, and fails.
             (BuildStep::Clearing, Some(tree)) if self.wanted.contains_key(&tree) => {
                 current.step = BuildStep::Starting;
                 vec![BuildOrder::Build(lane.clone(), tree)]
@@ -204,7 +203,7 @@ impl Builds {
         }
     }
 
-    /// Notes which invocation builds; `own` is false if an earlier fnd started it.
+    /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
         if let Some(current) = self.lanes.get_mut(lane).filter(|one| one.step == BuildStep::Starting) {
             current.step = BuildStep::Building { id, own };
@@ -221,7 +220,7 @@ impl Builds {
         }
     }
 
-    /// Handles the end of an invocation.
+    /// Handles the end of an invocation, if it builds in one of the lanes.
     pub fn ended(&mut self, id: InvocationId, outcome: Result<(), String>) -> Vec<BuildOrder> {
         let Some((lane, own)) = self.lane_of(id) else {
             return Vec::new();
@@ -246,7 +245,7 @@ impl Builds {
     /// Ends the work of a lane, and begins with the next tree.
     fn over(&mut self, lane: &Lane, end: impl FnOnce(BTreeSet<Waiter>) -> BuildOrder) -> Vec<BuildOrder> {
         let tree = self.lanes.remove(lane).and_then(|current| current.tree);
-        // Absent: nobody wants it any more.
+        // Absent: nobody wants the tree any more.
         let waiters = tree.and_then(|tree| self.wanted.remove(&tree));
         waiters.map(end).into_iter().chain(self.next()).collect()
     }
@@ -266,7 +265,7 @@ impl Builds {
         self.lanes.get(&lane)?.tree
     }
 
-    /// Returns the tree that it waits for.
+    /// Returns the tree that a file or copy waits for.
     #[must_use]
     pub fn of(&self, waiter: &Waiter) -> Option<Version> {
         let mut wanted = self.wanted.iter();
@@ -275,7 +274,7 @@ impl Builds {
             .map(|(tree, _)| *tree)
     }
 
-    /// Returns the invocation that builds the tree for it, if it has begun.
+    /// Returns the invocation that builds the tree for a file or copy, if the build has begun.
     #[must_use]
     pub fn invocation_for(&self, waiter: &Waiter) -> Option<InvocationId> {
         let tree = self.of(waiter)?;

@@ -18,8 +18,8 @@ pub struct CheckEnd {
 }
 
 impl CheckEnd {
-    /// Returns the end of an invocation, if it is one of `fnd-check`. `shown` gives a line of its output as people see it, in which
-    /// paths are those of the function's own files.
+    /// Returns the end of an invocation, if it is one of `fnd-check`. `shown` changes a line of its output to the form that
+    /// people see: with the paths of the function's own files.
     #[must_use]
     pub fn of(record: &InvocationRecord, shown: impl Fn(&str) -> String) -> Option<Self> {
         if record.function.as_str() != CHECK || !record.state.is_final() {
@@ -46,8 +46,8 @@ impl CheckEnd {
     }
 }
 
-/// Returns what a run of `fnd-check` says of each function: a line `FUNCTION EXIT-CODE`, and behind it lines that begin with a
-/// space and are the output.
+/// Reads the output of a run of `fnd-check`. For each function it has a line `FUNCTION EXIT-CODE`, and after that the lines that
+/// the interpreter printed, each with a space in front.
 fn results(text: &str, shown: impl Fn(&str) -> String) -> BTreeMap<FunctionName, CheckResult> {
     let mut all = BTreeMap::new();
     let mut lines = text.lines().peekable();
@@ -65,8 +65,9 @@ fn results(text: &str, shown: impl Fn(&str) -> String) -> BTreeMap<FunctionName,
     all
 }
 
-/// Returns what the exit code of an interpreter says of the code. 75 is no error of the code, 126 and 127 are a shell's that has
-/// not found the interpreter, and above 128 is the number of a signal.
+/// Returns what the exit code of an interpreter says about the code. Some say nothing about it: 75 is a temporary failure
+/// (sysexits.h), with 126 and 127 a shell says that it could not run the interpreter, and a code above 128 is the number of a
+/// signal.
 fn result(code: u8, output: &str) -> CheckResult {
     match code {
         0 => CheckResult::Passed,

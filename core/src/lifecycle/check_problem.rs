@@ -8,7 +8,7 @@ const LINES: usize = 5;
 /// Longest line of the output that is shown, in characters.
 const LINE_MAX: usize = 200;
 
-/// Returns the problem that the output of a check tells of a file.
+/// Returns the problem of a file, from the output of its check.
 pub(super) fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
     let base = entry.rsplit('/').next().unwrap_or(entry);
     // The check gives the file another name, which people do not know.
@@ -39,7 +39,7 @@ pub(super) fn problem(path: &str, entry: &str, output: &str) -> Diagnostic {
 
 /// Returns a line of output without the file and the place at its beginning.
 fn without_place<'l>(line: &'l str, base: &str) -> &'l str {
-    // In the middle of a sentence it belongs to the words.
+    // In the middle of a sentence the name of the file is a part of the message.
     let Some((_, rest)) = line.split_once(base).filter(|(before, _)| !before.contains(' ')) else {
         return line.trim();
     };
@@ -49,8 +49,8 @@ fn without_place<'l>(line: &'l str, base: &str) -> &'l str {
     if rest.is_empty() { line.trim() } else { rest }
 }
 
-/// Returns line and column in a line of output: after the name of the file, or of another one with its suffix (a program that
-/// reads standard input makes up a name). Column 0: none is given.
+/// Returns the line and the column that a line of output names, after the name of the file or after another name with the same
+/// suffix (a program that reads standard input makes up a name). Column 0: the output names no column.
 fn place(line: &str, base: &str) -> Option<(u32, u32)> {
     let suffix = base.rfind('.').and_then(|at| base.get(at..));
     let after = |name: &str| line.split_once(name).map(|(_, rest)| rest);

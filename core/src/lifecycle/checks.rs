@@ -1,14 +1,15 @@
-//! Which files have their syntax checked before they serve, and which ones are checked now: one run at a time, which checks many.
+//! Keeps the files whose syntax is checked before they serve, and decides which of them are checked now: one run at a time, which
+//! checks many files.
 //!
 //! ```text
-//! want ─▶ Due ─▶ Asked ─▶ Ready ─┬─ passed, or not checked ─▶ it may serve
-//!                                └─ wrong ──────────────────▶ it is refused
+//! needs ─▶ Due ─▶ Asked ─▶ Ready ─▶ Over ─┬─ passed, or not checked ─▶ the file may serve
+//!                                         └─ wrong ──────────────────▶ the file is refused
 //! ```
-//! Code that installs a file says whether it is to be checked ([`Checks::needs`]), asks the spawner for the version of fnd's own
-//! function that checks it ([`Checks::is_due`], [`Checks::ready`]), and runs that one when it is its turn ([`Checks::next_batch`]).
-//! One run checks all ready files that have the same version of that function: the spawner makes no version for files of two
-//! owners. If a run ends without a result for a file, that file is checked alone, because another one may be the reason.
-//! A check that cannot be made stops nothing: the file serves, and the reason is kept.
+//! The code that installs a file says whether the file is to be checked ([`Checks::needs`]). It asks the spawner for the version
+//! of `fnd-check` that checks the file ([`Checks::is_due`], [`Checks::ready`]), and starts a run when one can begin
+//! ([`Checks::next_batch`]). One run checks all ready files that have the same version of `fnd-check`. No such version is for
+//! files of two owners, so no run reads files of two owners. If a run ends without a result for a file, that file is checked
+//! alone, because another file may be the reason. If a check cannot be made, the file serves, and the reason is kept.
 
 use super::SourceFiles;
 use fnd_wire::frame::Installed;
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Most files that one run checks: they share its ten seconds, and an interpreter may need a tenth of a second for each.
 const BATCH: usize = 32;
-/// Most bytes of the files that one run checks: they lie in its memory.
+/// Most bytes of the files that one run checks: the run has all of them in its memory.
 const BATCH_BYTES: usize = 4 << 20;
 /// Bytes of ready files above which the spawner is asked for no further checks: these bytes lie in the memory of fnd.
 const READY_BYTES: usize = 4 * BATCH_BYTES;
@@ -29,16 +30,16 @@ pub struct Checks {
     /// The functions whose checks are ready, in the order in which they are run.
     ready: VecDeque<FunctionName>,
     running: Option<RunningCheck>,
-    /// The versions of fnd's own function that check them.
+    /// The versions of `fnd-check` that check the ready files.
     versions: HashMap<Version, Installed>,
     /// The requests of checks that the spawner has not answered.
     asked: HashSet<u32>,
 }
 
-/// The check of a file.
+/// The check of one version of a function.
 #[derive(Debug)]
 struct Check {
-    /// The version that it is about.
+    /// The version of the function whose file is checked.
     version: Version,
     since_ms: u64,
     step: CheckStep,
@@ -48,21 +49,21 @@ struct Check {
 
 #[derive(Debug)]
 enum CheckStep {
-    /// The spawner is to be asked for it.
+    /// fnd has to ask the spawner for the check.
     Due,
-    /// The spawner was asked.
+    /// fnd has asked the spawner for the check.
     Asked,
-    /// It is ready to run, or runs.
+    /// The check can run, or runs.
     Ready(ReadyCheck),
     Over(CheckResult),
 }
 
-/// A check that is ready.
+/// What a run needs to check a file.
 #[derive(Debug)]
 pub struct ReadyCheck {
     /// The file, which is installed or refused after its check.
     pub file: SourceFiles,
-    /// Its part of the input of a run.
+    /// The part of a run's input that has this file.
     pub input: Vec<u8>,
     /// The version of fnd's own function that checks it.
     pub by: Version,
@@ -77,7 +78,7 @@ pub struct CheckBatch {
     pub input: Vec<u8>,
 }
 
-/// The run of checks.
+/// The run of checks that is about to start, or runs.
 #[derive(Debug)]
 struct RunningCheck {
     /// The functions, and the versions of them that it checks.
@@ -86,7 +87,7 @@ struct RunningCheck {
     id: Option<InvocationId>,
 }
 
-/// The end of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckResult {
     /// The code is good.
@@ -98,8 +99,8 @@ pub enum CheckResult {
 }
 
 impl Checks {
-    /// Has a version of a function checked, in place of another version of it. Returns whether the spawner is to be asked for
-    /// that; false if the check is ready or over.
+    /// Registers that a version of a function needs a check; replaces the check of another version. Returns whether fnd has to
+    /// ask the spawner for the check; false if the check is ready or over.
     pub fn needs(&mut self, function: &FunctionName, version: Version, now_ms: u64) -> bool {
         let known = self.of.get_mut(function).filter(|check| check.version == version);
         if let Some(check) = known {
@@ -128,7 +129,7 @@ impl Checks {
         }
     }
 
-    /// Returns whether the spawner is to be asked for the check of a function only later: enough files are ready.
+    /// Returns whether the request for the check of a function has to wait, because enough files are ready.
     #[must_use]
     pub fn is_held(&self, function: &FunctionName) -> bool {
         let check = self.of.get(function);
@@ -136,7 +137,7 @@ impl Checks {
         is_due && self.ready.iter().map(|ready| self.bytes(ready)).sum::<usize>() > READY_BYTES
     }
 
-    /// Returns whether the spawner is to be asked for the check of a function; once.
+    /// Returns whether fnd has to ask the spawner for the check of a function now. After that the check counts as asked for.
     pub fn is_due(&mut self, function: &FunctionName) -> bool {
         match self.of.get_mut(function) {
             Some(check) if matches!(check.step, CheckStep::Due) => {
@@ -159,12 +160,13 @@ impl Checks {
         self.asked.insert(request);
     }
 
-    /// Returns whether a request that is answered asked for a check.
+    /// Returns whether a request asked for a check, and forgets the request, which is answered now.
     pub fn was_asked(&mut self, request: u32) -> bool {
         self.asked.remove(&request)
     }
 
-    /// Handles the spawner's answer: `by` checks the file. Nobody waits for the answer any more if the file has changed since.
+    /// Handles the spawner's answer that a check is prepared: the version `by` of `fnd-check` checks the file. If the file has
+    /// changed since, nothing waits for the answer any more.
     pub fn ready(&mut self, (file, input): (SourceFiles, Vec<u8>), by: Installed) {
         let check = self.of.get_mut(&file.function);
         if let Some(check) = check.filter(|check| matches!(check.step, CheckStep::Asked)) {
@@ -186,7 +188,8 @@ impl Checks {
         }
     }
 
-    /// Returns the run that is to be started now, if none runs. [`started`](Self::started) and [`ended`](Self::ended) must follow.
+    /// Returns the run that is to be started now, if none runs. [`started`](Self::started) and [`ended`](Self::ended) must
+    /// follow.
     pub fn next_batch(&mut self) -> Option<CheckBatch> {
         if self.running.is_some() {
             return None;
@@ -225,8 +228,9 @@ impl Checks {
         }
     }
 
-    /// Handles the end of an invocation: what it says of the files, and why it may say nothing of some. Returns the files whose
-    /// checks are over; none if it is no check of this fnd, or if their functions have other files by now.
+    /// Handles the end of an invocation. `results` has the results that it names, `otherwise` is the result of a file that it
+    /// does not name. Returns the files whose checks are over: none if this fnd did not start the invocation as a run of checks,
+    /// or if the functions have other files by now.
     pub fn ended(
         &mut self,
         id: InvocationId,
@@ -295,9 +299,9 @@ impl Checks {
         self.of.values().all(|check| matches!(check.step, CheckStep::Over(_)))
     }
 
-    /// Returns whether no version of fnd's own function is needed any more. `is_open` says whether a request is still open: the
-    /// spawner may have made the version that was asked for, and its answer is on the way. An answer about files that have
-    /// changed since is dropped.
+    /// Returns whether no version of `fnd-check` is needed any more. `is_open` says whether a request has no answer yet: the
+    /// spawner may have made the version for it already. A request about files that have changed since is not open, because its
+    /// answer is dropped.
     pub fn needs_none(&mut self, is_open: impl Fn(u32) -> bool) -> bool {
         self.asked.retain(|request| is_open(*request));
         let is_ready = |check: &Check| matches!(check.step, CheckStep::Ready(_));

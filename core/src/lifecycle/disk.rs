@@ -1,5 +1,5 @@
-//! Which installed versions stay on the disk: at most `keep_versions` of each function, and none of a deleted one. The spawner deletes
-//! the others.
+//! Decides which installed versions stay on the disk: at most `keep_versions` of each function and those still needed, and none
+//! of a deleted one. The spawner deletes the others.
 
 use super::Lifecycle;
 use super::order::Order;
@@ -7,7 +7,7 @@ use super::release::Releases;
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Lifecycle {
-    /// Notes that a version is installed and is the newest, and has the surplus versions deleted.
+    /// Stores that a version is installed and is the newest, and has the surplus versions deleted.
     pub(super) fn is_on_disk(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         if let Some(installed) = self.versions.served(function, version) {
             out.push(Order::StoreVersions(function.clone(), installed.to_vec()));
@@ -15,11 +15,12 @@ impl Lifecycle {
         out.push(Order::Prune(function.clone()));
     }
 
-    /// Returns the versions of a function that stay if the spawner is to delete others: the newest `keep`, those `in_use`, and those
-    /// that a rollback may need. Without a request, nothing. [`Versions::asked`](super::versions::Versions::asked) must follow.
+    /// Returns the versions of a function that stay on the disk: the newest `keep`, those `in_use`, and those that a rollback may
+    /// need. Returns nothing if the spawner is not to be asked now; otherwise
+    /// [`Versions::asked`](super::versions::Versions::asked) must follow.
     pub fn prune(&mut self, function: &FunctionName, mut in_use: Vec<Version>, keep: usize) -> Option<Vec<Version>> {
-        // The installation that is under way may make a version that this request would not name, and so would delete. Its end
-        // prunes again.
+        // An installation that is under way may make a version that this request does not list, and the spawner would delete it.
+        // The end of the installation prunes again.
         if self.installer.is_asked(function) || self.versions.put_off(function) {
             return None;
         }
@@ -30,13 +31,14 @@ impl Lifecycle {
         // The spawner may have versions of a deleted function that fnd does not know, because fnd drops an answer about files
         // that have changed since.
         let mut stay = stay.or((keep == 0).then(Vec::new))?;
-        // A version whose code is wrong has never served, so `to_keep` does not know it.
+        // A version whose code is wrong is not in the list of installed versions, so `to_keep` does not know it.
         in_use.retain(|version| !stay.contains(version));
         stay.append(&mut in_use);
         Some(stay)
     }
 
-    /// Handles the spawner's answer to such a request: whether it has deleted all versions but those that stay.
+    /// Handles the spawner's answer to a request to delete versions. `worked` says whether it has deleted all versions but those
+    /// in `stay`.
     pub fn pruned(&mut self, function: &FunctionName, stay: &[Version], worked: bool, out: &mut Vec<Order>) {
         // During the request, the last worker of another version may have ended: that version can be deleted now.
         let again = self.versions.is_over(function);

@@ -13,7 +13,7 @@ use std::time::Duration;
 impl Lifecycle {
     /// Handles files that have appeared or changed.
     pub fn files_changed(&mut self, mut files: Vec<SourceFiles>) {
-        // Of two functions with one route, the one that has served before keeps it.
+        // Functions that were installed before come first: of two functions with one route, the first one gets it.
         files.sort_by_key(|files| !self.versions.is_known(&files.function));
         for files in &files {
             self.releases.file_changed(&files.function);
@@ -28,7 +28,8 @@ impl Lifecycle {
         self.people_changed(affected);
     }
 
-    /// Queues files that a person has changed, or whose secrets one has changed: the answer is news, also if a poll is under way.
+    /// Queues files because a person has changed them or their secrets. The answer is reported as news, also if a poll is under
+    /// way.
     fn people_changed(&mut self, files: Vec<SourceFiles>) {
         self.quiet = false;
         for files in &files {
@@ -37,7 +38,8 @@ impl Lifecycle {
         self.installer.enqueue(files);
     }
 
-    /// Queues every function that an interpreter of `changed` can run. Returns the number of functions of each.
+    /// Queues every function that an interpreter of `changed` can run. Returns for each interpreter how many functions it can
+    /// run.
     pub fn interpreters_changed<'p>(&mut self, changed: impl Iterator<Item = &'p str>) -> Vec<usize> {
         self.registry.forget_interpreters();
         let mut again = BTreeMap::new();
@@ -96,7 +98,8 @@ impl Lifecycle {
         out.push(Order::Supervise(Event::Refused { function, error }));
     }
 
-    /// Forgets the releases of functions that are not known, once every function that exists is known.
+    /// Forgets the releases of functions that are not known, because they were deleted. To be called once every existing function
+    /// is known.
     pub fn all_known(&mut self, out: &mut Vec<Order>) {
         let registry = &self.registry;
         self.releases.keep_known(|name| registry.get(name).is_some(), out);
@@ -107,7 +110,7 @@ impl Lifecycle {
         self.quiet = true;
     }
 
-    /// Waits for the next quiet moment, as after an installation.
+    /// Has [`has_settled`](Self::has_settled) report the next quiet moment, as after an installation.
     pub fn not_quiet(&mut self) {
         (self.quiet, self.unsettled) = (false, true);
     }
@@ -119,11 +122,11 @@ impl Lifecycle {
         settled
     }
 
-    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) must follow. The spawner of fnd 0.1 fetches
-    /// nothing, and ends the connection at a request that it does not know.
+    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) must follow. The spawner of fnd 0.1
+    /// gets no request to fetch, because it ends the connection at a request that it does not know.
     pub fn next_request(&mut self, is_spawner_of_0_1: bool) -> Option<(Request, SourceFiles)> {
-        // While old versions of a function are deleted, none is installed: the list of versions to keep does not name it, so
-        // it would be deleted as well.
+        // While old versions of a function are being deleted, no new one is installed: the list of versions to keep does not name
+        // the new one, so the spawner would delete it as well.
         let versions = &self.versions;
         let files = self.installer.next_request(|function| versions.is_pruning(function))?;
         let install = Install {
@@ -147,7 +150,7 @@ impl Lifecycle {
         Some((request, files))
     }
 
-    /// Stores which request of the spawner asks for files.
+    /// Stores the number of the request that asks the spawner for an installation of files.
     pub fn asked(&mut self, number: u32, request: &Request, files: SourceFiles) {
         // A check is answered by the same frames as an installation, so its number is remembered.
         if matches!(request, Request::Check(_)) {
@@ -163,7 +166,8 @@ impl Lifecycle {
         due.into_iter().flatten().min()
     }
 
-    /// Queues refused files whose reason may be over, and code that is to be fetched again. Returns whether there was some.
+    /// Queues refused files that can perhaps be installed now, and functions whose code is to be fetched again. Returns whether
+    /// there were any.
     pub fn install_due(&mut self, mono: Duration) -> bool {
         let is_due = self.installer.next_due().is_some_and(|due| due <= mono);
         if is_due {
@@ -182,7 +186,7 @@ impl Lifecycle {
         self.installer.enqueue(files.into_iter().collect());
     }
 
-    /// Queues a copy. If the file is to be installed as well, nothing is queued: its answer asks for the copy again.
+    /// Queues a copy. If the file is queued already, nothing is added: the answer about the file asks for the copy again.
     pub(super) fn enqueue_copy(&mut self, function: &FunctionName, version: Version) {
         self.installer.requeue(SourceFiles::of_copy(function.clone(), version));
     }

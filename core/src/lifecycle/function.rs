@@ -17,7 +17,7 @@ pub(super) const UNFETCHED: &str = "source";
 /// A function as it was judged last, and its versions.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// Its place in the functions directories.
+    /// The place of its files in the functions directories.
     pub candidate: SourceFiles,
     /// The newest version that was installed, if any. It serves, unless it is on trial first.
     pub newest: Option<Box<ServingVersion>>,
@@ -27,7 +27,7 @@ pub struct Function {
     pub canary: Option<Box<ServingVersion>>,
     /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Arc<[String]>,
-    /// Whether its own manifest says whether it runs by itself.
+    /// Whether its own manifest has the key `on_load`, which says whether the function runs by itself.
     pub says_on_load: bool,
     /// The other findings about the newest content.
     pub findings: BoxedFindings,
@@ -38,7 +38,7 @@ pub struct Function {
 pub struct Findings {
     /// The modules that it imports, if it is a Python file.
     pub imports: Vec<String>,
-    /// Where it comes from, if its manifest has a source.
+    /// Where its code comes from, if its manifest has a source.
     pub source: Option<SourceOrigin>,
     /// Its problems and warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -48,7 +48,7 @@ pub struct Findings {
     pub is_of_copy: bool,
 }
 
-/// [`Findings`] that take no memory where there are none, as is so for most functions.
+/// [`Findings`] that take no memory if there are none. Most functions have none.
 #[derive(Debug, Clone, Default)]
 pub struct BoxedFindings(Option<Box<Findings>>);
 
@@ -91,11 +91,11 @@ impl Function {
         serving.next().or(self.newest.as_ref()).map(|serving| &**serving)
     }
 
-    /// Returns what an edit of the code leaves as it is.
+    /// Returns the manifests and the interpreters: an edit of the code alone does not change them.
     pub(super) fn lasting(&self) -> Lasting {
         let manifests = self.versions().map(|version| Arc::clone(&version.manifest));
         let mut manifests: Vec<_> = manifests.collect();
-        // The version before often has the same one.
+        // The earlier version often has the same manifest.
         manifests.dedup();
         (manifests, Arc::clone(&self.interpreters))
     }
@@ -106,7 +106,7 @@ impl Function {
         versions.map(|serving| &**serving)
     }
 
-    /// Returns the warnings of the newest content, as its status shows them: some in full, of others their number.
+    /// Returns the warnings of the newest content in the form of its status: some in full, and the number of the others.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let shown = |wanted| {
             let is_wanted = move |one: &&Diagnostic| one.kind().is_some_and(|kind| kind.shown() == wanted);
@@ -122,5 +122,6 @@ impl Function {
     }
 }
 
-/// The parts of a function that decide about more than itself: retention, secrets, interpreters to watch.
+/// The manifests and interpreters of a function. From those of all functions fnd derives how long history is kept, which secrets
+/// are read and which interpreters are watched.
 pub(super) type Lasting = (Vec<Arc<Manifest>>, Arc<[String]>);

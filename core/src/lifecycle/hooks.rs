@@ -1,5 +1,4 @@
-//! The hooks of functions: which functions call which, and the functions that are refused because they would close a
-//! cycle.
+//! The hooks of functions: which functions call which, and which functions are refused because they would close a cycle.
 
 use super::SourceFiles;
 use super::order::Order;
@@ -19,8 +18,8 @@ pub(super) struct FunctionHooks {
 }
 
 impl FunctionHooks {
-    /// Returns why the hooks of a function cannot be, if they would close a cycle. It is installed again when a call of
-    /// another function is gone. `has_earlier` says that a version of it serves, which then goes on.
+    /// Returns the problem if the hooks of a function would close a cycle. The function is installed again when another function
+    /// loses a call. `has_earlier` says that an earlier version of the function is installed, which goes on.
     pub(super) fn conflict(
         &mut self,
         candidate: &SourceFiles,
@@ -29,7 +28,8 @@ impl FunctionHooks {
     ) -> Option<Diagnostic> {
         let name = &candidate.function;
         self.refused.remove(name);
-        // Without an earlier version, or if that is on a cycle as well, the hooks of the cycle are off.
+        // Without an earlier version, or if the earlier version is on a cycle as well, the function is accepted, and the hooks of
+        // all functions on the cycle are off.
         if !has_earlier || self.graph.is_off(name) {
             return None;
         }
@@ -39,8 +39,8 @@ impl FunctionHooks {
         Some(Diagnostic::error("hook-cycle", message).with_help("remove one of the calls from `[hooks]`"))
     }
 
-    /// Gives a function the calls of the versions that can serve, in place of those that it had. Returns the functions
-    /// to install again, because calls are gone.
+    /// Replaces the calls of a function by those of its versions that can serve. If a call is gone, returns the functions that
+    /// were refused for a cycle, to install them again.
     pub(super) fn set<'a>(
         &mut self,
         function: &FunctionName,

@@ -54,8 +54,8 @@ impl Lifecycle {
             },
             None => {
                 let next = self.decide_file(&files, (&installed, &verdict), node.now.unix_ms);
-                // A poll that has brought the same code changes nothing, and there is nothing to tell. A version that could not be
-                // loaded has its own times of another trial.
+                // A poll has brought the same code: nothing changes, and nothing is reported. If that version could not be
+                // loaded, the supervisor tries it again at times of its own.
                 if next == AfterInstall::Serve && self.sources.is_poll(&name) && self.is_same(&name, installed.version)
                 {
                     return None;
@@ -75,7 +75,7 @@ impl Lifecycle {
                 verdict
             }
         };
-        // Both the version that goes and the one that comes may have subscriptions, so this is done before and after.
+        // The old and the new version may have subscriptions, so this is called before and after the change.
         self.subscriptions_changed(&name);
         let serves = self.live(&name);
         match copy {
@@ -103,7 +103,7 @@ impl Lifecycle {
         })
     }
 
-    /// Decides what a copy is for, and answers those who wait for a version that serves already.
+    /// Decides what a copy is for. If the version serves already, answers the callers who wait for it.
     fn copy_installed(
         &mut self,
         function: &FunctionName,
@@ -115,20 +115,20 @@ impl Lifecycle {
             .releases
             .change(function, |releases| releases.copy_installed(asked, version));
         if self.live(function) == Some(version) {
-            self.releases.answer(function, &Ok(version), out); // it is not going to begin to serve
+            self.releases.answer(function, &Ok(version), out); // it serves already, so no later event would answer
         }
         self.copy_done(function, asked);
         copied
     }
 
-    /// Handles the end of an installation from a copy: perhaps the file follows.
+    /// Handles the end of an installation from a copy: queues the file if it is to be installed after the copy.
     pub(super) fn copy_done(&mut self, function: &FunctionName, asked: Version) {
         if self.releases.change(function, |releases| releases.copy_done(asked)) {
             self.enqueue_file(function);
         }
     }
 
-    /// Decides whether a file that was installed may serve; queues the copy that serves in its place.
+    /// Decides whether an installed file may serve; queues the copy that serves in its place, if there is one.
     fn decide_file(
         &mut self,
         files: &SourceFiles,
@@ -137,7 +137,7 @@ impl Lifecycle {
     ) -> AfterInstall {
         let function = &files.function;
         let tried = self.tried(function, verdict);
-        // This is asked before the change, which may begin the first canary.
+        // This is read before the change below, which may begin the first canary.
         let known = self.releases.get(function);
         let had_canary = known.is_some_and(|known| known.canary().is_some());
         let version = (installed.version, installed.load_key);
@@ -147,20 +147,21 @@ impl Lifecycle {
         });
         match next {
             AfterInstall::Serve => {}
-            // The release that serves may have to follow a new secret or interpreter, too.
+            // The release that serves may need the new secret or interpreter, too, so its copy is installed again.
             AfterInstall::Canary(_) if had_canary => {
                 if let Some(serving) = self.releases.get(function).and_then(Releases::serving) {
                     self.enqueue_copy(function, serving);
                 }
             }
             AfterInstall::Canary(_) => {}
-            // After a start nothing serves yet: the copy that served last comes first, so that the file gets a trial and not
-            // the callers.
+            // After a start nothing serves yet. The copy that served last is installed first, so that it serves the callers while
+            // the file is on trial.
             AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.enqueue_copy(function, copy),
         }
         next
     }
 
+    /// Returns how a file is tried before it replaces the release that serves.
     fn tried(&self, function: &FunctionName, verdict: &Verdict) -> Tried {
         let Some(manifest) = &verdict.manifest else {
             return Tried::default();
@@ -176,12 +177,13 @@ impl Lifecycle {
         }
     }
 
+    /// Returns the manifest of the release that serves, or that served last.
     fn serving_manifest(&self, function: &FunctionName) -> Option<&Manifest> {
         let serving = self.releases.get(function).and_then(Releases::serving);
         Some(&*self.registry.get(function)?.serving(serving)?.manifest)
     }
 
-    /// Returns the change for a canary that was installed; ends it where calls cannot be shared.
+    /// Returns the change for an installed canary. If calls cannot be shared with the release that serves, ends the canary.
     fn canary(
         &mut self,
         name: &FunctionName,
@@ -196,7 +198,7 @@ impl Lifecycle {
         if !can_share {
             let why = "the release that serves has another mode or needs one port, so that calls cannot be shared";
             let now_ms = node.now.unix_ms;
-            // An error says that it is no canary any more, which is what is wanted.
+            // An error means that the release is no canary any more, and that is the goal here.
             let _ = self
                 .releases
                 .change(name, |releases| releases.end_canary(now_ms, Some(why.to_owned())));
@@ -214,11 +216,11 @@ impl Lifecycle {
         Some(FunctionChange::Serves(Box::new(shared), Some(percent)))
     }
 
-    /// Has the file checked that was installed, if its syntax is to be checked before it serves. Returns the verdict on it if it may
+    /// Has an installed file checked, if its syntax is to be checked before it serves. Returns the verdict on the file if it may
     /// serve.
     ///
     /// # Errors
-    /// The change if it may not: nothing until its check is over.
+    /// If the file may not serve: the change, or nothing until its check is over.
     fn checked_first(
         &mut self,
         files: &SourceFiles,
@@ -264,7 +266,7 @@ fn warn_of(name: &FunctionName, installed: &Installed, verdict: &Verdict, out: &
     out.extend(judged.chain(found).map(|text| Order::Warn(format!("{name}  {text}"))));
 }
 
-/// Returns a version as the supervisor takes it, without an id for the run that it may start.
+/// Returns a version in the form of the supervisor. The driver adds the id of the run that the version may start.
 pub(super) fn for_supervisor(name: &FunctionName, serving: &ServingVersion, rules: Arc<Rules>) -> InstalledVersion {
     InstalledVersion {
         function: name.clone(),
@@ -276,7 +278,7 @@ pub(super) fn for_supervisor(name: &FunctionName, serving: &ServingVersion, rule
     }
 }
 
-/// Returns how a release is tried with a share of the calls.
+/// Returns the rules of a canary: those of its manifest, and its share of the calls.
 fn canary_rules(manifest: &Manifest, percent: u32) -> CanaryRules {
     let after = manifest.release.promote_after;
     CanaryRules {
@@ -286,7 +288,7 @@ fn canary_rules(manifest: &Manifest, percent: u32) -> CanaryRules {
     }
 }
 
-/// Says whether calls can be shared between two releases: both take calls in the same mode, and none needs one port.
+/// Says whether calls can be shared between two releases: both take calls in the same mode, and neither listens on a fixed port.
 fn share_calls(old: &Manifest, new: &Manifest) -> bool {
     // Two releases cannot listen on one port at once.
     let has_port = |manifest: &Manifest| {

@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// A version of a function that is installed.
 #[derive(Debug, Clone)]
 pub struct ServingVersion {
-    /// The spawner's number for it.
+    /// The spawner's number for the function.
     pub id: FunctionId,
     /// The hash that names it.
     pub version: Version,
-    /// The key that decides "once per content".
+    /// The hash of its content: a script that runs by itself does so once for each of these hashes.
     pub load_key: Version,
     /// Its manifest without `entry`, so that functions whose manifests are otherwise the same share one.
     pub manifest: Arc<Manifest>,
@@ -42,8 +42,8 @@ pub struct How {
 }
 
 impl ServingVersion {
-    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. Parts that many
-    /// functions have alike are in `alike`.
+    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. `alike` stores once the values
+    /// that many functions have in common.
     #[must_use]
     pub(super) fn of(installed: &Installed, verdict: &Verdict, alike: &mut SharedParts) -> Option<Self> {
         let mut manifest = verdict.manifest.clone()?;
@@ -81,14 +81,14 @@ impl ServingVersion {
     }
 }
 
-/// The values that many functions have alike, stored once: of ten thousand functions most have the same rules.
+/// The values that many functions have in common, stored once: of ten thousand functions most have the same rules.
 #[derive(Debug)]
 pub(super) struct SharedParts {
     manifests: Recent<Manifest>,
     how: Recent<How>,
     pub(super) interpreters: Recent<[String]>,
     pub(super) rules: Recent<Rules>,
-    /// The real paths of interpreters, until these are looked at again: ten thousand functions have a handful.
+    /// The real paths of interpreters, until fnd looks for changes of interpreters: ten thousand functions use a handful.
     real_paths: BTreeMap<String, String>,
     /// Finds the real path of an interpreter.
     real: fn(&str) -> String,

@@ -22,13 +22,13 @@ pub struct Installer {
     pub checks: Checks,
     /// Installations to retry later; no scan waits for them.
     again: Retries,
-    /// The scan that was asked for last, and below it the last one that is over.
+    /// The number of the scan that was asked for last; below, that of the last scan that is over.
     asked_scan: u64,
     done_scan: u64,
 }
 
 impl Installer {
-    /// Queues what a scan saw, in place of older entries for the same functions.
+    /// Queues files, in place of older entries and retries of the same functions.
     pub fn enqueue(&mut self, candidates: Vec<SourceFiles>) {
         for candidate in &candidates {
             self.again.forget(&candidate.function);
@@ -36,8 +36,8 @@ impl Installer {
         self.append(candidates);
     }
 
-    /// Queues a copy, or a file whose dependencies are installed by now, unless the function's file waits: that is newer, and
-    /// the answer about it asks for the copy again.
+    /// Queues a copy, or a file once more. If the file of the function waits already, nothing is queued: the waiting file is
+    /// newer, and the answer about it asks for the copy again.
     pub fn requeue(&mut self, candidate: SourceFiles) {
         if !self
             .waiting
@@ -49,8 +49,8 @@ impl Installer {
     }
 
     fn append(&mut self, candidates: Vec<SourceFiles>) {
-        // Each installed function comes here with the functions that its routes have set free, which are none as a rule: a
-        // walk over all that waits for nothing would take the longer the more wait.
+        // Each installation calls this with the functions whose routes it has set free: as a rule none. Then there is nothing to
+        // do, and a walk over a long queue would take time.
         if candidates.is_empty() {
             return;
         }
@@ -76,7 +76,7 @@ impl Installer {
     /// retry already.
     pub fn refused(&mut self, candidate: SourceFiles, mono: Duration) -> bool {
         let again = self.again.is_under_way(&candidate);
-        // A waiting entry is newer.
+        // A waiting entry of the function is newer than the refused files.
         if !self
             .waiting
             .iter()
@@ -112,7 +112,7 @@ impl Installer {
         }
         let checks = &self.checks;
         let is_held = |function: &FunctionName| held(function) || checks.is_held(function);
-        // The first one that is not held back is taken: the others behind a held one do not wait for it.
+        // The first candidate that is not held back is taken: those behind a held one do not wait for it.
         let next = self
             .waiting
             .iter()
@@ -139,7 +139,7 @@ impl Installer {
         self.asked.insert(request, candidate);
     }
 
-    /// Returns the candidate a request asks for.
+    /// Returns the files that a request asks for.
     #[must_use]
     pub fn candidate(&self, request: u32) -> Option<&SourceFiles> {
         self.asked.get(&request)
@@ -150,7 +150,7 @@ impl Installer {
         self.asked.remove(&request)
     }
 
-    /// Returns whether no version of the function that checks is needed any more.
+    /// Returns whether no version of `fnd-check` is needed any more.
     pub fn needs_no_check(&mut self) -> bool {
         let asked = &self.asked;
         self.checks.needs_none(|request| asked.contains_key(&request))
@@ -179,12 +179,12 @@ impl Installer {
         self.waiting.is_empty() && self.asked.is_empty()
     }
 
-    /// Gives back the room of a queue that is over: at the start all functions are in it.
+    /// Gives back the memory of the queue once it is empty: at the start all functions were in it.
     pub fn shrink(&mut self) {
         self.waiting.shrink_to(WINDOW);
     }
 
-    /// Queues again what was asked of a spawner that is gone.
+    /// Queues again the files that a spawner was asked to install before it ended.
     pub fn lost(&mut self) {
         let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
         self.append(again);

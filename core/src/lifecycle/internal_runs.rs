@@ -1,5 +1,5 @@
-//! Builds and checks, which run as functions of fnd's own: which files wait for them, and what follows from their ends. [`builds`]
-//! decides which tree is built next, [`checks`] which files are checked next.
+//! Builds and checks, which run as functions of fnd's own: which files wait for them, and what follows from their ends.
+//! [`builds`] decides which tree is built next, [`checks`] which files are checked next.
 //!
 //! [`builds`]: super::builds
 //! [`checks`]: super::checks
@@ -52,8 +52,8 @@ impl Lifecycle {
         out.push(Order::RunChecks);
     }
 
-    /// Handles the answer that the check of a file cannot be prepared. If the file itself is the reason, its installation finds that,
-    /// too.
+    /// Handles the answer that the check of a file cannot be prepared. The file is then installed without a check. If the file
+    /// itself is the reason, the installation finds that, too.
     pub(super) fn check_refused(&mut self, request: u32, why: &str) {
         if let Some(files) = self.installer.answered(request) {
             let checks = &mut self.installer.checks;
@@ -62,7 +62,8 @@ impl Lifecycle {
         }
     }
 
-    /// Starts the next run of checks, if none runs; `is_busy` says that a run of an earlier fnd goes on, whose end is waited for.
+    /// Starts the next run of checks, if none runs. `is_busy` says that a run of an earlier fnd goes on; fnd waits for its end
+    /// first.
     pub fn next_checks(&mut self, is_busy: bool, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         if is_busy {
             return;
@@ -84,7 +85,7 @@ impl Lifecycle {
                     "{function}  the syntax of its code could not be checked {why}; it serves unchecked"
                 )));
             }
-            // The answer about the file finds the result.
+            // The file is installed once more. The handler of that answer finds the result of the check.
             self.installer.requeue(files);
         }
         // Files that became ready during the run are the next batch.
@@ -93,7 +94,7 @@ impl Lifecycle {
         out.push(Order::Settle);
     }
 
-    /// Lets the spawner delete the versions of `fnd-check` that are not needed any more, once none is.
+    /// Has the spawner delete the versions of `fnd-check`, once no check needs one.
     pub fn prune_checks(&mut self, out: &mut Vec<Order>) {
         if !self.installer.needs_no_check() {
             return;
@@ -116,8 +117,8 @@ impl Lifecycle {
         let Some(files) = self.installer.answered(request) else {
             return;
         };
-        // Code that was fetched again is the code whose dependencies could not be installed: they are not tried again until a
-        // person asks, or other code is there.
+        // The poll has brought the same code again, and its dependencies could not be installed before. They are tried again only
+        // if a person asks, or other code is there.
         if let Some(why) = self.builds.failure(&function, tree).filter(|_| is_poll) {
             let why = why.to_owned();
             self.sources.no_poll(&files.function);
@@ -151,8 +152,8 @@ impl Lifecycle {
         self.build_orders(orders, node, out);
     }
 
-    /// Notes that a file waits for its dependencies. With `keeps_error`, what is wrong with the code before stays until the other code
-    /// is there. Returns false if the verdict on it cannot be read.
+    /// Stores that a file waits for its dependencies. With `keeps_error`, the error of the earlier code stays until other code is
+    /// there. Returns false if the verdict on the file cannot be read.
     fn waits_for_build(
         &mut self,
         files: &SourceFiles,
@@ -176,12 +177,12 @@ impl Lifecycle {
         } else {
             self.registry.waits(files.clone(), verdict);
         }
-        // Until then the release serves that served last, also if fnd was started meanwhile.
+        // Until its build has ended, the release that served last serves, also after a start of fnd.
         self.decide_refused(function);
         true
     }
 
-    /// Handles the answer to [`Order::Seal`]: there is a tree, or the reason why there is none.
+    /// Handles the answer to [`Order::Seal`]: the lane is empty or its tree exists, or the reason why not.
     pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         let orders = self.builds.sealed(lane, sealed);
         self.build_orders(orders, node, out);
@@ -251,7 +252,7 @@ impl Lifecycle {
         }
     }
 
-    /// Lets the spawner delete the versions of `fnd-build` that are not needed any more, and installs what has waited.
+    /// Has the spawner delete the versions of `fnd-build` that are not needed any more, and installs the files that have waited.
     fn prune_builds(&mut self, out: &mut Vec<Order>) {
         let trees = self.builds.needed();
         for (function, newest) in self.registry.builders() {
@@ -262,7 +263,8 @@ impl Lifecycle {
         out.push(Order::Settle);
     }
 
-    /// Installs a function of fnd's own that is not known yet: a run of an earlier fnd must not count as one of a deleted function.
+    /// Installs a function of fnd's own that is not known yet. Otherwise its run that an earlier fnd has started would count as a
+    /// run of a deleted function.
     fn know_own(&mut self, own: &FunctionName, installed: &Installed, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         if self.registry.get(own).is_none() {
             self.install_own(own, installed, node, out);
@@ -287,8 +289,8 @@ impl Lifecycle {
         out.push(Order::Serve(Box::new(for_supervisor(own, serving, Arc::new(rules)))));
     }
 
-    /// Installs a function again, and its dependencies if they are not there, or in any case (`clean`). The caller is answered when it
-    /// is installed or cannot be. Returns false if there is no function of that name.
+    /// Installs a function again, and its dependencies if they are missing; with `clean` in any case. The caller is answered when
+    /// the function is installed or refused. Returns false if there is no function of that name.
     pub fn build_again(&mut self, function: &FunctionName, clean: bool, caller: CallerNumber) -> bool {
         let Some(files) = self.registry.get(function).map(|known| known.candidate.clone()) else {
             return false;
@@ -304,7 +306,7 @@ impl Lifecycle {
         true
     }
 
-    /// Notes with a release that is installed the build that made what it needs.
+    /// Stores for an installed release which build made its tree or fetched its code.
     pub(super) fn is_built(&mut self, function: &FunctionName, version: Version) {
         let known = self.registry.get(function);
         let serving = known.and_then(|known| known.serving(Some(version)));

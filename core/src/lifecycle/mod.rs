@@ -1,7 +1,12 @@
-//! The life of the versions of a function: which files are installed, built and checked, and which release serves, gets a share
-//! of the calls, is held, or waits. Facts come in as calls of [`Lifecycle`]: files appeared, the spawner has answered, a build has
-//! ended, a version serves or cannot be loaded, a person wants another release. [`Order`]s go out. The machine does nothing by
-//! itself: it starts no process, reads no file and no clock.
+//! Decides about the versions of functions: which files are installed, built and checked, and which release serves, gets a share
+//! of the calls, is held, or waits. Facts come in as calls of [`Lifecycle`]: files appeared, the spawner has answered, a build
+//! has ended, a version serves or cannot be loaded, a person wants another release. [`Order`]s go out. The machine does nothing
+//! by itself: it starts no process, reads no file and no clock.
+//!
+//! Words: the *file* of a function is the source that people wrote, also if it is a directory or an archive. A *copy* is the
+//! stored copy of an installed version, which the spawner can install again without the file. A *tree* is a directory with
+//! dependencies, with fetched code or with a compiled program. A *lane* is a place where one build runs at a time. A *book* is a
+//! table of state.
 //!
 //! ```text
 //!  file ─▶ judging ─┬─ needs a tree ─▶ building ─┬─ built ──▶ judging
@@ -16,11 +21,11 @@
 //!   │                                            └─ not loaded ─▶ failed: tried again
 //!   └── copy of a release ◀── rollback, pin, promotion, new secret, start of fnd
 //! ```
-//! [`release`] draws the same for the releases of one function. *Loading* is the supervisor's: it starts one worker of the new
-//! version and says whether it became ready. [`Lifecycle::serving`] says which version serves, and
-//! [`Releases::state`](release::Releases::state) in which state a release is.
+//! [`release`] draws the states of one release. *Loading* is the supervisor's part: it starts one worker of the new version and
+//! says whether that worker became ready. [`Lifecycle::serving`] says which version serves, and
+//! [`Releases::state`](release::Releases::state) says which state a release has.
 //!
-//! Files, facts:
+//! Files with the methods that take facts:
 //! - `files`: files that appear, change or disappear, and the requests to install them
 //! - `answers`: the spawner's answers about files and copies
 //! - `installed`: files and copies that are installed
@@ -29,28 +34,30 @@
 //! - `people`: what people do with releases
 //! - `serving`: versions that serve, get a share of the calls, or cannot be loaded
 //! - `disk`: which versions stay on the disk
-//! - `order`: what the driver does
+//! - `tables`: the tables of routes, subscriptions and calls of the versions that serve
 //!
-//! Files, books:
+//! Files with books:
 //! - `all_releases`: the releases of all functions, and the callers who wait for one
 //! - `builds`: which dependencies of functions are installed next
-//! - `check_end`: reads the result of a run of checks
-//! - `check_problem`: the problem that a check has found
 //! - `checks`: which files have their syntax checked before they serve
-//! - `function`: a function as it was judged last
 //! - `hooks`: which functions call which, and functions that would close a cycle
-//! - `installed_version`: a version with its manifest
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `registry`: all functions
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `retries`: retries of files that were refused for a reason outside of the file
 //! - `routes`: which function has which route, and functions whose route another one has
-//! - `rules`: what the supervisor has to know of a manifest
-//! - `source_files`: where the files of a function are
 //! - `sources`: when code that comes from a source is fetched again
-//! - `tables`: the tables of routes, subscriptions and calls of the versions that serve
 //! - `versions`: which installed versions of each function are on the disk, and which of them may be deleted
 //! - `waiting_builds`: the files that wait for builds, and the ends of builds
+//!
+//! Files with values and conversions:
+//! - `check_end`: reads the result of a run of checks
+//! - `check_problem`: the problem that a check has found
+//! - `function`: a function as it was judged last
+//! - `installed_version`: a version with its manifest
+//! - `order`: what the driver does
+//! - `rules`: makes the rules of the supervisor from a manifest
+//! - `source_files`: where the files of a function are
 
 mod all_releases;
 mod answers;
@@ -110,7 +117,7 @@ use std::rc::Rc;
 use versions::Versions;
 use waiting_builds::WaitingBuilds;
 
-/// The circumstances of a decision.
+/// The facts about the node that a decision depends on.
 #[derive(Clone, Copy)]
 pub struct NodeFacts<'a> {
     /// The name of this machine.
@@ -121,9 +128,9 @@ pub struct NodeFacts<'a> {
     pub dirs: &'a [String],
     /// Whether the running spawner is that of fnd 0.1, which can neither fetch code nor prepare checks.
     pub is_spawner_of_0_1: bool,
-    /// How many trees are built at once.
+    /// How many trees may be built at once.
     pub lanes: u32,
-    /// Finds the most memory that is reserved for a run of fnd's own, in bytes.
+    /// Returns the largest memory reservation of an internal run, in bytes.
     pub internal_memory: &'a dyn Fn() -> u64,
     /// Finds the author of files; the flag says that root owns all of them.
     pub author: &'a dyn Fn(&SourceFiles, bool) -> Author,
@@ -159,25 +166,26 @@ pub struct Lifecycle {
     hooks: FunctionHooks,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
-    /// The functions whose calls reach nobody, with the warnings about that.
+    /// The functions with warnings about their calls (`[hooks]`, `[alert]`): the called function does not exist, or the hooks are
+    /// off.
     to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
-    /// The functions whose dependencies are built anew by their next installation.
+    /// The functions whose next installation builds their dependencies anew, because a person asked for that.
     rebuilt: BTreeSet<FunctionName>,
     /// The functions whose secrets or interpreters have changed. If their file is refused, the release that serves follows them alone.
     renewed: BTreeSet<FunctionName>,
-    /// Answers of the spawner about files that may have changed since it read them, by request.
+    /// Answers of the spawner about files, by request, until the catalog has said whether the files are still the same.
     judged: HashMap<u32, Judged>,
-    /// The callers who wait until a function is installed, or cannot be.
+    /// The callers who wait until a function is installed or refused.
     build_callers: Vec<(FunctionName, CallerNumber)>,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
-    /// Whether a version was installed since the supervisor learned that they are quiet.
+    /// Whether a version was installed since the supervisor learned last that the directories are quiet.
     unsettled: bool,
 }
 
 impl Lifecycle {
-    /// Returns the machine before the first scan, with the releases and the installed versions that the ledger knows. `real` finds the
-    /// real path of an interpreter, or returns the path as it is.
+    /// Returns the machine before the first scan, with the releases and the installed versions that the ledger knows. `real`
+    /// finds the real path of an interpreter, or returns the path as it is.
     #[must_use]
     pub fn new(releases: Vec<(FunctionName, Releases)>, versions: Versions, real: fn(&str) -> String) -> Self {
         Self {
@@ -201,7 +209,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the author of a function that is there.
+    /// Returns the author of a function that exists.
     #[must_use]
     pub fn author(&self, function: &FunctionName) -> Author {
         self.authors.get(function).copied().unwrap_or(Author::Root)
@@ -221,7 +229,7 @@ impl Lifecycle {
         function.serving(before)
     }
 
-    /// Returns the version of a function that has begun to serve since fnd started.
+    /// Returns the version of a function that serves, if it has begun to serve since fnd started.
     #[must_use]
     pub fn live(&self, name: &FunctionName) -> Option<Version> {
         let releases = self.releases.get(name)?;

@@ -12,22 +12,23 @@ pub type CallerNumber = u64;
 /// The answer to a caller: the version that serves or was installed, or the reason why none is.
 pub type Outcome = Result<Version, String>;
 
-/// Something that the driver does.
+/// Work that the driver does for the lifecycle.
 #[derive(Debug)]
 pub enum Order {
     /// Has the supervisor handle an event.
     Supervise(Event),
-    /// Has the supervisor install a version that serves from now on, or after its trial. The driver gives it the id of the run that it
-    /// may start.
+    /// Has the supervisor install a version that serves from now on, or after its trial. The driver adds the id of the run that
+    /// the version may start.
     Serve(Box<InstalledVersion>),
-    /// The same for a version that gets a share of the calls, in percent.
+    /// Has the supervisor install a version that gets a share of the calls, in percent. The driver adds an id here, too.
     Share(Box<InstalledVersion>, u32),
-    /// Asks the catalog whether the files of a request are as they were; [`Lifecycle::confirmed`](super::Lifecycle::confirmed) must
-    /// follow.
+    /// Asks the catalog whether the files of a request have not changed; [`Lifecycle::confirmed`](super::Lifecycle::confirmed)
+    /// must follow.
     Confirm(u32, SourceFiles),
     /// Sends the spawner a request whose answer changes nothing.
     Request(Request),
-    /// Makes a tree of what the build in a lane has left, or removes it; [`Lifecycle::sealed`](super::Lifecycle::sealed) must follow.
+    /// Makes this tree of the files that the build in a lane has left, or without a tree removes the files;
+    /// [`Lifecycle::sealed`](super::Lifecycle::sealed) must follow.
     Seal(Lane, Option<Version>),
     /// Gives a lane the version that builds this tree; [`Lifecycle::lent`](super::Lifecycle::lent) must follow.
     Lend(Lane, Version),
@@ -37,24 +38,26 @@ pub enum Order {
     RunChecks,
     /// Starts a run of checks with this input.
     Check(Vec<u8>),
-    /// Deletes the versions of the function that checks which are not needed any more:
+    /// Deletes the versions of `fnd-check` that are not needed any more:
     /// [`Lifecycle::prune_checks`](super::Lifecycle::prune_checks).
     PruneChecks,
     /// Deletes the surplus versions of a function: [`Lifecycle::prune`](super::Lifecycle::prune).
     Prune(FunctionName),
-    /// Takes a canary from the supervisor that is none any more: [`Lifecycle::follow_canary`](super::Lifecycle::follow_canary).
+    /// Ends the canary that the supervisor has, if the lifecycle has another one or none:
+    /// [`Lifecycle::follow_canary`](super::Lifecycle::follow_canary).
     FollowCanary(FunctionName),
-    /// Has the canary installed that the supervisor lacks: [`Lifecycle::enqueue_canary`](super::Lifecycle::enqueue_canary).
+    /// Has the canary installed if the supervisor does not have it:
+    /// [`Lifecycle::enqueue_canary`](super::Lifecycle::enqueue_canary).
     EnqueueCanary(FunctionName),
-    /// Asks for installations while there is room, and handles what follows when all of them are over.
+    /// Asks for installations while there is room, and does the work that follows when all of them are over.
     Settle,
     /// Stores which versions of a function are installed.
     StoreVersions(FunctionName, Vec<Version>),
     /// Answers a caller.
     Answer(CallerNumber, Outcome),
-    /// Tells an upload what was found about its files.
+    /// Tells an upload the result of installing its files.
     UploadSeen(FunctionName, UploadSeen),
-    /// Stops everything that a function does which is gone.
+    /// Stops everything that a deleted function does.
     Remove(FunctionName),
     /// Listens at the socket of a function, if one of its versions may do something there.
     Listen(FunctionName),
@@ -73,7 +76,7 @@ pub enum Order {
         /// Whether an earlier version goes on.
         serving: bool,
     },
-    /// Writes a line into the journal that says what fnd does.
+    /// Writes an informational line into the journal.
     Info(String),
     /// Writes a warning into the journal.
     Warn(String),

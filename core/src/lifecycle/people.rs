@@ -22,7 +22,7 @@ pub enum ReleaseChange {
     StopCanary,
 }
 
-/// A change that a person asks for.
+/// A change that a person asks for, with the facts that it depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'c> {
     /// The change.
@@ -38,9 +38,10 @@ pub struct Change<'c> {
 /// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// It is done: the release that it is about, and its state.
+    /// The change is done: the release that it is about, and the state of that release.
     Done(Option<Version>, ReleaseState),
-    /// The release is being installed and perhaps tried, and the caller is answered after that; its state then.
+    /// The release is being installed and perhaps tried, and the caller is answered after that; the state is the one that the
+    /// release has then.
     Asked(Version, ReleaseState),
 }
 
@@ -48,7 +49,7 @@ impl Lifecycle {
     /// Returns the releases of a function that exists.
     ///
     /// # Errors
-    /// [`NoRelease::None`].
+    /// [`NoRelease::None`] if the function has none.
     pub fn releases_of(&self, function: &FunctionName) -> Result<&Releases, NotHeld> {
         let none = NotHeld::NoRelease(NoRelease::None);
         self.releases.get(function).ok_or(none)
@@ -61,11 +62,11 @@ impl Lifecycle {
     pub fn planned(&self, function: &FunctionName, change: Change<'_>) -> Result<String, NotHeld> {
         let mut releases = self.releases_of(function)?.clone();
         apply(&mut releases, change)?;
-        // Texts and numbers only, so that this cannot fail.
+        // Releases consist of texts and numbers, so this cannot fail.
         Ok(serde_json::to_string(&releases).unwrap_or_default())
     }
 
-    /// Makes a change. `caller` is answered if the release is still to serve.
+    /// Makes a change. `caller` is answered later if the result is [`Changed::Asked`].
     ///
     /// # Errors
     /// Why it cannot be made; then nothing is changed.
@@ -78,7 +79,7 @@ impl Lifecycle {
     ) -> Result<Changed, NotHeld> {
         let before = self.releases_of(function)?;
         let has_canary = before.canary().is_some();
-        // This is applied to a copy first: a change that cannot be made answers nobody.
+        // The change is applied to a clone first: if it cannot be made, the callers who wait go on waiting.
         let about = apply(&mut before.clone(), change)?;
         if matches!(change.change, ReleaseChange::Hold(..)) {
             // Somebody who waits for another release is answered: this one is asked for in its place.
@@ -95,7 +96,8 @@ impl Lifecycle {
                 if is_live && change.running.trial.is_none() {
                     return Ok(Changed::Done(about, ReleaseState::Serving));
                 }
-                // If it serves, its installation ends the trial of the other version, which could replace it until then.
+                // If the held release serves already, installing it again ends the trial of the other version, which could
+                // replace it.
                 (AwaitedRelease::Held, ReleaseState::Serving)
             }
             ReleaseChange::EndHold => {
@@ -167,7 +169,7 @@ fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Resu
         (None, HoldKind::Pin) => releases.current(),
     };
     let version = chosen.map_err(NotHeld::NoRelease)?.version;
-    // A newer release may be on trial, or be tried again and again.
+    // A rollback to the release that serves has an effect only while a newer release is on trial or is tried again.
     if releases.is_live(version) && kind == HoldKind::Rollback && !releases.wants_file() {
         return Err(NotHeld::Serves(short(version)));
     }

@@ -76,8 +76,8 @@ impl Lifecycle {
         }
     }
 
-    /// Handles a copy that cannot be installed. If the reason may be over without a change of the files, the copy is tried again as
-    /// long as it is needed; then the time is given.
+    /// Handles a copy that cannot be installed. `retry` is the time now if the reason may disappear without a change of the
+    /// files: then the copy is tried again as long as it is needed.
     pub(super) fn copy_refused(
         &mut self,
         function: &FunctionName,
@@ -135,7 +135,7 @@ impl Lifecycle {
     }
 
     /// Handles dependencies that cannot be installed; the version that serves goes on. The first line of `why` is the reason, the
-    /// others are the last ones that were printed.
+    /// other lines are the last ones that the build printed.
     pub(super) fn build_failed(
         &mut self,
         (files, document): (SourceFiles, &Bytes),
@@ -158,7 +158,7 @@ impl Lifecycle {
             let before = self.error_of(&function);
             let error = self.wrong_content(files, verdict, problem);
             self.decide_refused(&function);
-            // The same again is no news: code is fetched again and again.
+            // The same error again is no news: a poll fetches the code again and again.
             let is_news = before.as_ref() != Some(&error);
             Some(self.change_refused(&function, error, is_news))
         };
@@ -167,7 +167,8 @@ impl Lifecycle {
         }
     }
 
-    /// Refuses a file whose code is wrong; the version that serves goes on. The release that a person has asked for is over with it.
+    /// Refuses a file whose code is wrong; the version that serves goes on. If a person has asked for this release, that request
+    /// fails.
     pub(super) fn check_failed(
         &mut self,
         (files, verdict): (SourceFiles, Verdict),
@@ -179,7 +180,7 @@ impl Lifecycle {
         let manifest = verdict.manifest.as_ref();
         let entry = manifest.map_or(String::new(), |manifest| manifest.entry.clone());
         let mut path = path_of(&files, dirs);
-        // Of a directory or an archive the problem names the file inside of it.
+        // For a directory or an archive the problem names the file inside of it.
         if !path.ends_with(&format!("/{entry}")) {
             path = format!("{path}/{entry}");
         }
@@ -206,7 +207,7 @@ impl Lifecycle {
         self.change_refused(&function, error.clone(), before != Some(error))
     }
 
-    /// Stores content that was judged good, and is not, for this reason. Returns the error in one line.
+    /// Stores why content cannot serve that the judge has accepted. Returns the error in one line.
     fn wrong_content(&mut self, files: SourceFiles, verdict: Option<Verdict>, problem: Diagnostic) -> String {
         let (mut diagnostics, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
@@ -239,9 +240,9 @@ fn path_of(files: &SourceFiles, dirs: &[String]) -> String {
     format!("{}/{}", dir.map_or("", String::as_str), files.source)
 }
 
-/// Returns the code of the problem that a build has failed, and which step of it has, with the reason.
+/// Returns the code and the message of the problem that a build has failed: which step has failed, and why.
 fn failed_step(verdict: Option<&Verdict>, reason: &str) -> (&'static str, String) {
-    // The end of an invocation says its reason in parentheses.
+    // The reason of an invocation is in parentheses, with a colon behind them; any other reason needs a colon in front.
     let colon = if reason.starts_with('(') { "" } else { ":" };
     let manifest = verdict.and_then(|verdict| verdict.manifest.as_ref());
     let without_network = match manifest.map(|manifest| manifest.build.network) {
@@ -278,8 +279,8 @@ fn reason(refused: Refused, verdict: Option<Verdict>) -> String {
         .unwrap_or_else(|| "it was refused without a reason".to_owned())
 }
 
-/// Adds the reason if the spawner of fnd 0.1 refuses a function because it knows nothing of dependencies: its judge accepts the function,
-/// and gives it no plan.
+/// Adds a problem if the spawner of fnd 0.1 has refused a function because that spawner knows no dependencies. Then the judge has
+/// accepted the function, and no problem says why it is refused.
 pub fn refused_by_0_1(refused: &mut Refused) {
     let document = refused.document.as_ref().filter(|_| refused.problems.is_empty());
     let verdict = document.and_then(|document| read_document::<Verdict>(document).ok());

@@ -47,18 +47,18 @@ impl Registry {
         self.all.get(name).map(|function| &**function)
     }
 
-    /// Gives back the room for more functions. To be called when all functions of a scan are here.
+    /// Gives back the unused memory of the map. To be called when all functions of a scan are here.
     pub fn pack(&mut self) {
         self.all = packed(std::mem::take(&mut self.all));
     }
 
-    /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call.
-    /// As long as not, what follows from all manifests together is as before: most changes are only of code.
+    /// Returns whether a function came or went, or a manifest or the interpreters of one have changed, since the last call. If
+    /// not, the rules that follow from all manifests together are still valid: most changes are of code only.
     pub fn take_manifests_changed(&mut self) -> bool {
         std::mem::take(&mut self.manifests_changed)
     }
 
-    /// Stores a function in place of one that had this.
+    /// Stores a function. `before` are the manifests and interpreters of the function that it replaces; absent: it is new.
     fn put(&mut self, before: Option<Lasting>, function: Function) {
         self.changed = true;
         self.manifests_changed |= before.is_none_or(|before| before != function.lasting());
@@ -94,7 +94,8 @@ impl Registry {
             .collect()
     }
 
-    /// Returns the functions that get one of these secrets; also those that are refused: perhaps for the lack of it.
+    /// Returns the files of the functions that get one of these secrets, and of all refused functions: the lack of a secret may
+    /// be why they are refused.
     #[must_use]
     pub fn with_secrets(&self, names: &BTreeSet<String>) -> Vec<SourceFiles> {
         let gets = |serving: &ServingVersion| serving.manifest.secrets.values().any(|one| names.contains(&one.secret));
@@ -211,7 +212,7 @@ impl Registry {
         };
         self.installed(file.candidate.clone(), installed, verdict, serves);
         if let Some(function) = self.all.get_mut(name) {
-            // Of both: a change of either makes a new version.
+            // The interpreters of the copy and of the file are kept: a change of any of them makes a new version.
             function.interpreters = both(&function.interpreters, &file.interpreters).into();
             let mut findings = Findings::clone(&file.findings);
             // An earlier copy could not be installed, and this one is.
@@ -222,7 +223,8 @@ impl Registry {
         }
     }
 
-    /// Stores why a copy that is to serve cannot be installed. Returns the error in one line, if there is no other one.
+    /// Stores why a copy that is to serve cannot be installed. Returns the error in one line; nothing if the function has another
+    /// error, which stays.
     pub fn copy_refused(&mut self, name: &FunctionName, error: String) -> Option<String> {
         let function = self.all.get_mut(name)?;
         let mut findings = Findings::clone(&function.findings);
@@ -235,14 +237,14 @@ impl Registry {
         Some(error)
     }
 
-    /// Stores the file of a function whose version may not serve now; the serving version goes on. Why its code could not be
-    /// fetched stays until it is fetched: it is tried again and again, which is no news.
+    /// Stores the judged file of a function that may not serve now; the version that serves goes on. If the code could not be
+    /// fetched, that error stays until the code is fetched: fnd tries again and again, and each try is no news.
     pub fn waits(&mut self, candidate: SourceFiles, verdict: Verdict) {
         let is_fetched = verdict.to_fetch().is_some();
         self.waits_with(candidate, verdict, |known| is_fetched && known.is_unfetched());
     }
 
-    /// The same for code that is fetched again only because it was time: every error stays until that is over.
+    /// Does the same as [`waits`](Self::waits) for code that a poll fetches again: every error stays until the poll is over.
     pub fn waits_as_before(&mut self, candidate: SourceFiles, verdict: Verdict) {
         self.waits_with(candidate, verdict, |known| known.findings.error.is_some());
     }
@@ -316,7 +318,7 @@ impl Registry {
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
         let known = self.all.remove(&candidate.function);
         let lasting = known.as_deref().map(Function::lasting);
-        // Its code is asked for again: another commit may be good.
+        // The source is kept, so that its code is fetched again: another commit may be good.
         let source = known.as_ref().and_then(|known| known.findings.source.clone());
         let interpreters = self.with_running(interpreters, known.as_deref());
         let (newest, before, canary) = known
@@ -345,7 +347,7 @@ impl Registry {
     }
 }
 
-/// Returns the interpreters of two contents, those of the first one in front.
+/// Returns the interpreters of two contents; those of the first content come first.
 fn both(first: &[String], second: &[String]) -> Vec<String> {
     let mut all = first.to_vec();
     second.iter().for_each(|other| {

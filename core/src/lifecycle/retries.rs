@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The functions to retry.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    /// The files, and apart from them the copies.
+    /// The refused files; the flag in the key says whether the entry is for a copy.
     refused: HashMap<(FunctionName, bool), RefusedFile>,
     /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,

@@ -1,4 +1,4 @@
-//! The routes of functions: the table of those that serve, and the functions that are refused because another one, or
+//! The routes of functions: the table of the routes that serve, and the functions that are refused because another function, or
 //! `[http] events`, has their route.
 
 use super::SourceFiles;
@@ -21,8 +21,7 @@ pub(super) struct FunctionRoutes {
 }
 
 impl FunctionRoutes {
-    /// Returns why a function cannot have its routes, if one of them is taken. It is installed again when
-    /// routes are free.
+    /// Returns the problem if one of the routes of a function is taken. The function is installed again when routes become free.
     pub(super) fn conflict(
         &mut self,
         candidate: &SourceFiles,
@@ -36,8 +35,8 @@ impl FunctionRoutes {
         Some(problem(name, &conflict))
     }
 
-    /// Gives a function the routes of the versions that can serve, in place of those that it had. Returns the functions
-    /// to install again: those that were refused, because routes have become free, and by name those that lose a route.
+    /// Replaces the routes of a function by those of its versions that can serve. Returns the functions to install again: those
+    /// that were refused, if routes have become free, and the names of those that lose a route.
     pub(super) fn set<'a>(
         &mut self,
         function: &FunctionName,
@@ -58,8 +57,8 @@ impl FunctionRoutes {
         (free.into_values().collect(), displaced)
     }
 
-    /// Makes the table anew before it is used next, if a function has or had routes: a table of ten thousand routes takes
-    /// some ten milliseconds.
+    /// Drops the table if a function has or had routes: the next use makes it anew. Otherwise the table stays, because making one
+    /// of ten thousand routes takes some ten milliseconds.
     pub(super) fn changed(&mut self, function: &FunctionName, has_routes: bool) {
         self.table.take_if(|table| has_routes || table.has(function));
     }

@@ -50,7 +50,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
     }
 }
 
-/// Returns the rule of the supervisor for a rule of a manifest.
+/// Returns the overlap policy of the supervisor for that of a manifest.
 #[must_use]
 pub fn overlap(overlap: manifest::OverlapKey) -> Overlap {
     match overlap {

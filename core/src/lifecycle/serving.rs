@@ -7,7 +7,7 @@ use super::{Lifecycle, Running};
 use crate::run::Event;
 use fnd_wire::ids::{FunctionName, Version};
 
-/// The number of a caller who waits for nothing. The callers of people have numbers from 1 on.
+/// The caller of a change that fnd makes by itself: nobody waits for the answer. The callers of people have numbers from 1 on.
 const NOBODY: CallerNumber = 0;
 
 impl Lifecycle {
@@ -40,7 +40,7 @@ impl Lifecycle {
         if is_asked || is_canary {
             releases.answer(function, &Err(why.to_owned()), out);
         }
-        // Its installation ends the trial.
+        // The installation of this copy ends the trial.
         if let Some(copy) = copy {
             self.enqueue_copy(function, copy);
         }
@@ -64,7 +64,7 @@ impl Lifecycle {
         releases.answer(function, &Ok(version), out);
     }
 
-    /// Handles a failed attempt of a canary: with too many it is rolled back.
+    /// Handles a failed attempt of a canary. After too many of them the canary is rolled back.
     pub fn canary_failed(&mut self, function: &FunctionName, now_ms: u64, out: &mut Vec<Order>) {
         let Some(why) = self.releases.change(function, Releases::canary_failed) else {
             return;
@@ -81,7 +81,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a canary from the supervisor that is none any more.
+    /// Ends the canary that the supervisor has, if the lifecycle has another one or none.
     pub fn follow_canary(&mut self, function: &FunctionName, running: Running, out: &mut Vec<Order>) {
         let on_trial = running.trial.filter(|(_, is_canary)| *is_canary);
         let has = running.canary.or(on_trial.map(|(version, _)| version));
@@ -92,7 +92,8 @@ impl Lifecycle {
         }
     }
 
-    /// Has the canary of a function installed that the supervisor does not have: the release beside it was just installed.
+    /// Has the canary of a function installed if the supervisor does not have it: the release beside the canary was just
+    /// installed.
     pub fn enqueue_canary(&mut self, function: &FunctionName, running: Running) {
         let releases = self.releases.get(function);
         let Some(wanted) = releases.and_then(Releases::wanted_canary) else {

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// The functions with a source.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// Those that are fetched again by themselves.
+    /// The functions whose code is fetched again after a pause.
     scheduled: HashMap<FunctionName, Scheduled>,
     /// The earliest of their times, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
-    /// Those that are fetched again by their next installation, however new their code is; and whether the spawner was asked
-    /// for it since. An answer to an earlier request is not the one that a person waits for.
+    /// The functions whose code their next installation fetches again, because a person asked. The value says whether the spawner
+    /// was asked since: an answer to an earlier request is not the one that the person waits for.
     asked: HashMap<FunctionName, bool>,
-    /// Those that are being installed again only because it was time: the same code as before is no news.
+    /// The functions that are being installed again only because their pause is over: the same code as before is no news.
     polled: HashSet<FunctionName>,
     /// The name of the code that was fetched last: `commit 1f2e3d`.
     fetched: HashMap<FunctionName, String>,
@@ -28,7 +28,8 @@ struct Scheduled {
 }
 
 impl Sources {
-    /// Handles the answer about a function that was installed: how often it is fetched again; absent: it is not.
+    /// Handles the spawner's answer about a function. `every_s` is the pause after which its code is fetched again; absent: it is
+    /// not.
     pub fn judged(&mut self, function: &FunctionName, every_s: Option<u64>, mono: Duration) {
         // A request that was sent before the person asked may have fetched nothing. Its answer does not end the wait.
         self.asked.retain(|asked, is_sent| asked != function || !*is_sent);
@@ -64,8 +65,8 @@ impl Sources {
         self.next = self.scheduled.values().map(|scheduled| scheduled.at).min();
     }
 
-    /// Returns the functions to install again now; each is due again after its pause. One that `is_busy`, because the code
-    /// that was fetched before is still being installed, is left out: else a pause shorter than that would never let it end.
+    /// Returns the functions to install again now; each is due again after its pause. A function that `is_busy` is left out: the
+    /// code that was fetched before is still being installed, and with a shorter pause that would never end.
     pub fn due(&mut self, mono: Duration, is_busy: impl Fn(&FunctionName) -> bool) -> Vec<FunctionName> {
         if self.next.is_none_or(|next| next > mono) {
             return Vec::new();
@@ -82,7 +83,7 @@ impl Sources {
         due
     }
 
-    /// Returns whether a function is being installed again only because it was time.
+    /// Returns whether a function is being installed again only because its pause is over.
     pub fn is_poll(&self, function: &FunctionName) -> bool {
         self.polled.contains(function)
     }
@@ -92,7 +93,7 @@ impl Sources {
         self.polled.remove(function);
     }
 
-    /// Has a function fetched by its next installation that is answered.
+    /// Has the code of a function fetched by its next installation, because a person asks for that.
     pub fn ask(&mut self, function: &FunctionName) {
         self.polled.remove(function);
         self.asked.insert(function.clone(), false);
@@ -103,7 +104,7 @@ impl Sources {
         self.asked.contains_key(function)
     }
 
-    /// Returns whether a function that the spawner is asked to install now is to be fetched.
+    /// Returns whether the installation that the spawner is asked for now has to fetch the code.
     pub fn sent(&mut self, function: &FunctionName) -> bool {
         let asked = self.asked.get_mut(function);
         asked.map(|is_sent| *is_sent = true).is_some()

@@ -1,5 +1,6 @@
-//! The tables of routes, subscriptions and calls of the functions that serve. A table is made when it is used next after a change:
-//! a table of ten thousand routes takes some ten milliseconds, and one of subscriptions compiles the schemas of all functions.
+//! The tables of routes, subscriptions and calls of the functions that serve. A change only drops a table, and the next use makes
+//! it anew: a table of ten thousand routes takes some ten milliseconds, and one of subscriptions compiles the schemas of all
+//! functions.
 
 use super::function::Function;
 use super::installed_version::ServingVersion;
@@ -15,18 +16,18 @@ use fnd_wire::ids::{FunctionName, Version};
 use std::rc::Rc;
 
 impl Lifecycle {
-    /// Returns why a function cannot have its routes or its hooks, if another one has them.
+    /// Returns the problem if another function has a route of this function, or if its hooks would close a cycle.
     pub(super) fn conflict(&mut self, files: &SourceFiles, author: Author, verdict: &Verdict) -> Option<Diagnostic> {
         let manifest = verdict.manifest.as_ref()?;
         let known = self.registry.get(&files.function);
         let has_earlier = known.is_some_and(|known| known.newest.is_some());
-        // A conflict is noted where it is found, so the hooks are compared only if there is no conflict of routes.
+        // Each of the two remembers a function with a conflict, so the hooks are compared only if the routes have none.
         self.routes
             .conflict(files, author, manifest)
             .or_else(|| self.hooks.conflict(files, manifest, has_earlier))
     }
 
-    /// Gives a function the routes of its versions, or none if it is gone, and has those installed again for which that
+    /// Replaces the routes of a function by those of its versions, or by none if it is gone. Queues the functions for which that
     /// changes something.
     pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author, out: &mut Vec<Order>) {
         let known = self.registry.get(function);
@@ -41,7 +42,7 @@ impl Lifecycle {
         self.installer.enqueue(again);
     }
 
-    /// Frees the routes of the version before the one that serves now. Functions that lose a route to this one were told when it was
+    /// Frees the routes of the earlier version, because this version serves now. Functions that lose a route to this one were told when it was
     /// installed.
     pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version) {
         let author = self.author(function);
@@ -58,7 +59,7 @@ impl Lifecycle {
             return;
         }
         self.routes.table = None;
-        // The path that `[http] events` had may be the one for which they were refused.
+        // They may have been refused because of the old path of `[http] events`.
         let mut again: Vec<_> = std::mem::take(&mut self.routes.refused).into_values().collect();
         let has_it = |function: &&Function| {
             let manifest = function.newest.as_ref().map(|newest| &newest.manifest);
@@ -77,7 +78,8 @@ impl Lifecycle {
         }
         let routes = self.each_serving().flat_map(|(name, serving)| {
             let manifest = &serving.manifest;
-            // A version from before another owner got the route still serves, without it.
+            // A function of root, or `[http] events`, may have got a route of a version that serves. That version goes on without
+            // the route.
             let routes = manifest.http.iter();
             let routes = routes.filter(|route| self.routes.owners.serves(self.author(name), route));
             routes.map(|route| (name.clone(), route.clone(), manifest.limits.body))
@@ -106,7 +108,7 @@ impl Lifecycle {
         names.filter_map(|name| Some((name, self.serving(name)?)))
     }
 
-    /// Makes the tables of routes and subscriptions anew before they are used next: another version of a function serves.
+    /// Drops the tables of routes and subscriptions, because another version of a function serves.
     pub(super) fn serves_another(&mut self, function: &FunctionName) {
         let known = self.registry.get(function).into_iter();
         let has_routes = known
@@ -116,7 +118,7 @@ impl Lifecycle {
         self.subscriptions_changed(function);
     }
 
-    /// Makes the table anew before it is used next, if a version of a function has subscriptions.
+    /// Drops the table of subscriptions, if a version of a function has some.
     pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
         let known = self.registry.get(function).into_iter();
         if known
@@ -127,15 +129,16 @@ impl Lifecycle {
         }
     }
 
-    /// Gives a function the calls of its versions, or none if it is gone. Functions that were refused for calls that are gone are
-    /// installed again.
+    /// Replaces the calls of a function by those of its versions, or by none if it is gone. Functions that were refused for calls
+    /// that are gone now are installed again.
     pub(super) fn set_hooks(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
         let known = self.registry.get(function).into_iter();
         let free = self.hooks.set(function, known.flat_map(newest_and_before), out);
         self.installer.enqueue(free);
     }
 
-    /// Forgets the calls of the version before the one that serves now. Functions that were refused for them are installed again.
+    /// Forgets the calls of the earlier version, because this version serves now. Functions that were refused for them are
+    /// installed again.
     pub(super) fn calls_of_serving(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         let Some(known) = self.registry.get(function) else {
             return;
@@ -158,7 +161,8 @@ impl Lifecycle {
         off.chain(calls::to_nobody(function, manifest, exists)).collect()
     }
 
-    /// Finds the functions whose calls reach nobody: to be called when a manifest has changed, or a function came or went.
+    /// Finds the functions with [warnings about their calls](Self::call_warnings): to be called when a manifest has changed, or a
+    /// function came or went.
     pub fn find_calls(&mut self) {
         let newest = |(name, function): (&FunctionName, &Function)| {
             let warnings = self.call_warnings(name, &function.newest.as_ref()?.manifest);
@@ -167,13 +171,13 @@ impl Lifecycle {
         self.to_nobody = self.registry.iter().filter_map(newest).collect();
     }
 
-    /// Returns the warnings about calls of a function that reach nobody, as they were [found](Self::find_calls) last.
+    /// Returns the warnings about the calls of a function, as they were [found](Self::find_calls) last.
     #[must_use]
     pub fn calls_to_nobody(&self, function: &FunctionName) -> &[Diagnostic] {
         self.to_nobody.get(function).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns all functions with such warnings.
+    /// Returns all functions with warnings about their calls.
     pub fn all_calls_to_nobody(&self) -> impl Iterator<Item = (&FunctionName, &Diagnostic)> {
         let all = self.to_nobody.iter();
         all.flat_map(|(name, warnings)| warnings.iter().map(move |one| (name, one)))
@@ -187,7 +191,7 @@ fn newest_and_before(function: &Function) -> impl Iterator<Item = &Manifest> {
     versions.map(|version| &*version.manifest)
 }
 
-/// The same once this version serves: the version before it is over.
+/// Returns the manifests as [`newest_and_before`] does, once `serving` serves: without an earlier version.
 fn of_serving(function: &Function, serving: Version) -> impl Iterator<Item = &Manifest> {
     let before = function.before.iter().filter(move |before| before.version == serving);
     let versions = function.newest.iter().chain(before);

@@ -4,8 +4,8 @@
 //! fnd deletes no version of a function while one is being installed, and installs none while one is being deleted:
 //! otherwise content that was changed back in the meantime could be found installed and then be deleted.
 //!
-//! The spawner keeps a version that a launcher still uses, and its answer does not say so. So fnd repeats the request
-//! on the next occasions, and only then forgets the version.
+//! The spawner keeps a version that a launcher still uses, and its answer does not say so. So fnd repeats the request on the next
+//! occasions, and forgets the version only after that.
 
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::HashMap;
@@ -37,24 +37,24 @@ impl Versions {
         }
     }
 
-    /// Notes that a version serves from now on; it is the newest. Returns the installed versions if they have changed.
+    /// Stores that a version was installed and is the newest. Returns the installed versions if they have changed.
     pub fn served(&mut self, function: &FunctionName, version: Version) -> Option<&[Version]> {
         let installed = self.installed.entry(function.clone()).or_default();
         if installed.last() == Some(&version) {
             return None;
         }
         installed.retain(|old| *old != version);
-        // The version serves again, so the earlier requests to delete it do not count.
+        // The version was installed again, so the earlier requests to delete it do not count.
         if let Some(asked) = self.asked.get_mut(function) {
             asked.remove(&version);
         }
-        // Most functions have one, which is the room that they get.
+        // Most functions have one version, so the list grows by one place only.
         installed.reserve_exact(1);
         installed.push(version);
         Some(installed)
     }
 
-    /// Returns whether a version of a function has served, in this life of fnd or an earlier one.
+    /// Returns whether a version of a function is installed, by this fnd or an earlier one.
     #[must_use]
     pub fn is_known(&self, function: &FunctionName) -> bool {
         self.installed

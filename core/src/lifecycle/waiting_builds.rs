@@ -1,5 +1,5 @@
-//! The functions that wait for their dependencies, and the ends of the builds that they wait for. [`Builds`] decides which tree is
-//! built next; this book knows the files that are installed or refused after it.
+//! The functions that wait for their builds, and the ends of these builds. [`Builds`] decides which tree is built next; this book
+//! knows the files that are installed or refused after a build.
 
 use super::SourceFiles;
 use super::builds::{BuildOrder, Builds, Lane, Waiter};
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// How many of the last lines of a failed installation are shown with the function.
 const LINES: usize = 5;
 
-/// The functions that wait for their dependencies.
+/// The functions that wait for a build of their dependencies or their code.
 #[derive(Debug, Default)]
 pub struct WaitingBuilds {
     builds: Builds,
@@ -69,18 +69,18 @@ impl BuildTask {
     }
 }
 
-/// An order for the shell around this machine.
+/// An order of [`Builds`] with the files and versions that it is about. The lifecycle carries it out.
 #[derive(Debug)]
 pub enum LaneOrder {
     /// Remove what builds have left in a lane; [`WaitingBuilds::sealed`] must follow.
     Clear(Lane),
-    /// Make a tree of what its build has left there; [`WaitingBuilds::sealed`] must follow.
+    /// Make a tree of the files that its build has left in the lane; [`WaitingBuilds::sealed`] must follow.
     Seal(Lane, Version),
     /// Build with this version of `fnd-build`; [`WaitingBuilds::started`] or [`WaitingBuilds::not_started`] must follow.
     Build(Lane, Installed),
-    /// The tree is there: install these files.
+    /// The tree exists: install these files and copies.
     Install(Vec<SourceFiles>),
-    /// The tree cannot be built, for this reason: what serves goes on.
+    /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
     Refuse(Vec<WaitingBuild>, String),
 }
 
@@ -89,7 +89,7 @@ pub enum LaneOrder {
 pub struct BuildEnd {
     /// The invocation.
     pub id: InvocationId,
-    /// Whether it succeeded; else why not, with the last lines that it printed.
+    /// Success, or the reason of the failure in the first line and the last lines of output after it.
     pub outcome: Result<(), String>,
     /// Its last line of output.
     pub last: String,
@@ -134,7 +134,7 @@ impl WaitingBuilds {
         self.file_of(function).is_some()
     }
 
-    /// Says that the file of a function waits for its dependencies, if it does.
+    /// Returns the words of `status` for a function whose file waits for a build.
     #[must_use]
     pub fn words(&self, function: &FunctionName) -> Option<String> {
         let waiting = self.file_of(function)?;
@@ -178,8 +178,8 @@ impl WaitingBuilds {
         self.failed.remove(function);
     }
 
-    /// Adds a file or a copy that waits for its tree, in place of what waited for its function before. `build` is the version that
-    /// builds the tree, and `lanes` says how many trees are built at once.
+    /// Registers that a file or a copy waits for its tree; replaces what waited for its function before. `build` is the version
+    /// of `fnd-build` that builds the tree, and `lanes` says how many trees are built at once.
     pub fn needs(&mut self, waiting: WaitingBuild, build: Installed, lanes: u32) -> Vec<LaneOrder> {
         let (tree, first) = (waiting.tree, build.function.clone());
         self.versions.insert(tree, build);
@@ -206,7 +206,7 @@ impl WaitingBuilds {
         self.orders(orders)
     }
 
-    /// Notes which invocation builds in a lane; `own` is false if an earlier fnd started it.
+    /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
         self.builds.started(lane, id, own);
         if own {
@@ -243,7 +243,7 @@ impl WaitingBuilds {
         (fetched, self.orders(orders))
     }
 
-    /// Forgets what is gone, or was judged anew.
+    /// Forgets a file or copy that is gone, or was judged anew.
     pub fn forget(&mut self, waiter: &Waiter) {
         if self.waiting.remove(waiter).is_some() {
             self.builds.forget(waiter);
@@ -267,7 +267,7 @@ impl WaitingBuilds {
         trees
     }
 
-    /// Notes which functions the builds that run are for.
+    /// Stores for each waiting function the build that runs for it.
     fn note(&mut self) {
         for waiter in self.waiting.keys() {
             if let Some(id) = self.builds.invocation_for(waiter) {
@@ -283,7 +283,7 @@ impl WaitingBuilds {
             all.extend(match order {
                 BuildOrder::Clear(lane) => Some(LaneOrder::Clear(lane)),
                 BuildOrder::Seal(lane, tree) => Some(LaneOrder::Seal(lane, tree)),
-                // It cannot be absent: each wanted tree has one.
+                // The version cannot be absent: `needs` stores one for each wanted tree.
                 BuildOrder::Build(lane, tree) => {
                     let build = self.versions.get(&tree).cloned();
                     build.map(|build| LaneOrder::Build(lane, build))

@@ -1,5 +1,5 @@
-//! Has the spawner delete what is not needed any more: installed versions, trees of dependencies, and what is left of deleted
-//! functions. The lifecycle decides which versions stay.
+//! Has the spawner delete what is not needed any more: installed versions, trees of dependencies, and the files that deleted
+//! functions have left. The lifecycle decides which versions stay.
 
 use super::Driver;
 use crate::workers::PendingRequest;
@@ -9,7 +9,7 @@ use fnd_wire::frame::{Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
-    /// Lets the spawner delete the surplus versions of a function.
+    /// Has the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
         let in_use = self.supervisor.versions_in_use(function);
         let Some(stay) = self.lifecycle.prune(function, in_use, self.keep_versions(function)) else {
@@ -27,7 +27,7 @@ impl Driver {
         }
     }
 
-    /// Prunes every function: at start, and when fewer versions are to be kept.
+    /// Has the surplus versions of every function deleted: at a start, and when fewer versions are to be kept.
     pub(crate) fn prune_all(&mut self) {
         let functions: Vec<_> = self.lifecycle.versions.functions().cloned().collect();
         for function in functions {
@@ -35,13 +35,12 @@ impl Driver {
         }
     }
 
-    /// Handles the spawner's answer.
+    /// Handles the spawner's answer to a request to delete versions.
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.pruned(&function, &stay, worked, out));
     }
 
-    /// Lets the spawner remove the directories of invocations that are over, and report which deleted functions left
-    /// files.
+    /// Has the spawner remove the directories of invocations that are over, and report which deleted functions left files.
     pub(crate) fn sweep(&mut self) {
         // Before the first scan is over, fnd does not know all functions.
         if !self.supervisor.is_scanned() {
@@ -59,7 +58,7 @@ impl Driver {
         self.sweep_builds();
     }
 
-    /// Lets the spawner delete dependencies that no version has.
+    /// Has the spawner delete the trees that no version has.
     fn prune_trees(&mut self) {
         if !self.workers.welcome.is_of_0_1() {
             self.trees.changed();

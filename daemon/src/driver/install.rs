@@ -1,5 +1,5 @@
-//! Hands what the catalog sees and what the spawner answers about files to the lifecycle, asks for installations, and follows the end of
-//! a scan or a reload.
+//! Hands the events of the catalog and the spawner's answers about files to the lifecycle, asks for installations, and does what
+//! follows from the end of a scan or a reload.
 
 use super::Driver;
 use crate::functions::catalog::{CatalogEvent, marked};
@@ -20,7 +20,7 @@ impl Driver {
             CatalogEvent::Changed(files) => self.lifecycle.files_changed(files),
             CatalogEvent::Secrets(names) => self.lifecycle.secrets_changed(&names),
             CatalogEvent::Removed(names) => {
-                // A project may be taken apart: its functions are held until all of it is gone.
+                // Somebody may be deleting a project file by file: its functions must not run until all of it is gone.
                 self.lifecycle.not_quiet();
                 self.decide_lifecycle(|lifecycle, _, out| lifecycle.removed(&names, out));
             }
@@ -78,7 +78,7 @@ impl Driver {
         self.function_sockets.set(function, calls.map(|version| version.id));
     }
 
-    /// Stops everything that a function does which is gone.
+    /// Stops everything that a deleted function does.
     pub(super) fn remove(&mut self, function: &FunctionName) {
         // Nobody may get a connection on behalf of a function that is being removed.
         self.function_sockets.set(function, None);
@@ -92,7 +92,7 @@ impl Driver {
         self.sweep();
     }
 
-    /// Retries refused installations whose reason may be over, and fetches code again.
+    /// Retries refused installations that may work now, and fetches code again.
     pub(super) fn install_due(&mut self) {
         if self.lifecycle.install_due(self.clock.now().mono) {
             self.settle();
@@ -138,7 +138,7 @@ impl Driver {
         if self.lifecycle.installer.is_idle() && self.lifecycle.registry.take_changed() {
             self.announce();
             self.lifecycle.installer.shrink();
-            // Another interpreter may be behind a path when the next file is installed.
+            // When the next file is installed, a path may lead to another interpreter.
             self.lifecycle.registry.forget_interpreters();
             self.problems_changed();
             // These walk over all functions, so an edit of the code of one does without them.
@@ -154,19 +154,19 @@ impl Driver {
             self.step(Event::Scanned { whole: true });
             self.all_known();
         }
-        // Without a function to install, a scan may be over before the configuration is read.
+        // If there is no function to install, a scan may be over before the configuration is read.
         let reading = || {
             self.workers
                 .asked
                 .values()
                 .any(|asked| matches!(asked, PendingRequest::Reload))
         };
-        // A reload is over when the secrets are read, so that it ends a rotation.
-        // A start goes on without the checks: the versions before serve.
+        // A reload is over only when the secrets are read, because with a reload a person ends the rotation of a secret.
+        // A reload waits for the checks as well. A start does not: the earlier versions serve.
         let checks = self.functions.reloading && !self.lifecycle.installer.checks.is_idle();
         let reading = reading() || self.secrets.is_asking() || checks;
         if !self.functions.settling.is_empty() && self.functions.wake_settled(&self.lifecycle.installer, reading) {
-            // The service manager waits for this line since fnd reported the begin of the reload.
+            // The service manager waits for this line since fnd reported the beginning of the reload.
             systemd::ready();
         }
     }
@@ -185,7 +185,7 @@ impl Driver {
         systemd::status(&line);
     }
 
-    /// Removes what is left of functions that are gone: every function that exists is known.
+    /// Removes what deleted functions have left. To be called when every existing function is known.
     pub(crate) fn all_known(&mut self) {
         if self.supervisor.has_scanned() {
             self.check_alerts();
@@ -193,7 +193,7 @@ impl Driver {
             self.catch_up();
             self.problems_changed();
         }
-        // While a directory cannot be read, a function that is not known may be there. So nothing is removed before.
+        // While a directory cannot be read, a function that is not known may exist in it, so nothing is removed.
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.forget_schedules();
@@ -207,7 +207,7 @@ impl Driver {
         self.quotas.books.pack();
     }
 
-    /// Asks for a new preparation of every function whose interpreter has changed.
+    /// Has every function installed again whose interpreter has changed.
     pub(super) fn check_interpreters(&mut self) {
         let changed = self.functions.interpreters.check();
         let paths = changed.iter().map(|changed| changed.path.as_str());
@@ -225,7 +225,7 @@ impl Driver {
         self.settle();
     }
 
-    /// Sends the retention in force to the ledger and the keeper of output.
+    /// Sends the retention in force to the ledger and to the output thread.
     pub(crate) fn retain(&self) {
         if self.supervisor.is_scanned() {
             let (history, output) = retention(&self.lifecycle.registry, &self.node.settings.settings);

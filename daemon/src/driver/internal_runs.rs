@@ -23,6 +23,7 @@ impl Driver {
         self.node.settings.settings.build.jobs
     }
 
+    /// Asks the spawner to make a tree of the files in a lane, or without a tree to remove the files.
     pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
         let function = lane.builder();
         let request = Request::Seal(SealTree { function, tree });
@@ -31,7 +32,7 @@ impl Driver {
         }
     }
 
-    /// Handles the answer that there is a tree, or why there is none.
+    /// Handles the spawner's answer to `seal`: the work is done, or `why` it is not.
     pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
         if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
             // The size of all trees is counted anew when the next status asks for it.
@@ -41,6 +42,7 @@ impl Driver {
         }
     }
 
+    /// Asks the spawner to give a lane the version of `fnd-build` that builds a tree.
     pub(super) fn lend(&mut self, lane: Lane, tree: Version) {
         let request = Request::Install(Install {
             directory: STORED,
@@ -54,19 +56,19 @@ impl Driver {
         }
     }
 
-    /// Says whether a request gives a version to a lane.
+    /// Says whether a request asks for a version for a lane.
     pub(super) fn is_lent(&self, request: u32) -> bool {
         matches!(self.workers.asked.get(&request), Some(PendingRequest::Lend(..)))
     }
 
-    /// Handles the answer that a lane gets no version, if the request asked for that; says whether it did.
+    /// Handles the answer that a lane gets no version. Returns whether the request asked for one.
     pub(super) fn not_lent(&mut self, request: u32, refused: &Refused) -> bool {
         let why = refused.problems.first().map(|problem| problem.message.clone());
         self.is_lent(request) && self.lent(request, Err(why.unwrap_or_default()))
     }
 
-    /// Handles the answer that a lane has the version that builds its tree, or why it has not. Says whether the request asked
-    /// for that.
+    /// Handles the answer that a lane has the version that builds its tree, or the reason why not. Returns whether the request
+    /// asked for one.
     pub(super) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
         if !self.is_lent(request) {
             return false;
@@ -100,7 +102,7 @@ impl Driver {
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.build_ended(end, node, out));
     }
 
-    /// Removes what builds of an earlier fnd have left, if it was killed.
+    /// Removes the files that builds of an earlier fnd have left, if that fnd was killed.
     pub(super) fn sweep_builds(&mut self) {
         // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
         if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.trees.is_swept, true) {
@@ -120,13 +122,14 @@ impl Driver {
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.next_checks(is_busy, node, out));
     }
 
-    /// Starts a run of checks with this input: many files, because starting a process in a new sandbox takes longer than all else of
-    /// an edit.
+    /// Starts a run of checks with this input. It has many files, because the start of a process in a new sandbox takes longer
+    /// than all other steps of an edit.
     pub(super) fn start_checks(&mut self, input: Vec<u8>) {
         let submit = self.new_submit(checker(), Trigger::Manual);
         let id = submit.id;
         self.lifecycle.installer.checks.started(id);
-        // It need not be durable: a next fnd checks anew. A failure is no dead letter, either.
+        // A run that is waited for is not made durable, and this one need not be: the next fnd checks the files anew. A failed
+        // check is no dead letter, either.
         let submit = Submit {
             wait: true,
             payload: Payload {
@@ -145,7 +148,8 @@ impl Driver {
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.check_ended(end, out));
     }
 
-    /// Says that the file of a function waits for its check, or that the version that serves was not checked.
+    /// Returns the words of `status` if the file of a function waits for its check, or if the version that serves was not
+    /// checked.
     pub(super) fn check_words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
         let checks = &self.lifecycle.installer.checks;
         if let Some((_, since_ms)) = checks.waiting(function) {

@@ -9,7 +9,7 @@ use fnd_core::run::Event;
 use fnd_wire::ids::FunctionName;
 
 impl Driver {
-    /// Has the lifecycle decide, and does everything that follows at once.
+    /// Has the lifecycle decide, carries out its orders at once, and stores the releases that have changed.
     pub(super) fn decide_lifecycle<T>(
         &mut self,
         decide: impl FnOnce(&mut Lifecycle, NodeFacts<'_>, &mut Vec<Order>) -> T,

@@ -23,7 +23,7 @@ pub(crate) enum HoldResult {
 }
 
 impl Driver {
-    /// Changes which release of a function gets calls; the ledger has stored the plan of it.
+    /// Changes which release of a function gets calls. The ledger has stored the plan of this change before.
     pub(crate) fn change_release(
         &mut self,
         function: &FunctionName,
@@ -34,7 +34,8 @@ impl Driver {
         let change = self.change(function, change);
         let changed = self.decide_lifecycle(|lifecycle, _, out| lifecycle.change(function, change, caller, out));
         let changed = changed.inspect_err(|_| {
-            // The ledger has the plan, which something has overtaken while it was stored.
+            // While the ledger stored the plan, something else has changed the releases. So they are stored as they are, in place
+            // of the plan.
             self.lifecycle.releases.store_again(function);
             self.store_releases();
         })?;
@@ -75,8 +76,8 @@ impl Driver {
         receiver
     }
 
-    /// Installs a function again, and its dependencies if they are not there, or in any case (`clean`). Resolves when it is
-    /// installed or cannot be; nothing if there is no function of that name.
+    /// Installs a function again, and its dependencies if they are missing; with `clean` in any case. The receiver gets the
+    /// outcome when the function is installed or refused. Returns nothing if there is no function of that name.
     pub(crate) fn build_again(&mut self, function: &FunctionName, clean: bool) -> Option<oneshot::Receiver<Outcome>> {
         let (caller, receiver) = self.new_caller();
         if clean && self.workers.welcome.is_of_0_1() {
@@ -127,7 +128,7 @@ impl Driver {
         Ok((version, receiver))
     }
 
-    /// Handles the spawner's answer to that, if `request` was one.
+    /// Handles the spawner's answer to a request for the files of a release. Returns whether `request` was one.
     pub(super) fn release_read(&mut self, request: u32, read: StoredFiles) -> bool {
         if !matches!(self.workers.asked.get(&request), Some(PendingRequest::Files(_))) {
             return false;
@@ -138,13 +139,13 @@ impl Driver {
         true
     }
 
-    /// Handles the refusal of such a request, if `request` was one.
+    /// Handles the refusal of a request for the files of a release. Returns whether `request` was one.
     pub(super) fn release_unread(&mut self, request: u32, refused: &Refused) -> bool {
         let why = refused.problems.first().map(|problem| problem.message.clone());
         self.release_read(request, Err(why.unwrap_or_default()))
     }
 
-    /// Follows that another version serves.
+    /// Does what follows when another version serves.
     pub(super) fn version_serves(&mut self, function: &FunctionName, version: Version) {
         self.reporter.report(ReportEvent::VersionLoaded(function, version));
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.serves(function, version, out));
@@ -153,7 +154,7 @@ impl Driver {
         self.follow_serving(function);
     }
 
-    /// Follows that a version of a function gets a share of the calls.
+    /// Does what follows when a version of a function gets a share of the calls.
     pub(super) fn canary_serves(&mut self, function: &FunctionName, version: Version) {
         self.wake_savers();
         self.decide_lifecycle(|lifecycle, node, out| {
@@ -166,21 +167,21 @@ impl Driver {
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.canary_failed(function, node.now.unix_ms, out));
     }
 
-    /// Follows that a version on trial could not be loaded.
+    /// Does what follows when a version on trial could not be loaded.
     pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
         self.wake_savers();
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.trial_failed(function, version, why, out));
         self.ask_for_installs();
     }
 
-    /// Follows that a function is no longer there.
+    /// Does what follows when a function no longer exists.
     pub(super) fn function_gone(&mut self, function: &FunctionName) {
         self.reporter.report(ReportEvent::FunctionRemoved(function));
         self.wake_savers();
         self.follow_serving(function);
     }
 
-    /// Has schedules, watchers, quotas and the socket of a function follow the version that serves.
+    /// Sets schedules, watchers, quotas and the socket of a function to the version that serves.
     fn follow_serving(&mut self, function: &FunctionName) {
         self.reschedule(function);
         self.rewatch(function);

@@ -16,7 +16,7 @@ pub(crate) struct StorePlaces {
     pub(crate) run: PathBuf,
 }
 
-/// What a database is made of.
+/// The tables of a database, and how it is written.
 pub(super) struct StoreSchema {
     /// The statements that make its tables.
     pub(super) tables: &'static str,
@@ -87,7 +87,7 @@ impl StoreDatabase {
         })
     }
 
-    /// Returns what somebody has done to the files, if that matters.
+    /// Returns the problem if somebody has removed, replaced or truncated the files while fnd was running.
     pub(super) fn wrong(&self) -> Option<String> {
         self.present.wrong_or_short()
     }
@@ -100,8 +100,8 @@ impl StoreDatabase {
         self.present.written();
     }
 
-    /// Gives free pages back to the disk if there are many. They are used again: giving back each of them would write the
-    /// file anew all the time.
+    /// Gives free pages back to the disk if there are many. A few stay, because SQLite uses them again: giving back each of them
+    /// would write the file anew all the time.
     ///
     /// # Errors
     /// From SQLite.

@@ -1,4 +1,5 @@
-//! The small stores beside the history: what must survive fnd, and may be full, slow or damaged without holding up the history.
+//! The small stores beside the history. Their data survives fnd, and a store that is full, slow or damaged does not hold up the
+//! history.
 //!
 //! Files:
 //! - `audit`: who did what on the control socket

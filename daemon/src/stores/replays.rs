@@ -21,9 +21,9 @@ use tokio::sync::oneshot;
 /// Names in the state directory: the file, and the next one until it is whole.
 const FILE: &str = "replays";
 const NEXT: &str = ".replays";
-/// Records that wait for the disk. If it is further behind, requests are refused as in [`Replayed::Full`].
+/// Most records that wait for the disk. If there were more, requests are refused with [`Replayed::Full`].
 const WAITING_MAX: usize = 1024;
-/// The file may have so many records that are of no use, beside as many as are of use.
+/// The file is rewritten when it has more than two records for each remembered request, and this many on top.
 const SPARE_RECORDS: usize = 4096;
 
 /// The requests that were admitted.
@@ -37,7 +37,7 @@ pub(crate) struct Replays {
 /// A record to append.
 struct ReplayCommand {
     record: ReplayRecord,
-    /// The record is in the file, or it cannot be written.
+    /// Gets a message when the record is in the file, or cannot be written.
     written: Option<oneshot::Sender<()>>,
 }
 
@@ -48,7 +48,7 @@ impl Replays {
     /// # Errors
     /// If the thread cannot be started.
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
-        // It is read when problems are shown.
+        // Nothing is to be called when the text changes: it is read when problems are shown.
         let problem = Arc::new(StoreNotice::new(&(Arc::new(|| ()) as _)));
         let mut file = ReplaysFile {
             directory: state.to_owned(),
@@ -112,9 +112,9 @@ struct ReplaysFile {
     records: usize,
     memory: Arc<Mutex<replays::Replays>>,
     problem: Arc<StoreNotice>,
-    /// When a write has failed last.
+    /// When a write or the read failed last; absent after a success.
     failed: Option<Instant>,
-    /// It belongs to a later fnd or cannot be read, and is not written: what it says would be lost.
+    /// The file belongs to a later fnd or cannot be read. It is not written, because its content would be lost.
     is_kept: bool,
 }
 

@@ -1,5 +1,6 @@
-//! `GET /v1/audit`, and the entry that each call makes: a call whose route needs more than the role viewer, and every call
-//! that is refused because of the caller's role, or because the socket is that of a function and the caller is another user.
+//! `GET /v1/audit`, and the entries of calls. These calls make an entry: a call whose route needs more than the role viewer; and
+//! every call that is refused because of the caller's role, or because the socket is that of a function and the caller is another
+//! user.
 
 use super::{ADMIN, AUDIT, ControlRoute, RouteAbout};
 use crate::backend::Backend;
@@ -43,7 +44,7 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     json(&call.backend.audited(filter).await.map_err(failed("read the audit"))?)
 }
 
-/// The verb of a request whose path no route has; only a caller without a role makes an entry with it.
+/// The verb of a request whose path no route has. Only a caller without a role makes an entry with this verb.
 const UNKNOWN: &str = "unknown";
 /// The verb of a connection to a function's socket that is refused before it sends a request.
 const CONNECT: &str = "connect";
@@ -72,7 +73,7 @@ pub(super) struct Auditing<'a> {
     at_ms: u64,
     begun: Instant,
     verb: &'static str,
-    /// Whether the call is recorded although it is not refused.
+    /// Whether the call is recorded even if it is not refused.
     changes: bool,
     pub(super) refused: bool,
     pub(super) function: Option<FunctionName>,
@@ -115,7 +116,7 @@ impl<'a> Auditing<'a> {
         self.changes
     }
 
-    /// Notes why the call has no other answer.
+    /// Stores the refusal that is the answer to the call.
     pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Permissions) {
         let problem = &refusal.problem;
         // The handler of a list has refused a function that the caller may not view.
@@ -127,7 +128,7 @@ impl<'a> Auditing<'a> {
         }
     }
 
-    /// Records the call with its answer; waits for calls that change something until the entry is written.
+    /// Records the call with its answer. For a call that changes something, waits until the entry is written.
     pub(super) async fn answered(mut self, answer: &Answered) {
         // From here on `drop` must not record the call a second time.
         self.is_recorded = true;

@@ -62,8 +62,8 @@ pub(super) fn find(
     Err(refusal)
 }
 
-/// Decides whether the caller may use a route, by what is in its path. For a caller that may not view the function of the
-/// path, the function does not exist, whether it does or not. A route about an invocation still has to be
+/// Decides by the path whether the caller may use a route. If the caller may not view the function in the path, the answer is the
+/// same whether the function exists or not: there is no such function. A route about an invocation still has to be
 /// [permitted](permit_invocation).
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub(super) fn permit_path(route: &ControlRoute, places: &[String], reach: &Permi
         RouteAbout::Function => match name() {
             Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
             Ok(name) => (reach.function(&name), Some(name)),
-            // The route refuses what is no name.
+            // The handler of the route refuses a text that is no name.
             Err(_) => (reach.greatest(), None),
         },
     };
@@ -89,8 +89,8 @@ pub(super) fn permit_path(route: &ControlRoute, places: &[String], reach: &Permi
     }
 }
 
-/// Decides whether the caller may use a route about the invocation in its path. An invocation whose function the caller
-/// may not view does not exist for it.
+/// Decides whether the caller may use a route about the invocation in its path. If the caller may not view the function of the
+/// invocation, the answer is that there is no such invocation.
 ///
 /// # Errors
 /// The caller may not.

@@ -111,7 +111,7 @@ async fn set_enabled(call: ControlCall, enabled: bool) -> Result<Answered, Refus
 // `POST /v1/functions/F/build`: installs the dependencies of a function again, if they are not there; with `clean=1` in any
 // case.
 
-/// Answers with the function once it is installed; the caller may go away before.
+/// Answers with the function once it is installed. The caller may leave earlier.
 pub(super) async fn build(call: ControlCall) -> Result<Answered, Refusal> {
     let clean = call.request.query(&["clean"])?.switch("clean")?;
     let function = call.function()?;

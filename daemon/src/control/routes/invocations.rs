@@ -37,7 +37,7 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     long_json(list, items).await
 }
 
-/// Returns the filter of a request, which may have these parameters as well.
+/// Returns the filter of a request. `more` are the parameters that the request may have besides those of every filter.
 ///
 /// # Errors
 /// If a parameter is unknown or wrong.
@@ -77,7 +77,7 @@ fn version(text: &str) -> Option<String> {
     fits.then_some(hex)
 }
 
-/// Shows one invocation, when it has ended or the wait is over.
+/// Shows one invocation: with `wait` when it has ended, or when the wait is over.
 pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["wait"])?;
     let id = call.invocation()?;

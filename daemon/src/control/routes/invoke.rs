@@ -97,7 +97,8 @@ fn root() -> HttpRequest {
 async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let mut bounds = call.backend.bounds(&function);
-    // Others who call a known function get the release that serves: an edit must not hold up its callers.
+    // Only a caller who has just saved the file waits for the edit (header `fnd-saved`). All others get the release that serves,
+    // if the function is known: an edit must not hold them up.
     if bounds.is_none() || call.request.header("fnd-saved")?.is_some() {
         if !call.backend.saved(&function).await {
             let reason = format!("`{function}` was just saved and is being checked");

@@ -1,9 +1,9 @@
 //! The routes of the API. Each resource has a file with its table (method, path, what the route is about, required role, verb,
 //! handler) and its handlers.
 //!
-//! `find` decides here, for all routes, whether a caller's role is great enough for the function, the
-//! invocation or the node that a route is about. A list has to be reduced to what its caller may view; a test asks
-//! every route of the tables as a caller who may view one function only.
+//! `find` decides for all routes whether a caller's role is great enough for the function, the invocation or the node that a
+//! route is about. The handler of a list has to leave out what its caller may not view; a test asks every route of the tables as
+//! a caller who may view one function only.
 //!
 //! Files:
 //! - `audit`: `GET /v1/audit`, and the entry that each call makes
@@ -93,7 +93,7 @@ const VIEWER: Option<Role> = Some(Role::Viewer);
 const OPERATOR: Option<Role> = Some(Role::Operator);
 const ADMIN: Option<Role> = Some(Role::Admin);
 
-/// Verb of the route that reads the audit: reading it makes no entry, so that following it does not fill it.
+/// Verb of the route that reads the audit. A read makes no entry: otherwise a client that follows the audit would fill it.
 const AUDIT: &str = "audit";
 
 /// Returns all routes; a test checks that `openapi.json` describes each.
@@ -114,7 +114,7 @@ fn routes() -> impl Iterator<Item = &'static ControlRoute> {
     tables.into_iter().flatten()
 }
 
-/// Routes that a later version will have.
+/// Routes that a later version of fnd will have, and whose refusal says so. There are none now.
 static LATER: &[(Method, &str)] = &[];
 
 /// Returns the answer to a request of a peer with its roles, or of a function with what it may do.
@@ -129,7 +129,7 @@ pub(crate) async fn answer(
     let unread = Unread::new(&parts.headers, body);
     let outcome = async {
         let (route, places) = find(&parts.method, parts.uri.path(), reach).inspect_err(|_| {
-            // A caller without a role is refused whatever it asks.
+            // A caller without a role is refused on every path, also where there is no route.
             audit.refused = reach.greatest().is_none();
         })?;
         // Before the permissions are checked, so that the record of a refusal names the route and the function.

@@ -43,8 +43,8 @@ pub(super) async fn health(call: ControlCall) -> Result<Answered, Refusal> {
     }
 }
 
-/// `GET /v1/status[?functions=0]`: the node and its functions, or the node alone, whose numbers are kept and need no list;
-/// for a caller without a role for the node only the functions that it may view.
+/// `GET /v1/status[?functions=0]`: the node and its functions; with `functions=0` the node alone, whose numbers are kept, so that
+/// no list is needed. A caller without a role for the node gets only the functions that it may view.
 pub(super) async fn status(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.request.query(&["functions"])?.switch_or("functions", true)?;
     let mut node = call.backend.node_status();
@@ -143,8 +143,8 @@ pub(super) async fn backup(call: ControlCall) -> Result<Answered, Refusal> {
     Ok(pieces("application/vnd.sqlite3", size, bytes))
 }
 
-/// Returns the refusal with its reason: a caller that may read the whole history may read this too, and has to make
-/// room.
+/// Returns the refusal with its private reason, because the caller may read the whole history anyway, and has to make room on the
+/// disk.
 fn not_copied(of: Database, failure: &Failure) -> Refusal {
     let what = match of {
         Database::Ledger => "the ledger",

@@ -32,7 +32,7 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     json(&list.map_err(|why| refused(&function, &why))?)
 }
 
-/// The code of a function is for its operators: a viewer may not be able to read the file.
+/// Returns the files of a release. The role operator is needed: a viewer may have no right to read the file on the disk.
 pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
     let function = call.function()?;

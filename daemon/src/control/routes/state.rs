@@ -132,7 +132,8 @@ const CONDITION: ConditionWords = ConditionWords {
     example: "7",
 };
 
-/// Asks, and returns the answer. `about` is the key, if the request is about one, and what it requires.
+/// Sends a request to the store of values, and returns the answer. `about` is the key of the request and the condition on it, if
+/// there is a key.
 async fn told(
     call: &ControlCall,
     ask: KvRequest,

@@ -23,7 +23,7 @@ pub(super) static ROUTES: &[ControlRoute] = &[
 // `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
 // line.
 
-/// Returns output of one invocation; following it ends with its end.
+/// Returns output of one invocation. With `follow=1` the answer ends when the invocation ends.
 pub(super) async fn logs_of_invocation(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
@@ -32,7 +32,7 @@ pub(super) async fn logs_of_invocation(call: ControlCall) -> Result<Answered, Re
     send_logs(
         &call,
         LogQuery {
-            // Also one that is deleted, or that is fnd's own.
+            // The function may be deleted, or be one of fnd's own.
             function: Some(view.function),
             invocation: Some(id),
             ..log_query(&call, &query)?
@@ -61,7 +61,7 @@ pub(super) async fn logs(call: ControlCall) -> Result<Answered, Refusal> {
     .await
 }
 
-/// Returns whether the history knows a run of a function, which may be deleted: its output is kept as long.
+/// Returns whether the history knows a run of a function. The function may be deleted: its output is kept as long as its history.
 async fn has_run(call: &ControlCall, function: &FunctionName) -> Result<bool, Refusal> {
     let filter = InvocationFilter {
         function: Some(function.clone()),
@@ -106,7 +106,8 @@ pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
     })?;
     let since = query.get("since", SINCE, since)?;
     let last = call.request.header("last-event-id")?.filter(|text| !text.is_empty());
-    // A browser that reconnects sends the same query again, so `since` is where it began and the header where it has come to.
+    // A browser that reconnects sends the same query again. So `since` is where it began, and the header says how far it has
+    // come.
     let from = match (last, since) {
         (Some(last), _) => since_last(last)?,
         (None, Some(from)) => from,
