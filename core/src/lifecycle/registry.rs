@@ -240,8 +240,8 @@ impl Registry {
     /// Stores the judged file of a function that may not serve now; the version that serves goes on. If the code could not be
     /// fetched, that error stays until the code is fetched: fnd tries again and again, and each try is no news.
     pub fn waits(&mut self, candidate: SourceFiles, verdict: Verdict) {
-        let is_fetched = verdict.to_fetch().is_some();
-        self.waits_with(candidate, verdict, |known| is_fetched && known.is_unfetched());
+        let needs_fetch = verdict.to_fetch().is_some();
+        self.waits_with(candidate, verdict, |known| needs_fetch && known.is_unfetched());
     }
 
     /// Does the same as [`waits`](Self::waits) for code that a poll fetches again: every error stays until the poll is over.
@@ -255,17 +255,29 @@ impl Registry {
         mut verdict: Verdict,
         keeps_error: impl FnOnce(&Function) -> bool,
     ) {
-        let interpreters = std::mem::take(&mut verdict.interpreters);
-        let known = self.all.remove(&candidate.function);
-        let lasting = known.as_deref().map(Function::lasting);
-        let failed = known.as_ref().filter(|known| keeps_error(known));
+        let known = self.all.get(&candidate.function);
+        let failed = known.filter(|known| keeps_error(known));
         let is_of_copy = failed.is_some_and(|known| known.findings.is_of_copy);
         let error = failed.and_then(|known| {
             // The diagnostics explain the error, so both of them stay together.
             verdict.diagnostics.clone_from(&known.findings.diagnostics);
             known.findings.error.clone()
         });
-        let interpreters = self.with_running(&interpreters, known.as_deref());
+        let findings = Findings {
+            imports: verdict.imports,
+            source: verdict.source,
+            diagnostics: verdict.diagnostics,
+            error,
+            is_of_copy,
+        };
+        self.put_file(candidate, &verdict.interpreters, verdict.says_on_load, findings);
+    }
+
+    /// Stores what is known of a file that does not serve; the versions of the function stay.
+    fn put_file(&mut self, candidate: SourceFiles, interpreters: &[String], says_on_load: bool, findings: Findings) {
+        let known = self.all.remove(&candidate.function);
+        let lasting = known.as_deref().map(Function::lasting);
+        let interpreters = self.with_running(interpreters, known.as_deref());
         let (newest, before, canary) = known
             .map(|known| (known.newest, known.before, known.canary))
             .unwrap_or_default();
@@ -277,15 +289,8 @@ impl Registry {
                 before,
                 canary,
                 interpreters,
-                says_on_load: verdict.says_on_load,
-                findings: Findings {
-                    imports: verdict.imports,
-                    source: verdict.source,
-                    diagnostics: verdict.diagnostics,
-                    error,
-                    is_of_copy,
-                }
-                .into(),
+                says_on_load,
+                findings: findings.into(),
             },
         );
     }
@@ -316,33 +321,15 @@ impl Registry {
     ) -> String {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
-        let known = self.all.remove(&candidate.function);
-        let lasting = known.as_deref().map(Function::lasting);
         // The source is kept, so that its code is fetched again: another commit may be good.
-        let source = known.as_ref().and_then(|known| known.findings.source.clone());
-        let interpreters = self.with_running(interpreters, known.as_deref());
-        let (newest, before, canary) = known
-            .map(|known| (known.newest, known.before, known.canary))
-            .unwrap_or_default();
-        let error_line = Some(error.clone());
-        self.put(
-            lasting,
-            Function {
-                candidate,
-                newest,
-                before,
-                canary,
-                interpreters,
-                says_on_load: false,
-                findings: Findings {
-                    diagnostics,
-                    error: error_line,
-                    source,
-                    ..Findings::default()
-                }
-                .into(),
-            },
-        );
+        let known = self.all.get(&candidate.function);
+        let findings = Findings {
+            diagnostics,
+            error: Some(error.clone()),
+            source: known.and_then(|known| known.findings.source.clone()),
+            ..Findings::default()
+        };
+        self.put_file(candidate, interpreters, false, findings);
         error
     }
 }
