@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What a process of this program does.
+/// The task of a process of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// Judges manifests, in the form of this protocol of fnd-spawner.
@@ -51,7 +51,7 @@ impl Task {
     /// Does the task in this process.
     #[must_use]
     pub fn run(&self) -> ExitCode {
-        // Whoever started the process sees its end and reports it.
+        // The program that started this process sees its end and reports it.
         let ended = match self {
             Self::Judge(protocol) => judge::run(*protocol).is_ok(),
             Self::Unpack(suffix) => unpack::run(suffix).is_ok(),

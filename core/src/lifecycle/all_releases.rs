@@ -1,6 +1,6 @@
 //! The releases of all functions, and the callers who wait for one of them.
 
-use super::order::{CallerNumber, Order, Outcome};
+use super::order::{CallerNumber, InstallResult, Order};
 use super::release::{Canary, HoldKind, Releases, canary_words, short};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeSet, HashMap};
@@ -153,7 +153,7 @@ impl AllReleases {
     }
 
     /// Answers the callers who wait for a release of a function.
-    pub fn answer(&mut self, function: &FunctionName, outcome: &Outcome, out: &mut Vec<Order>) {
+    pub fn answer(&mut self, function: &FunctionName, outcome: &InstallResult, out: &mut Vec<Order>) {
         let waiting = self.waiting.remove(function).into_iter().flatten();
         out.extend(waiting.map(|(_, caller)| Order::Answer(caller, outcome.clone())));
     }

@@ -1,7 +1,7 @@
 //! The spawner's answers about files and copies.
 
 use super::builds::Waiter;
-use super::order::{Order, Outcome, UploadSeen};
+use super::order::{InstallResult, Order, UploadSeen};
 use super::{Lifecycle, NodeFacts};
 use crate::run::{Event, InstalledVersion};
 use fnd_wire::form::Bytes;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 /// The spawner's answer about a function's files.
 #[derive(Debug)]
-pub enum Judged {
+pub enum InstallAnswer {
     /// They are installed, with the tree of their dependencies.
     Installed(Box<Installed>, Option<Version>),
     /// Their dependencies are to be installed first.
@@ -21,7 +21,7 @@ pub enum Judged {
     Refused(Box<Refused>),
 }
 
-impl Judged {
+impl InstallAnswer {
     /// Returns the function that the answer is about.
     fn function(&self) -> &FunctionName {
         match self {
@@ -32,9 +32,9 @@ impl Judged {
     }
 }
 
-/// What follows for a function from the spawner's answer.
+/// The consequence of the spawner's answer for a function.
 #[derive(Debug)]
-pub(super) enum FunctionChange {
+pub(super) enum VersionChange {
     /// A version is installed. It may serve; with a number it may get only this share of the calls, in percent.
     Serves(Box<InstalledVersion>, Option<u32>),
     /// A file is installed as this version and may not serve now; another release is installed in its place.
@@ -54,7 +54,7 @@ impl Lifecycle {
     /// Handles the spawner's answer. An answer about a file is kept until the catalog has checked the file again: the spawner
     /// reads the file a moment after the catalog's scan, and somebody may have begun to write in between. A copy never changes,
     /// so an answer about a copy is handled at once.
-    pub fn judged(&mut self, request: u32, judged: Judged, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+    pub fn judged(&mut self, request: u32, judged: InstallAnswer, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         match self.installer.candidate(request) {
             Some(files) if files.copy().is_none() => {
                 out.push(Order::Confirm(request, files.clone()));
@@ -85,7 +85,7 @@ impl Lifecycle {
         }
     }
 
-    fn answered(&mut self, request: u32, judged: Judged, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+    fn answered(&mut self, request: u32, judged: InstallAnswer, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         let function = judged.function().clone();
         // The file of a function and a stored copy of it may wait for different trees, so each is a waiter of its own.
         let copy = self
@@ -94,43 +94,43 @@ impl Lifecycle {
             .is_some_and(|files| files.copy().is_some());
         // While the code of the function is being fetched, this answer is about the earlier code. The fetched code is installed
         // after that, so the function goes on waiting for it.
-        let is_old_code = matches!(judged, Judged::Installed(..)) && !copy && self.builds.is_fetching(&function);
+        let is_old_code = matches!(judged, InstallAnswer::Installed(..)) && !copy && self.builds.is_fetching(&function);
         if !is_old_code {
             let function = function.clone();
             self.builds.forget(&Waiter { function, copy });
         }
         let was_check = self.installer.checks.was_asked(request);
-        let is_over = !matches!(judged, Judged::NeedsBuild(_)) && !was_check;
+        let is_over = !matches!(judged, InstallAnswer::NeedsBuild(_)) && !was_check;
         let change = match judged {
-            Judged::NeedsBuild(needs) if was_check && needs.build.function.as_str() == CHECK => {
+            InstallAnswer::NeedsBuild(needs) if was_check && needs.build.function.as_str() == CHECK => {
                 self.needs_check(request, *needs, node, out);
                 None
             }
-            Judged::Refused(refused) if was_check => {
+            InstallAnswer::Refused(refused) if was_check => {
                 let why = refused.problems.into_iter().next().map(|problem| problem.message);
                 self.check_refused(request, &why.unwrap_or_default());
                 None
             }
             // The file has changed since fnd asked for the check, and a request to check does not ask for the dependencies of
             // the new content. So the file is installed again without a check.
-            Judged::Installed(..) if was_check => {
+            InstallAnswer::Installed(..) if was_check => {
                 self.check_refused(request, "there is nothing to check");
                 None
             }
-            Judged::NeedsBuild(needs) => {
+            InstallAnswer::NeedsBuild(needs) => {
                 if was_check {
                     self.installer.checks.forget(&function); // its code is fetched first
                 }
                 self.needs_build(request, *needs, node, out);
                 None
             }
-            Judged::Installed(installed, tree) => {
+            InstallAnswer::Installed(installed, tree) => {
                 if !copy {
                     self.builds.is_installed(&function);
                 }
                 let change = self.installed(request, (*installed, tree), node, out);
                 match change {
-                    Some(FunctionChange::Serves(..)) => {}
+                    Some(VersionChange::Serves(..)) => {}
                     // New content of the file ends a canary, even if the content is checked first or is wrong.
                     _ if !copy => out.push(Order::FollowCanary(function.clone())),
                     // The copy is not wanted any more, so versions that were kept for it may be deleted.
@@ -138,7 +138,7 @@ impl Lifecycle {
                 }
                 change
             }
-            Judged::Refused(refused) => self.refused(request, *refused, node.now.mono, out),
+            InstallAnswer::Refused(refused) => self.refused(request, *refused, node.now.mono, out),
         };
         if !copy {
             let known = self.registry.get(&function);
@@ -162,28 +162,28 @@ impl Lifecycle {
     pub(super) fn changed(
         &mut self,
         function: FunctionName,
-        (change, is_file): (FunctionChange, bool),
+        (change, is_file): (VersionChange, bool),
         out: &mut Vec<Order>,
     ) {
         if is_file {
             // The file is refused, so it cannot get the new secret or interpreter. Only the release that serves gets it, from its
             // copy.
             let is_renewed = self.renewed.remove(&function);
-            let is_refused = matches!(change, FunctionChange::Refused { .. });
+            let is_refused = matches!(change, VersionChange::Refused { .. });
             if let Some(serving) = self.live(&function).filter(|_| is_renewed && is_refused) {
                 self.enqueue_copy(&function, serving);
             }
             let (seen, outcome) = match &change {
-                FunctionChange::Serves(installed, _) => (UploadSeen::Installed, Ok(installed.version)),
+                VersionChange::Serves(installed, _) => (UploadSeen::Installed, Ok(installed.version)),
                 // Another release is held. The uploaded files are installed all the same, so the upload is over.
-                FunctionChange::Waits(version) => (UploadSeen::Installed, Ok(*version)),
-                FunctionChange::Refused { error, .. } => (UploadSeen::Refused, Err(error.clone())),
+                VersionChange::Waits(version) => (UploadSeen::Installed, Ok(*version)),
+                VersionChange::Refused { error, .. } => (UploadSeen::Refused, Err(error.clone())),
             };
             self.answer_builds(&function, &outcome, out);
             out.push(Order::UploadSeen(function.clone(), seen));
         }
         match change {
-            FunctionChange::Serves(installed, percent) => {
+            VersionChange::Serves(installed, percent) => {
                 let version = installed.version;
                 self.is_built(&function, version);
                 // The socket has to listen before a run of this version begins, so this order comes first. If the version serves
@@ -207,12 +207,12 @@ impl Lifecycle {
                     out.push(Order::EnqueueCanary(function));
                 }
             }
-            FunctionChange::Waits(version) => {
+            VersionChange::Waits(version) => {
                 self.is_on_disk(&function, version, out);
                 out.push(Order::Status(function.clone()));
                 out.push(Order::FollowCanary(function));
             }
-            FunctionChange::Refused { error, report, serving } => {
+            VersionChange::Refused { error, report, serving } => {
                 if report {
                     let (function, error) = (function.clone(), error.clone());
                     out.push(Order::ReportRefused {
@@ -232,7 +232,7 @@ impl Lifecycle {
     }
 
     /// Answers the callers who wait until a function is installed, unless the answer that they wait for is still to come.
-    pub(super) fn answer_builds(&mut self, function: &FunctionName, outcome: &Outcome, out: &mut Vec<Order>) {
+    pub(super) fn answer_builds(&mut self, function: &FunctionName, outcome: &InstallResult, out: &mut Vec<Order>) {
         if self.sources.is_asked(function) || outcome.is_ok() && self.builds.is_fetching(function) {
             return;
         }

@@ -58,7 +58,7 @@ enum CheckStep {
     Over(CheckResult),
 }
 
-/// What a run needs to check a file.
+/// The parts that a run needs to check a file.
 #[derive(Debug)]
 pub struct ReadyCheck {
     /// The file, which is installed or refused after its check.

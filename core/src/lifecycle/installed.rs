@@ -1,6 +1,6 @@
 //! Files and copies that are installed: which of them serve, get a share of the calls, are checked first, or wait.
 
-use super::answers::{FunctionChange, read_document};
+use super::answers::{VersionChange, read_document};
 use super::checks::CheckResult;
 use super::installed_version::ServingVersion;
 use super::order::Order;
@@ -22,7 +22,7 @@ impl Lifecycle {
         (mut installed, tree): (Installed, Option<Version>),
         node: NodeFacts<'_>,
         out: &mut Vec<Order>,
-    ) -> Option<FunctionChange> {
+    ) -> Option<VersionChange> {
         let document = std::mem::take(&mut installed.document);
         let asked = self.installer.answered(request)?;
         let name = asked.function.clone();
@@ -62,7 +62,7 @@ impl Lifecycle {
                 }
                 if let AfterInstall::Hold(_) | AfterInstall::First(_) = next {
                     self.registry.waits(files, verdict);
-                    return Some(FunctionChange::Waits(installed.version));
+                    return Some(VersionChange::Waits(installed.version));
                 }
                 let verdict = match self.checked_first(&files, (&installed, verdict), node, out) {
                     Ok(verdict) => verdict,
@@ -92,7 +92,7 @@ impl Lifecycle {
         let rules = self.registry.rules(&manifest, node.host);
         let newest = self.registry.get(&name)?.newest.as_ref()?;
         let version = for_supervisor(&name, newest, rules);
-        Some(FunctionChange::Serves(Box::new(version), None))
+        Some(VersionChange::Serves(Box::new(version), None))
     }
 
     /// Returns whether a version is the newest one of a function, without an error.
@@ -190,7 +190,7 @@ impl Lifecycle {
         (installed, verdict, tree): (&Installed, &Verdict, Option<Version>),
         (percent, node): (u32, NodeFacts<'_>),
         out: &mut Vec<Order>,
-    ) -> Option<FunctionChange> {
+    ) -> Option<VersionChange> {
         let canary = self.registry.version(installed, verdict)?;
         let can_share = self
             .serving_manifest(name)
@@ -213,7 +213,7 @@ impl Lifecycle {
         let shared = for_supervisor(name, &canary, rules);
         self.registry.set_canary(name, Some(canary));
         self.registry.has_tree(name, version, tree);
-        Some(FunctionChange::Serves(Box::new(shared), Some(percent)))
+        Some(VersionChange::Serves(Box::new(shared), Some(percent)))
     }
 
     /// Has an installed file checked, if its syntax is to be checked before it serves. Returns the verdict on the file if it may
@@ -227,7 +227,7 @@ impl Lifecycle {
         (installed, verdict): (&Installed, Verdict),
         node: NodeFacts<'_>,
         out: &mut Vec<Order>,
-    ) -> Result<Verdict, Option<FunctionChange>> {
+    ) -> Result<Verdict, Option<VersionChange>> {
         let (function, version) = (&files.function, installed.version);
         let releases = self.releases.get(function).filter(|_| verdict.checkable);
         if !releases.is_some_and(|releases| releases.is_checked_first(installed.load_key)) {

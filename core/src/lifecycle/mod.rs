@@ -91,11 +91,11 @@ pub mod versions;
 pub mod waiting_builds;
 
 pub use all_releases::{AwaitedRelease, held_words};
-pub use answers::Judged;
+pub use answers::InstallAnswer;
 pub use check_end::CheckEnd;
 pub use internal_runs::checker;
-pub use order::{CallerNumber, Order, Outcome, UploadSeen};
-pub use people::{Change, Changed, ReleaseChange};
+pub use order::{CallerNumber, InstallResult, Order, UploadSeen};
+pub use people::{ChangeResult, ReleaseChange, ReleaseRequest};
 pub use refused::refused_by_0_1;
 pub use source_files::SourceFiles;
 
@@ -174,7 +174,7 @@ pub struct Lifecycle {
     /// The functions whose secrets or interpreters have changed. If their file is refused, the release that serves follows them alone.
     renewed: BTreeSet<FunctionName>,
     /// Answers of the spawner about files, by request, until the catalog has said whether the files are still the same.
-    judged: HashMap<u32, Judged>,
+    judged: HashMap<u32, InstallAnswer>,
     /// The callers who wait until a function is installed or refused.
     build_callers: Vec<(FunctionName, CallerNumber)>,
     /// Whether the directories have been quiet since the last change in them.

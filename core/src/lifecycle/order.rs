@@ -10,7 +10,7 @@ use fnd_wire::ids::{FunctionName, Version};
 pub type CallerNumber = u64;
 
 /// The answer to a caller: the version that serves or was installed, or the reason why none is.
-pub type Outcome = Result<Version, String>;
+pub type InstallResult = Result<Version, String>;
 
 /// Work that the driver does for the lifecycle.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub enum Order {
     /// Stores which versions of a function are installed.
     StoreVersions(FunctionName, Vec<Version>),
     /// Answers a caller.
-    Answer(CallerNumber, Outcome),
+    Answer(CallerNumber, InstallResult),
     /// Tells an upload the result of installing its files.
     UploadSeen(FunctionName, UploadSeen),
     /// Stops everything that a deleted function does.

@@ -1,4 +1,4 @@
-//! What people do with releases: they go back, pin, let a release have a share of the calls, promote it, or stop it.
+//! People change which release gets calls: they go back, pin a release, give one a share of the calls, promote it, or stop it.
 
 use super::all_releases::AwaitedRelease;
 use super::order::{CallerNumber, Order};
@@ -24,7 +24,7 @@ pub enum ReleaseChange {
 
 /// A change that a person asks for, with the facts that it depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'c> {
+pub struct ReleaseRequest<'c> {
     /// The change.
     pub change: &'c ReleaseChange,
     /// The versions that the supervisor has besides the one that serves.
@@ -37,7 +37,7 @@ pub struct Change<'c> {
 
 /// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum ChangeResult {
     /// The change is done: the release that it is about, and the state of that release.
     Done(Option<Version>, ReleaseState),
     /// The release is being installed and perhaps tried, and the caller is answered after that; the state is the one that the
@@ -59,24 +59,24 @@ impl Lifecycle {
     ///
     /// # Errors
     /// Why it cannot be made.
-    pub fn planned(&self, function: &FunctionName, change: Change<'_>) -> Result<String, NotHeld> {
+    pub fn planned(&self, function: &FunctionName, change: ReleaseRequest<'_>) -> Result<String, NotHeld> {
         let mut releases = self.releases_of(function)?.clone();
         apply(&mut releases, change)?;
         // Releases consist of texts and numbers, so this cannot fail.
         Ok(serde_json::to_string(&releases).unwrap_or_default())
     }
 
-    /// Makes a change. `caller` is answered later if the result is [`Changed::Asked`].
+    /// Makes a change. `caller` is answered later if the result is [`ChangeResult::Asked`].
     ///
     /// # Errors
     /// Why it cannot be made; then nothing is changed.
     pub fn change(
         &mut self,
         function: &FunctionName,
-        change: Change<'_>,
+        change: ReleaseRequest<'_>,
         caller: CallerNumber,
         out: &mut Vec<Order>,
-    ) -> Result<Changed, NotHeld> {
+    ) -> Result<ChangeResult, NotHeld> {
         let before = self.releases_of(function)?;
         let has_canary = before.canary().is_some();
         // The change is applied to a clone first: if it cannot be made, the callers who wait go on waiting.
@@ -94,7 +94,7 @@ impl Lifecycle {
                     out.push(Order::FollowCanary(function.clone()));
                 }
                 if is_live && change.running.trial.is_none() {
-                    return Ok(Changed::Done(about, ReleaseState::Serving));
+                    return Ok(ChangeResult::Done(about, ReleaseState::Serving));
                 }
                 // If the held release serves already, installing it again ends the trial of the other version, which could
                 // replace it.
@@ -104,7 +104,7 @@ impl Lifecycle {
                 self.after_hold(function, change.running);
                 out.push(Order::Settle);
                 out.push(Order::Status(function.clone()));
-                return Ok(Changed::Done(self.live(function), ReleaseState::Serving));
+                return Ok(ChangeResult::Done(self.live(function), ReleaseState::Serving));
             }
             ReleaseChange::Canary(_) => (AwaitedRelease::Canary, ReleaseState::Canary),
             // A promotion installs the stored copy like any other release, so that routes, schedules and sockets follow by the
@@ -114,14 +114,14 @@ impl Lifecycle {
                 let stopped = Err("its canary was stopped".to_owned());
                 self.releases.answer(function, &stopped, out);
                 out.push(Order::FollowCanary(function.clone()));
-                return Ok(Changed::Done(about, ReleaseState::Waiting));
+                return Ok(ChangeResult::Done(about, ReleaseState::Waiting));
             }
         };
         let version = about.ok_or(NotHeld::NoRelease(NoRelease::None))?;
         self.releases.wait(function, awaited, caller);
         self.enqueue_copy(function, version);
         out.push(Order::Settle);
-        Ok(Changed::Asked(version, state))
+        Ok(ChangeResult::Asked(version, state))
     }
 
     /// Queues what serves after the end of a hold: the file, or the release that serves while another one is on trial.
@@ -140,7 +140,7 @@ impl Lifecycle {
 }
 
 /// Applies a change to the releases of a function. Returns the release that it is about.
-fn apply(releases: &mut Releases, change: Change<'_>) -> Result<Option<Version>, NotHeld> {
+fn apply(releases: &mut Releases, change: ReleaseRequest<'_>) -> Result<Option<Version>, NotHeld> {
     let begins = matches!(change.change, ReleaseChange::Hold(..) | ReleaseChange::Canary(_));
     if begins && change.is_spawner_of_0_1 {
         return Err(NotHeld::OldSpawner);

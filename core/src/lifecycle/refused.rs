@@ -1,6 +1,6 @@
 //! Files and copies that cannot be used: the version that serves goes on, and the reason is kept with the function.
 
-use super::answers::{FunctionChange, read_document};
+use super::answers::{VersionChange, read_document};
 use super::check_problem::problem as syntax_problem;
 use super::function::UNFETCHED;
 use super::order::Order;
@@ -22,7 +22,7 @@ impl Lifecycle {
         mut refused: Refused,
         mono: Duration,
         out: &mut Vec<Order>,
-    ) -> Option<FunctionChange> {
+    ) -> Option<VersionChange> {
         let files = self.installer.answered(request)?;
         let function = files.function.clone();
         let document = refused.document.take();
@@ -84,7 +84,7 @@ impl Lifecycle {
         asked: Version,
         (why, retry): (&str, Option<Duration>),
         out: &mut Vec<Order>,
-    ) -> Option<FunctionChange> {
+    ) -> Option<VersionChange> {
         let ended = self.releases.change(function, |releases| releases.copy_refused(asked));
         self.releases.answer(function, &Err(why.to_owned()), out);
         self.copy_done(function, asked);
@@ -127,7 +127,7 @@ impl Lifecycle {
         files: SourceFiles,
         interpreters: &[String],
         problem: Diagnostic,
-    ) -> FunctionChange {
+    ) -> VersionChange {
         let function = files.function.clone();
         let error = self.registry.unusable(files, interpreters, vec![problem]);
         self.decide_refused(&function);
@@ -175,7 +175,7 @@ impl Lifecycle {
         (installed, output): (&Installed, &str),
         dirs: &[String],
         out: &mut Vec<Order>,
-    ) -> FunctionChange {
+    ) -> VersionChange {
         let (function, version) = (files.function.clone(), installed.version);
         let manifest = verdict.manifest.as_ref();
         let entry = manifest.map_or(String::new(), |manifest| manifest.entry.clone());
@@ -228,9 +228,9 @@ impl Lifecycle {
     }
 
     /// Returns the change of a function that was refused; `report` says whether people are told.
-    fn change_refused(&self, function: &FunctionName, error: String, report: bool) -> FunctionChange {
+    fn change_refused(&self, function: &FunctionName, error: String, report: bool) -> VersionChange {
         let serving = self.registry.get(function).is_some_and(|known| known.newest.is_some());
-        FunctionChange::Refused { error, report, serving }
+        VersionChange::Refused { error, report, serving }
     }
 }
 

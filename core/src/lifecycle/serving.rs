@@ -1,7 +1,7 @@
-//! What the supervisor says of versions: one serves, gets a share of the calls, has failed as a canary, or could not be loaded.
+//! Facts of the supervisor about versions: one serves, gets a share of the calls, has failed as a canary, or could not be loaded.
 
 use super::order::{CallerNumber, Order};
-use super::people::{Change, ReleaseChange};
+use super::people::{ReleaseChange, ReleaseRequest};
 use super::release::{Releases, short};
 use super::{Lifecycle, Running};
 use crate::run::Event;
@@ -106,9 +106,9 @@ impl Lifecycle {
         }
     }
 
-    /// Promotes a canary whose time is over. Nobody waits for that.
+    /// Promotes a canary whose time is over. No caller waits for that.
     pub fn promote_due(&mut self, function: &FunctionName, now_ms: u64, out: &mut Vec<Order>) {
-        let promotion = Change {
+        let promotion = ReleaseRequest {
             change: &ReleaseChange::Promote,
             running: Running::default(),
             now_ms,

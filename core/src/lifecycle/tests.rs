@@ -114,7 +114,7 @@ fn ask(lifecycle: &mut Lifecycle) -> String {
 }
 
 /// Lets the spawner answer the request about a file, which is as it was.
-fn answer(lifecycle: &mut Lifecycle, judged: Judged, seconds: u64) -> String {
+fn answer(lifecycle: &mut Lifecycle, judged: InstallAnswer, seconds: u64) -> String {
     let mut out = Vec::new();
     lifecycle.judged(1, judged, node(seconds), &mut out);
     if let [Order::Confirm(..)] = out[..] {
@@ -133,7 +133,7 @@ fn install(lifecycle: &mut Lifecycle, version: u8) -> String {
         document: document_of(&name("f"), "# /// fnd\n# [release]\n# check = false\n# ///\necho\n"),
         ..installed(&name("f"))
     };
-    answer(lifecycle, Judged::Installed(Box::new(installed), None), 0)
+    answer(lifecycle, InstallAnswer::Installed(Box::new(installed), None), 0)
 }
 
 /// Has a version serve that was installed, as the supervisor says it.
@@ -207,7 +207,7 @@ fn an_answer_counts_when_the_files_are_still_the_same() {
             ("f.sh".into(), "nothing".into())
         );
         let mut out = Vec::new();
-        let judged = Judged::Installed(Box::new(installed(&name("f"))), None);
+        let judged = InstallAnswer::Installed(Box::new(installed(&name("f"))), None);
         lifecycle.judged(1, judged, node(0), &mut out);
         assert_eq!(spelled(&out), "confirm 1 f.sh");
         out.clear();
@@ -261,7 +261,11 @@ fn a_retry_that_is_refused_again_is_not_reported_again() {
     lifecycle.files_changed(vec![candidate("f")]);
     for (seconds, report) in [(100, "report, serving false, "), (102, "")] {
         assert_eq!(ask(&mut lifecycle), "f.sh");
-        let said = answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), seconds);
+        let said = answer(
+            &mut lifecycle,
+            InstallAnswer::Refused(Box::new(refused(&name("f")))),
+            seconds,
+        );
         assert_eq!(
             said,
             format!("upload Refused, {report}prune, refuse error: /f/x.sh: no room")
@@ -280,7 +284,7 @@ fn a_release_that_a_person_holds_is_installed_from_its_copy_and_the_file_waits()
         serves(&mut lifecycle, version);
     }
     let change = |lifecycle: &mut Lifecycle, change: ReleaseChange, caller| {
-        let change = Change {
+        let change = ReleaseRequest {
             change: &change,
             running: Running::default(),
             now_ms: 5,
@@ -292,7 +296,7 @@ fn a_release_that_a_person_holds_is_installed_from_its_copy_and_the_file_waits()
         (changed, spelled(&out))
     };
     let back = ReleaseChange::Hold(HoldKind::Rollback, None);
-    let (one, asked) = (Version([1; 32]), |state| Changed::Asked(Version([1; 32]), state));
+    let (one, asked) = (Version([1; 32]), |state| ChangeResult::Asked(Version([1; 32]), state));
     let said = change(&mut lifecycle, back, 7);
     assert_eq!(said, (Ok(asked(ReleaseState::Serving)), "settle".to_owned()));
     assert_eq!(ask(&mut lifecycle), "copy 1");
@@ -316,10 +320,13 @@ fn a_release_that_a_person_holds_is_installed_from_its_copy_and_the_file_waits()
     let replaced = "answer 8 Err(\"another release was asked for meanwhile\")";
     assert_eq!(
         said,
-        (Ok(Changed::Done(Some(one), ReleaseState::Serving)), replaced.to_owned())
+        (
+            Ok(ChangeResult::Done(Some(one), ReleaseState::Serving)),
+            replaced.to_owned()
+        )
     );
     let said = change(&mut lifecycle, ReleaseChange::EndHold, 10);
-    let done = Changed::Done(Some(one), ReleaseState::Serving);
+    let done = ChangeResult::Done(Some(one), ReleaseState::Serving);
     assert_eq!(said, (Ok(done), "settle, status".to_owned()));
     assert_eq!(ask(&mut lifecycle), "f.sh");
     let refused = change(&mut lifecycle, ReleaseChange::EndHold, 11);
@@ -334,7 +341,7 @@ fn a_caller_whose_release_cannot_come_any_more_is_answered() {
         write(&mut lifecycle, version);
         serves(&mut lifecycle, version);
     }
-    let change = Change {
+    let change = ReleaseRequest {
         change: &ReleaseChange::Hold(HoldKind::Rollback, None),
         running: Running::default(),
         now_ms: 5,
@@ -351,7 +358,7 @@ fn a_caller_whose_release_cannot_come_any_more_is_answered() {
 
 /// Makes a change for a person, and returns the orders.
 fn person(lifecycle: &mut Lifecycle, change: &ReleaseChange) -> String {
-    let change = Change {
+    let change = ReleaseRequest {
         change,
         running: Running::default(),
         now_ms: 5,
@@ -373,12 +380,12 @@ fn two_versions() -> Lifecycle {
 }
 
 /// The answer that the dependencies of `f` are to be installed first.
-fn needs_build() -> Judged {
+fn needs_build() -> InstallAnswer {
     let build = Installed {
         function: name("fnd-build"),
         ..installed(&name("f"))
     };
-    Judged::NeedsBuild(Box::new(NeedsBuild {
+    InstallAnswer::NeedsBuild(Box::new(NeedsBuild {
         function: name("f"),
         document: document(&name("f")),
         build,
@@ -430,7 +437,11 @@ fn a_copy_that_the_spawner_cannot_install_now_is_tried_again_while_it_is_needed(
     person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
     write(&mut lifecycle, 3);
     assert_eq!(ask(&mut lifecycle), "copy 2");
-    let said = answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 100);
+    let said = answer(
+        &mut lifecycle,
+        InstallAnswer::Refused(Box::new(refused(&name("f")))),
+        100,
+    );
     let error = "release 020202020202, which is to serve, cannot be installed: no room";
     assert_eq!(said, format!("report, serving true, prune, refuse {error}"));
     assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
@@ -450,7 +461,7 @@ fn a_release_follows_a_new_secret_also_beside_a_refused_file() {
             lifecycle.files_changed(vec![candidate("f")]);
         }
         assert_eq!(ask(&mut lifecycle), "f.sh");
-        answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 0);
+        answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
         assert_eq!(ask(&mut lifecycle), if secret { "copy 2" } else { "nothing" });
     }
 }
@@ -460,7 +471,7 @@ fn a_release_follows_a_new_secret_also_if_the_build_of_the_file_fails() {
     let mut lifecycle = two_versions();
     lifecycle.files_changed(vec![candidate("f")]);
     ask(&mut lifecycle);
-    answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 0);
+    answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
     lifecycle.secrets_changed(&BTreeSet::from(["key".to_owned()]));
     ask(&mut lifecycle);
     answer(&mut lifecycle, needs_build(), 0);
@@ -480,7 +491,11 @@ fn a_release_on_its_way_to_serve_is_not_lost_by_another_copy_that_is_installed()
     person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
     write(&mut lifecycle, 3);
     ask(&mut lifecycle);
-    answer(&mut lifecycle, Judged::Refused(Box::new(refused(&name("f")))), 100);
+    answer(
+        &mut lifecycle,
+        InstallAnswer::Refused(Box::new(refused(&name("f")))),
+        100,
+    );
     let another = SourceFiles::of_copy(name("f"), Version([3; 32]));
     lifecycle.installer.is_final(&another);
     assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
@@ -503,7 +518,7 @@ fn a_route_is_free_when_the_version_that_had_it_serves_no_more() {
             document: document_of(&name(function), code),
             ..installed(&name(function))
         };
-        answer(lifecycle, Judged::Installed(Box::new(installed), None), 0)
+        answer(lifecycle, InstallAnswer::Installed(Box::new(installed), None), 0)
     };
     let quiet = "# /// fnd\n# [release]\n# check = false\n# ///\necho\n";
     put(&mut lifecycle, "f", AT_X);

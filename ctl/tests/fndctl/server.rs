@@ -354,7 +354,7 @@ fn every_answer_is_one_that_the_api_describes() {
             None if answer.status < 400 => "application/json",
             None => "application/problem+json",
         };
-        // What a function answers is described by nobody.
+        // The description of the API says nothing of the bodies that functions answer.
         if answer.headers.contains("fnd-state") {
             continue;
         }

@@ -1,6 +1,6 @@
 //! The callers who wait until a release serves, or a function is installed.
 
-use fnd_core::lifecycle::{CallerNumber, Outcome};
+use fnd_core::lifecycle::{CallerNumber, InstallResult};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeCallers {
     last: CallerNumber,
-    waiting: HashMap<CallerNumber, oneshot::Sender<Outcome>>,
+    waiting: HashMap<CallerNumber, oneshot::Sender<InstallResult>>,
 }
 
 impl OutcomeCallers {
     /// Adds a caller, and forgets those who have left. Returns its number, and where its answer will arrive.
-    pub(crate) fn expect(&mut self) -> (CallerNumber, oneshot::Receiver<Outcome>) {
+    pub(crate) fn expect(&mut self) -> (CallerNumber, oneshot::Receiver<InstallResult>) {
         self.waiting.retain(|_, caller| !caller.is_closed());
         let (sender, receiver) = oneshot::channel();
         self.last += 1;
@@ -26,7 +26,7 @@ impl OutcomeCallers {
         !self.waiting.contains_key(&caller)
     }
 
-    pub(crate) fn answer(&mut self, caller: CallerNumber, outcome: Outcome) {
+    pub(crate) fn answer(&mut self, caller: CallerNumber, outcome: InstallResult) {
         if let Some(waiting) = self.waiting.remove(&caller) {
             let _ = waiting.send(outcome); // an error: the caller has left
         }

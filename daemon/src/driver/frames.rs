@@ -8,7 +8,7 @@ use crate::workers::adoption::PipeEnds;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
 use crate::workers::{Attached, PendingRequest, Starting};
-use fnd_core::lifecycle::{Judged, refused_by_0_1};
+use fnd_core::lifecycle::{InstallAnswer, refused_by_0_1};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
@@ -27,11 +27,11 @@ impl Driver {
         } = incoming;
         match reply {
             Reply::Installed(installed) if self.is_lent(request) => drop(self.lent(request, Ok(installed))),
-            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed), None)),
+            Reply::Installed(installed) => self.judged(request, InstallAnswer::Installed(Box::new(installed), None)),
             Reply::InstalledWithTree(InstalledWithTree { installed, tree }) => {
-                self.judged(request, Judged::Installed(Box::new(installed), Some(tree)));
+                self.judged(request, InstallAnswer::Installed(Box::new(installed), Some(tree)));
             }
-            Reply::NeedsBuild(needs) => self.judged(request, Judged::NeedsBuild(Box::new(needs))),
+            Reply::NeedsBuild(needs) => self.judged(request, InstallAnswer::NeedsBuild(Box::new(needs))),
             Reply::Sealed(why) => self.sealed(request, why),
             // The spawner refuses reads of releases and copies for lanes with the same frame as files.
             Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
@@ -39,7 +39,7 @@ impl Driver {
                 if self.workers.welcome.is_of_0_1() {
                     refused_by_0_1(&mut refused);
                 }
-                self.judged(request, Judged::Refused(Box::new(refused)));
+                self.judged(request, InstallAnswer::Refused(Box::new(refused)));
             }
             Reply::Files(files) => drop(self.release_read(request, Ok(files))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {

@@ -6,7 +6,7 @@ use crate::functions::catalog::{CatalogEvent, marked};
 use crate::functions::retention_policy::retention;
 use crate::systemd;
 use crate::workers::PendingRequest;
-use fnd_core::lifecycle::Judged;
+use fnd_core::lifecycle::InstallAnswer;
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Event;
 use fnd_manifest::function::listing::unclaimed as no_function;
@@ -63,7 +63,7 @@ impl Driver {
     }
 
     /// Handles the spawner's answer about files or a copy.
-    pub(super) fn judged(&mut self, request: u32, judged: Judged) {
+    pub(super) fn judged(&mut self, request: u32, judged: InstallAnswer) {
         // Actions that were put off may be about this function, and the decision must know them.
         self.catch_up();
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.judged(request, judged, node, out));

@@ -4,7 +4,7 @@
 use super::Driver;
 use crate::workers::PendingRequest;
 use fnd_core::lifecycle::release::{NotHeld, ReleaseState, Releases};
-use fnd_core::lifecycle::{AwaitedRelease, CallerNumber, Change, Changed, Outcome, ReleaseChange};
+use fnd_core::lifecycle::{AwaitedRelease, CallerNumber, ChangeResult, InstallResult, ReleaseChange, ReleaseRequest};
 use fnd_core::report::ReportEvent;
 use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
@@ -19,7 +19,7 @@ pub(crate) enum HoldResult {
     /// It is done: a release, and its state.
     Done(Option<Version>, ReleaseState),
     /// The release is being installed and perhaps tried; its state after that.
-    Asked(Version, ReleaseState, oneshot::Receiver<Outcome>),
+    Asked(Version, ReleaseState, oneshot::Receiver<InstallResult>),
 }
 
 impl Driver {
@@ -40,8 +40,8 @@ impl Driver {
             self.store_releases();
         })?;
         Ok(match changed {
-            Changed::Done(version, state) => HoldResult::Done(version, state),
-            Changed::Asked(version, state) => HoldResult::Asked(version, state, receiver),
+            ChangeResult::Done(version, state) => HoldResult::Done(version, state),
+            ChangeResult::Asked(version, state) => HoldResult::Asked(version, state, receiver),
         })
     }
 
@@ -51,8 +51,8 @@ impl Driver {
         self.lifecycle.planned(function, self.change(function, change))
     }
 
-    fn change<'c>(&self, function: &FunctionName, change: &'c ReleaseChange) -> Change<'c> {
-        Change {
+    fn change<'c>(&self, function: &FunctionName, change: &'c ReleaseChange) -> ReleaseRequest<'c> {
+        ReleaseRequest {
             change,
             running: self.running(function),
             now_ms: self.clock.now().unix_ms,
@@ -61,7 +61,7 @@ impl Driver {
     }
 
     /// Makes a place for the answer to a caller who waits for a release or an installation.
-    fn new_caller(&mut self) -> (CallerNumber, oneshot::Receiver<Outcome>) {
+    fn new_caller(&mut self) -> (CallerNumber, oneshot::Receiver<InstallResult>) {
         let new = self.callers.outcomes.expect();
         let outcomes = &self.callers.outcomes;
         self.lifecycle.forget_callers(|caller| outcomes.has_left(caller));
@@ -69,7 +69,7 @@ impl Driver {
     }
 
     /// Waits for the outcome of a file that was just uploaded.
-    pub(crate) fn await_upload(&mut self, function: &FunctionName) -> oneshot::Receiver<Outcome> {
+    pub(crate) fn await_upload(&mut self, function: &FunctionName) -> oneshot::Receiver<InstallResult> {
         let (caller, receiver) = self.new_caller();
         let releases = &mut self.lifecycle.releases;
         releases.wait(function, AwaitedRelease::Uploaded, caller);
@@ -78,7 +78,11 @@ impl Driver {
 
     /// Installs a function again, and its dependencies if they are missing; with `clean` in any case. The receiver gets the
     /// outcome when the function is installed or refused. Returns nothing if there is no function of that name.
-    pub(crate) fn build_again(&mut self, function: &FunctionName, clean: bool) -> Option<oneshot::Receiver<Outcome>> {
+    pub(crate) fn build_again(
+        &mut self,
+        function: &FunctionName,
+        clean: bool,
+    ) -> Option<oneshot::Receiver<InstallResult>> {
         let (caller, receiver) = self.new_caller();
         if clean && self.workers.welcome.is_of_0_1() {
             self.lifecycle.registry.get(function)?;

@@ -3,7 +3,7 @@ use super::*;
 use crate::functions::catalog::{CatalogPaths, WalkRules};
 use fnd_core::access::Author;
 use fnd_core::lifecycle::versions::Versions;
-use fnd_core::lifecycle::{Judged, Lifecycle, NodeFacts, SourceFiles};
+use fnd_core::lifecycle::{InstallAnswer, Lifecycle, NodeFacts, SourceFiles};
 use fnd_core::run::Now;
 use fnd_wire::frame::{Problem, Refused};
 use fnd_wire::ids::FunctionName;
@@ -64,7 +64,7 @@ fn refuse(lifecycle: &mut Lifecycle) {
         problems: vec![problem],
         document: None,
     };
-    lifecycle.judged(1, Judged::Refused(Box::new(refused)), node, &mut Vec::new());
+    lifecycle.judged(1, InstallAnswer::Refused(Box::new(refused)), node, &mut Vec::new());
     lifecycle.confirmed(1, true, node, &mut Vec::new());
 }
 

@@ -1,5 +1,5 @@
-//! The other programs of this binary: `fnd --check` and `fnd --examine`. What reads the bytes of others or runs as the user of a
-//! function is `fnd-helper`.
+//! The other programs of this binary: `fnd --check` and `fnd --examine`. The program `fnd-helper` reads the bytes
+//! of others, and runs as the user of a function.
 //!
 //! Files:
 //! - `check`: `fnd --check`

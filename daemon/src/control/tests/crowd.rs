@@ -35,7 +35,7 @@ fn callers_that_left_keep_no_place() {
                 _ => caller.write_all(INVOKE_STUCK).unwrap(),
             }
         }
-        // Runs that have begun go on. What waits is for nobody.
+        // Runs that have begun go on. No caller is left for those that wait.
         wait_until("every caller is noticed to have left", || load(socket).1 == 0);
     }
 }

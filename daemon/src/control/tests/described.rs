@@ -81,7 +81,7 @@ fn check(document: &Value, line: &str, operation: &Value, answer: &super::http::
         return;
     };
     let schema = response["content"].get(media).and_then(|content| content.get("schema"));
-    // What a function answers is described by nobody.
+    // The description of the API says nothing of the bodies that functions answer.
     let Some(schema) = schema else {
         assert!(
             answer.header("fnd-state").is_some(),

@@ -602,7 +602,7 @@ fn a_value_is_written_over_the_version_that_its_writer_has_read() {
     assert_eq!(ask("PUT", "shop/a", "", &large).0, 413);
     let deep = "[".repeat(600) + &"]".repeat(600);
     assert_eq!(ask("PUT", "shop/a", "", &deep).0, 400);
-    // What is written is in the audit.
+    // Each change of a value is in the audit.
     let audit = get(&server.socket, "/v1/audit").json();
     let entries = audit["entries"].as_array().unwrap().iter();
     let count = |verb: &str, status: u16| {

@@ -16,7 +16,7 @@ use crate::start::serving::ServingDaemon;
 use crate::workers::link::SpawnerConnection;
 use clap::Parser as _;
 use fnd_core::lifecycle::release::{HoldKind, NotHeld};
-use fnd_core::lifecycle::{Outcome, ReleaseChange, SourceFiles};
+use fnd_core::lifecycle::{InstallResult, ReleaseChange, SourceFiles};
 use fnd_core::run::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ pub(crate) struct World {
     /// The memory budget of bodies and answers in bytes, in place of that of the configuration. The disk then takes none of them.
     body_budget: Option<u64>,
     /// Callers who wait for a release.
-    pub(crate) callers: Vec<oneshot::Receiver<Outcome>>,
+    pub(crate) callers: Vec<oneshot::Receiver<InstallResult>>,
 }
 
 impl World {

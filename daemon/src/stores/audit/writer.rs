@@ -115,7 +115,7 @@ impl StoreWorker for AuditWriter {
     }
 
     fn close(mut self) {
-        // What has gathered, or came while a command was in the queue.
+        // Entries that have gathered, or came while a command was in the queue.
         self.perform(Vec::new());
         if let Some(store) = self.store {
             store.base.close();

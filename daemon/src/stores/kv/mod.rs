@@ -50,11 +50,11 @@ pub(crate) struct StateStore {
     room: Arc<Semaphore>,
 }
 
-/// What the handle and the thread share.
+/// The state that the handle and the thread share.
 struct KvNotices {
     /// Why the last request failed.
     failing: StoreNotice,
-    /// Which damaged databases lie beside.
+    /// The damaged databases that were set aside.
     aside: StoreNotice,
 }
 
