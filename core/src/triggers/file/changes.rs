@@ -9,6 +9,7 @@ impl FileMachine {
     pub(super) fn named(&mut self, at: FileClock, directory: u16, path: &[u8], named: NamedFile) {
         match named {
             NamedFile::DirectoryMoved => {
+                // The kernel reports a moved directory once, and not the files in it.
                 for id in self.books.below(directory, path) {
                     self.name_gone(at, id, FileState::MovedAway);
                 }
@@ -58,6 +59,8 @@ impl FileMachine {
         let Some(record) = self.books.get_mut(id) else { return };
         let closed = matches!(named, NamedFile::Closed | NamedFile::MovedHere);
         let trigger = self.entries.get(record.entry);
+        // A program that keeps its file open may pause between two writes, so an open file must rest for the longer
+        // time.
         let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
         let time = time.unwrap_or_default();
         match record.state {
@@ -136,6 +139,8 @@ impl FileMachine {
         } else if record.known.is_some() && self.entries.wants(entry, FileChange::Deleted) {
             self.books.set(id, FileState::ReadyGone);
         } else {
+            // The file system may give the inode to the next file, whose content must not be compared with that of this
+            // one.
             if let Some(inode) = self.books.forget(id) {
                 self.outbox.gone(directory, inode);
             }

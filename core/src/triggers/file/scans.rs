@@ -135,6 +135,8 @@ impl FileMachine {
                 return;
             }
         }
+        // After a reboot the same file system may have another device number. The earlier number then stands for a file
+        // system that is there, so files of it that were not found are gone.
         if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
             && known.facts.device != facts.device
             && known.facts.inode == facts.inode
@@ -229,6 +231,7 @@ impl FileMachine {
             }
             here += 1;
             if record.mark != mark && record.state == FileState::Idle {
+                // A scan reads names while they change, so a look confirms that the file is gone.
                 self.ask(id, FileState::Vanishing, false);
             }
         }
