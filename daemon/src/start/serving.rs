@@ -281,6 +281,7 @@ async fn supervise(
         daemon.state.borrow_mut().all_known();
         {
             let state = &mut *daemon.state.borrow_mut();
+            // `status` shows the problems of the start. The first reload reports only those that are new since then.
             drop(state.functions.report_problems(&state.lifecycle));
         }
         systemd::ready();
