@@ -67,6 +67,8 @@ impl Sources {
         if !Path::new(shown).starts_with(&self.uploads) && ![0, self.myself.uid].contains(&owner) {
             return format!("u{owner}");
         }
+        // All uploads have the same owner, so the owner does not say who wrote them, and each function is a trust of
+        // its own.
         let hex: String = Sha256::digest(function.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
     }

@@ -286,7 +286,8 @@ impl<'a> Building<'a> {
     fn devices(&self, strict: bool) -> io::Result<()> {
         let dev = find(&self.root, Path::new("/dev"))?;
         if !strict {
-            // Devices are written to all the same.
+            // Read-only, so that a function can leave nothing there, such as a queue in `/dev/mqueue`. Devices are
+            // written to all the same.
             let devices = copy(CWD, "/dev", true)?;
             set(&devices, true, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
             return attach(&devices, &dev);

@@ -153,6 +153,7 @@ impl Spawner {
         }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, (Token::Signals, 0)).failed("watch signals")?;
+        // The helper beside this program is of the same build.
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd-helper")).filter(|it| it.exists());
         let helper = args.helper.clone().or(beside).unwrap_or_else(|| "/usr/libexec/fnd/fnd-helper".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);

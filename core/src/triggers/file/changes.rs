@@ -20,6 +20,8 @@ impl FileMachine {
                 let entry = self.entries.take(directory, path);
                 // A known file may be moved or linked to a name that no entry takes, and come back.
                 if entry.is_some() || matches!(named, NamedFile::MovedHere | NamedFile::Created) {
+                    // A scan that is under way may have passed this name already, and must not take its file for one
+                    // that is gone.
                     let mark = self
                         .directories
                         .get(usize::from(directory))

@@ -329,6 +329,8 @@ impl FileMachine {
             let content = (facts.inode, facts.size, facts.modified_ns);
             // The invocation was accepted for an earlier watcher. It has no end yet, so it counts in the window.
             self.offers.running.insert(after);
+            // After an edit of the manifest no entry may take the file. Then the first entry of its directory says what
+            // follows the run.
             if let Some(entry) = entry.or_else(|| self.entries.of(*directory).map(|(entry, _)| entry).next()) {
                 self.after.entry(after).or_default().push((entry, content));
             }

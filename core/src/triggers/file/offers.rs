@@ -214,6 +214,7 @@ impl FileMachine {
         let changes = offer.changes.iter().filter_map(change).collect();
         let entry = offer.entry;
         self.offers.open.insert(number, offer);
+        // The last looks saw the earlier directories, so the files stay ready and are looked at once more.
         if in_doubt {
             self.refused(at, number);
         } else {
