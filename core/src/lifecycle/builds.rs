@@ -199,6 +199,7 @@ impl Builds {
                 Ok(()) => self.over(lane, BuildOrder::Install),
                 Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, why)),
             },
+            // In these steps no answer of the spawner is due.
             (BuildStep::Starting | BuildStep::Building { .. }, _) => Vec::new(),
         }
     }

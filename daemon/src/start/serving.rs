@@ -84,6 +84,7 @@ impl ServingDaemon {
         } = connected;
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
         let problems = sender.clone();
+        // An error of `send` means that fnd is stopping. Then nobody reads the problems.
         connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));

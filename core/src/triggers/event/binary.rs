@@ -68,6 +68,7 @@ fn unquoted(rest: &str) -> Option<String> {
     while let Some(c) = characters.next() {
         match c {
             '\\' => text.push(characters.next()?),
+            // A quote inside of the string must follow a backslash.
             '"' => return None,
             c => text.push(c),
         }

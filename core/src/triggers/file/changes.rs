@@ -116,6 +116,7 @@ impl FileMachine {
         let Some(record) = self.books.get_mut(id) else { return };
         match record.state {
             FileState::Offered => self.changed_while_offered(id),
+            // The deletion is on its way to fnd already.
             FileState::ReadyGone | FileState::OfferedGone => {}
             _ if record.known.is_some() => self.wait_in(at, id, state, MOVE_WINDOW),
             // It is not known, and so nothing is lost.

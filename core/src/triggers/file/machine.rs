@@ -401,6 +401,7 @@ impl FileMachine {
             let Some(Reverse((time, id))) = self.due.pop() else {
                 return;
             };
+            // The file was dropped. Its time stayed here, since a heap cannot remove an entry.
             let Some(record) = self.books.get_mut(id) else { continue };
             let (state, directory) = (record.state, record.directory);
             let Some(wait) = record.wait.as_mut().filter(|wait| wait.queued == time) else {
@@ -425,6 +426,7 @@ impl FileMachine {
                     self.queue(id, now.saturating_add(nanos(POLL_INTERVAL)));
                 }
                 FileState::MovedAway | FileState::Removed => self.vanish(at, id),
+                // The time is of an earlier state, which an event has ended.
                 _ => {}
             }
         }

@@ -221,6 +221,7 @@ impl Schedules {
                 .functions
                 .get_mut(&function)
                 .and_then(|scheduled| scheduled.entries.get_mut(nth));
+            // `due` and the entries change together, so the entry is there.
             let Some(entry) = entry else { continue };
             if let Some(ahead) = entry.ahead_ms.take_if(|ahead| *ahead <= now_ms) {
                 entry.last_ms = entry.last_ms.max(ahead);
