@@ -157,6 +157,7 @@ impl FileMachine {
         // Files that stay behind wait for a new batch, whose time begins now.
         line.since = Some(nanos(at.now));
         let mut bytes = 0;
+        // With longer paths the offer could exceed `MESSAGE_MAX`, which would end the connection with fnd.
         let ready = line.ready.iter().take(batch).take_while(|(_, path, _)| {
             bytes += path.len();
             bytes <= PATHS_MAX
