@@ -101,6 +101,7 @@ impl AuditedCalls {
             }
         }
         self.count = self.count.saturating_add(other.count);
+        // The entry stands for all of its refusals, so it keeps only what is the same in all of them.
         common(&mut self.pid, &other.pid);
         common(&mut self.exe, &other.exe);
         common(&mut self.function, &other.function);

@@ -73,6 +73,7 @@ impl Data {
     /// The bytes are on a disk that cannot be read.
     pub fn view(&self) -> io::Result<Bytes> {
         match self.bytes()? {
+            // Bytes in memory are shared. Only those on a disk are read into memory of their own.
             Cow::Borrowed(_) => Ok(Bytes::from_owner(DataView(self.clone()))),
             Cow::Owned(bytes) => Ok(bytes.into()),
         }

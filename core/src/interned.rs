@@ -48,6 +48,7 @@ pub fn packed<K: Ord, V>(map: BTreeMap<K, V>) -> BTreeMap<K, V> {
 
 /// Returns a digest that distinguishes a value from others while fnd runs; another build may return another one.
 pub fn digest(value: impl Hash) -> u64 {
+    // This hasher has fixed keys, so core needs no randomness.
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -16,6 +16,7 @@ pub fn way(path: &Path, link: impl Fn(&Path) -> Option<PathBuf>) -> Vec<(PathBuf
     let mut links = 0;
     while let Some(name) = left.pop() {
         if name == ".." {
+            // The links in `at` are resolved, so its parent is the directory that the kernel goes to.
             at.pop();
             continue;
         }
@@ -29,6 +30,7 @@ pub fn way(path: &Path, link: impl Fn(&Path) -> Option<PathBuf>) -> Vec<(PathBuf
                 }
                 left.extend(parts(&target));
             }
+            // Above its limit the kernel refuses the path, so what the link leads to does not matter.
             _ => at = next,
         }
     }

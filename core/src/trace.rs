@@ -171,6 +171,7 @@ impl Span {
 /// Mixes the random part of the invocation's number with that of the attempt (the finalizer of SplitMix64).
 fn span_number(invocation: InvocationId, attempt: Attempt) -> SpanId {
     #[expect(clippy::cast_possible_truncation, reason = "the lower half: a UUIDv7's random part")]
+    // The steps of SplitMix64: attempts that follow each other get numbers that look like chance.
     let mut mixed = (invocation.0 as u64).wrapping_add(u64::from(attempt.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -224,6 +225,7 @@ fn state(text: &str) -> Option<String> {
 
 /// Reads a B3 trace number. Older ones have half as many digits.
 fn b3_trace(text: &str) -> Option<TraceId> {
+    // In B3 a trace id has 128 bits or 64.
     number(text, 32).or_else(|| number(text, 16)).map(TraceId)
 }
 

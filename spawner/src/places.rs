@@ -125,6 +125,7 @@ impl Places {
     fn fixed(&self) -> Vec<(PathBuf, u32)> {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
         let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp", "deps"].map(state).into();
+        // It has the key of the machine, and the ends of workers with their output.
         fixed.push((self.state.join("spawner"), 0o700));
         fixed.extend(["creds", "bindings", "api", "http", "root"].map(run));
         fixed

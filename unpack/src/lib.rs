@@ -108,6 +108,7 @@ fn read(
 fn unread(error: &io::Error) -> Why {
     match error.kind() {
         io::ErrorKind::OutOfMemory => Why::Memory,
+        // Only an error of the kernel has a number. A decoder makes its errors itself.
         _ if error.raw_os_error().is_some() => Why::Unreadable,
         _ => Why::Damaged,
     }

@@ -19,6 +19,7 @@ impl EntryNames {
     /// # Errors
     /// Why the path can't be beside those that are known.
     pub(crate) fn add(&mut self, path: &str, is_directory: bool) -> Result<(), Why> {
+        // An archive need not have entries for the directories of its files.
         for (end, _) in path.match_indices('/') {
             self.add_one(path.get(..end).unwrap_or(path), true)?;
         }
@@ -47,6 +48,7 @@ fn folded(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase();
     }
+    // The letters are decomposed before their case changes, as for caseless matching in Unicode (section 3.13).
     let lower: String = path.nfd().flat_map(char::to_lowercase).collect();
     lower.nfc().collect()
 }

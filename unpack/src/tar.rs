@@ -38,7 +38,8 @@ pub(crate) fn read(tar: impl Read, budget: Budget, walk: &mut ArchiveWalk<'_>) -
         Broken::Read(error) if next == 0 && tar.why(&error) == Why::Damaged => Why::OtherFormat.into(),
         Broken::Read(error) => tar.why(&error).into(),
     })?;
-    // The end are two blocks of zeros, after which programs fill up with more.
+    // Two blocks of zeros end a tar file, and programs may add further zeros. The blocks are looked for here, because
+    // the crate takes a file that ends between two entries for complete.
     let mut buffer = vec![0; DATA_MAX];
     let mut is_zero = true;
     loop {
@@ -76,11 +77,13 @@ fn entries(tar: &mut impl Read, walk: &mut ArchiveWalk<'_>, next: &mut u64) -> R
     for entry in archive.entries().map_err(Broken::Read)?.raw(true) {
         let mut entry = entry.map_err(Broken::Read)?;
         let length = entry.size();
+        // A hostile header may state a length that has no multiple in 64 bits.
         let padded = length.checked_next_multiple_of(BLOCK).ok_or(Why::Damaged)?;
         *next = entry.raw_file_position().saturating_add(padded);
         let kind = entry.header().entry_type();
         if is_about_others(kind) {
             walk.count()?;
+            // Its text is read into memory whole.
             if length > HEADER_MAX {
                 return Err(Why::Unsupported.into());
             }
@@ -112,6 +115,7 @@ fn entries(tar: &mut impl Read, walk: &mut ArchiveWalk<'_>, next: &mut u64) -> R
             missing = missing.saturating_sub(count as u64);
             walk.data(buffer.get(..count).unwrap_or_default())?;
         }
+        // Where the archive ends within a file, the reader gives no further bytes, and no error.
         if missing > 0 {
             return Err(Why::Damaged.into());
         }

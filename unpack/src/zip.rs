@@ -320,6 +320,7 @@ impl<'a> Fields<'a> {
         let name = self.take(name.into())?.to_vec();
         self.take(extra.into())?;
         self.take(comment.into())?;
+        // This value says that the number is in an extra field (ZIP64), which an archive below 512 MiB does not need.
         if disk != 0 || [packed, length, offset].contains(&u32::MAX) {
             return Err(Why::Unsupported);
         }

@@ -61,6 +61,7 @@ impl Lifecycle {
                 self.judged.insert(request, judged);
             }
             Some(_) => self.answered(request, judged, node, out),
+            // No request with this number is open, so nothing waits for the answer.
             None => {}
         }
     }

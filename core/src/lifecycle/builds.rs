@@ -133,6 +133,7 @@ impl Builds {
     pub fn needs(&mut self, waiter: Waiter, tree: Version, first: FunctionName) -> Vec<BuildOrder> {
         self.forget(&waiter);
         self.wanted.entry(tree).or_default().insert(waiter);
+        // Functions with equal lists share a tree, which is built once.
         if !self.waiting.iter().any(|(waiting, _)| *waiting == tree) && !self.is_current(tree) {
             self.waiting.push((tree, first));
         }
@@ -199,6 +200,7 @@ impl Builds {
                 Ok(()) => self.over(lane, BuildOrder::Install),
                 Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, why)),
             },
+            // In these steps no answer of the spawner is due.
             (BuildStep::Starting | BuildStep::Building { .. }, _) => Vec::new(),
         }
     }

@@ -25,6 +25,7 @@ impl CheckEnd {
         if record.function.as_str() != CHECK || !record.state.is_final() {
             return None;
         }
+        // The output of a run that was killed may end within the lines of a file, which would pass for all of them.
         let result = record.result.as_ref().filter(|_| record.reason == Some(Reason::Ok));
         let result = result.map(|result| String::from_utf8_lossy(&result.data));
         let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();

@@ -50,6 +50,7 @@ impl Lifecycle {
                 Copied::Canary(percent) => {
                     return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
                 }
+                // While the copy was installed, another release was chosen or the hold has ended.
                 Copied::Unwanted => return None,
             },
             None => {

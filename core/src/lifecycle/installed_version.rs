@@ -47,6 +47,7 @@ impl ServingVersion {
     #[must_use]
     pub(super) fn of(installed: &Installed, verdict: &Verdict, alike: &mut SharedParts) -> Option<Self> {
         let mut manifest = verdict.manifest.clone()?;
+        // Without the name of the file most manifests of a runtime are the same, and these are stored once.
         let entry = std::mem::take(&mut manifest.entry).into();
         let version = verdict.runtime_version.clone();
         // The name of the real file, such as `python3.11`, tells the version without starting the interpreter.

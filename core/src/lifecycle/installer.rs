@@ -100,6 +100,7 @@ impl Installer {
             .due(mono)
             .into_iter()
             .partition(|files| files.copy().is_some());
+        // Files come first: a copy is not queued while the file of its function waits.
         self.append(files);
         let copies: Vec<SourceFiles> = copies;
         copies.into_iter().for_each(|copy| self.requeue(copy));

@@ -90,6 +90,7 @@ impl Lifecycle {
         self.releases.change(function, |releases| apply(releases, change))?;
         let (awaited, state) = match change.change {
             ReleaseChange::Hold(..) => {
+                // The hold has ended the canary, which the supervisor still has.
                 if has_canary {
                     out.push(Order::FollowCanary(function.clone()));
                 }

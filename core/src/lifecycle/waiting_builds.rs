@@ -229,6 +229,7 @@ impl WaitingBuilds {
     /// Handles the end of a build. Returns the functions whose code it has fetched for their files, and the orders.
     pub fn ended(&mut self, end: BuildEnd) -> (Vec<FunctionName>, Vec<LaneOrder>) {
         let mut fetched = Vec::new();
+        // `Builds::ended` takes the run from its lane, so the functions and the tree of the run are found before it.
         if end.outcome.is_ok() {
             let is_fetched = |(waiter, waiting): &(&Waiter, &WaitingBuild)| {
                 waiting.task == BuildTask::Fetch && !waiter.copy && self.builds.invocation_for(waiter) == Some(end.id)

@@ -43,6 +43,7 @@ impl LineMasker {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
+            // A line that is shorter than each value needs no search.
             if self.hashes.is_empty() && piece.len() < mask.shortest() {
                 out.extend_from_slice(piece);
             } else {
@@ -101,6 +102,7 @@ impl LineMasker {
         }
         for piece in bytes.chunks(PIECE) {
             self.search(mask, piece);
+            // All bytes of the longest value but its last one may have come.
             let held = mask.longest().saturating_sub(1);
             self.give(self.line.len().saturating_sub(held), out);
         }

@@ -173,6 +173,8 @@ impl Reason {
             Self::Exit(_) => "exit",
             Self::Signal(_) => "signal",
             other => {
+                // Every reason without a number has a row, which a test checks, so the word `error` stands for `Error`
+                // only.
                 let row = TABLE.iter().find(|(reason, _)| *reason == other);
                 row.map_or("error", |(_, word)| word)
             }

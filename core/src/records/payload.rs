@@ -71,6 +71,7 @@ impl RunResult {
             status: head.status,
             headers: head.headers,
         };
+        // A status or headers without a body are an answer, too: `204`, for example.
         if data.is_none() && response.status.is_none() && response.headers.is_empty() {
             return None;
         }
@@ -83,6 +84,8 @@ impl RunResult {
         // A result without a media type is classified as the output of a script is.
         let json = response.content_type.as_deref().is_none_or(is_json)
             && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
+        // The stated media type alone proves nothing: hostile or broken code may call any bytes JSON, and records embed
+        // a result with `json` in JSON text.
         let mut result = Self {
             json,
             data,

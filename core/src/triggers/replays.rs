@@ -38,6 +38,7 @@ impl Replays {
         if self.until.contains_key(&key.digest) || key.until_s <= self.dropped_s {
             return Err(Replayed::Before);
         }
+        // To drop a key in favour of the new one would let the request of the dropped key in a second time.
         if self.until.len() >= MAX_REPLAYS {
             return Err(Replayed::Full);
         }

@@ -41,6 +41,8 @@ impl FunctionSockets {
 
     /// Listens for a function, or no longer. Must run in a runtime.
     pub(crate) fn set(&self, function: &FunctionName, id: Option<FunctionId>) {
+        // The path has the number of the function: with its name the path could be longer than the address of a socket
+        // may be.
         let path = id.and_then(|id| Some(self.dir.as_ref()?.join(id.0.to_string()).join(NAME)));
         // A new version of the function keeps the socket, and its processes keep their connections.
         if self.open.borrow().get(function) == path.as_ref() {

@@ -32,6 +32,7 @@ enum CatalogAnswer {
 impl SavedFiles {
     /// Adds a caller. Returns its number, with which the catalog is to be asked, and what ends its wait.
     pub(crate) fn wait(&mut self, function: FunctionName) -> (u32, oneshot::Receiver<()>) {
+        // No event tells that a caller has left, so the list is cleaned whenever it grows.
         self.waiting.retain(|waiting| !waiting.caller.is_closed());
         self.last = self.last.wrapping_add(1);
         let (caller, receiver) = oneshot::channel();

@@ -87,6 +87,7 @@ pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<
             | Reply::SecretRefused(_)
             | Reply::Files(_)
             | Reply::Sealed(_) => {}
+            // The spawner answers requests of an earlier connection with the number 0.
             Reply::Installed(_) | Reply::Refused(_) | Reply::NeedsBuild(_) | Reply::InstalledWithTree(_)
                 if request == 0 => {}
             Reply::Installed(_)

@@ -84,6 +84,7 @@ impl ServingDaemon {
         } = connected;
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
         let problems = sender.clone();
+        // An error of `send` means that fnd is stopping. Then nobody reads the problems.
         connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
@@ -281,6 +282,7 @@ async fn supervise(
         daemon.state.borrow_mut().all_known();
         {
             let state = &mut *daemon.state.borrow_mut();
+            // `status` shows the problems of the start. The first reload reports only those that are new since then.
             drop(state.functions.report_problems(&state.lifecycle));
         }
         systemd::ready();

@@ -64,6 +64,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
                 stop();
                 draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }
+            // At a second signal fnd waits for nothing more: functions go on with the spawner in any case.
             Some(_) if spawner_stays => return,
             Some(_) if draining.is_none() => {
                 tracing::info!("stopping when running work has ended; a second signal kills it");

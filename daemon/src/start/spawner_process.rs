@@ -125,6 +125,7 @@ fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
     })?;
     let beside = own.with_file_name("fnd-spawner");
     let installed = PathBuf::from("/usr/libexec/fnd/fnd-spawner");
+    // A build that is tried out uses its own spawner, also on a machine with an installed one.
     let path = [beside, installed]
         .into_iter()
         .find(|path| path.is_file())

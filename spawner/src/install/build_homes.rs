@@ -71,6 +71,7 @@ impl BuildHomes {
 
     /// Notes that a home is going to be emptied; `idle`: no process of the function runs.
     pub fn clearing(&mut self, builder: FunctionId, idle: bool) {
+        // A process that still runs could leave a file behind the helper that empties the home.
         self.0.entry(builder).or_default().contents = if idle { HomeContents::Clearing } else { HomeContents::Unknown };
     }
 

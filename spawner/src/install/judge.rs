@@ -125,7 +125,9 @@ impl Judge {
             }
         };
         let message = self.asked.pop_front()?;
+        // The judge begins with the next request only now.
         self.deadline = now() + PATIENCE;
+        // Settings that were refused must not come into force with the next judge.
         if matches!(&answer, Some(JudgeReply::Settings(settings)) if settings.verdict.policy.is_some()) {
             self.settings = Some(message);
         }

@@ -59,6 +59,7 @@ impl Snapshot {
     fn unpacked(&mut self, opened: &OpenedSource) -> Result<(), Problem> {
         let failed = |why: &str| problem(&opened.shown, format!("failed to unpack it: {why}"), "copy it again");
         let Contents { files, refused } = read_report(&self.report()).map_err(|why| failed(&why))?;
+        // The child has read the archive twice, and somebody may have changed it in between.
         opened.unchanged(opened.meta.len())?;
         if let Some((message, help)) = refused.map(|refusal| refusal.words()) {
             return Err(problem(&opened.shown, message, help));

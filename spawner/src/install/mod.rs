@@ -285,6 +285,8 @@ impl Snapshot {
         }
         let is_upload = sources.dirs.get(usize::from(self.install.directory)) == Some(&sources.uploads);
         Some(match &self.stored {
+            // All uploads belong to fnd's user, whoever has sent them, so the place decides and not the owner of the
+            // files.
             _ if is_upload => UidOwner::uploads(),
             Some((_, origin)) if !origin.trusted => UidOwner::of(&BTreeSet::from([origin.owner])),
             Some(_) => UidOwner::of(&BTreeSet::new()),

@@ -33,6 +33,8 @@ impl Snapshot {
         for _ in 0..turn.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
             let opened = self.open(sources, &relative, kind)?;
+            // One file of somebody else is enough: its code would run with the rights that only root's files may ask
+            // for.
             self.trusted &= opened.trusted;
             // Files of a stored version are root's copies, so their owners do not say who wrote them.
             self.authors.extend((!opened.trusted && self.stored.is_none()).then(|| opened.meta.uid()));

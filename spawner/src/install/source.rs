@@ -67,6 +67,8 @@ impl Sources {
         if !Path::new(shown).starts_with(&self.uploads) && ![0, self.myself.uid].contains(&owner) {
             return format!("u{owner}");
         }
+        // All uploads have the same owner, so the owner does not say who wrote them, and each function is a trust of
+        // its own.
         let hex: String = Sha256::digest(function.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("f{}", hex.get(..TRUST_DIGITS).unwrap_or_default())
     }
@@ -189,6 +191,7 @@ pub fn open(
     let read = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     // Otherwise a person could link to a file that only root may read, and have it published as code.
     for (uid, gid) in links.iter().filter(|(uid, _)| *uid != 0) {
+        // If the kernel does not give the owner's rights, the owner counts as one who may not read the file.
         if identity::with_files_of((*uid, *gid), || open_real(real, read).is_err()).unwrap_or(true) {
             let message = format!("the owner of the symbolic link, uid {uid}, may not read `{}`", real.display());
             return Err(problem(&shown, message, "copy the file here, or make it readable for everybody"));

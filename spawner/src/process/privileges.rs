@@ -30,6 +30,8 @@ pub fn empty_bounding_set() -> Result<()> {
 /// # Errors
 /// The error of the step that failed.
 pub fn drop_all(user_follows: bool) -> Result<()> {
+    // Without capabilities a process may add rules of Landlock and seccomp only with this flag (landlock(7),
+    // seccomp(2)).
     set_no_new_privs(true)?;
     let _ = clear_ambient_capability_set(); // EINVAL: a kernel without ambient capabilities
     let none = CapabilitySet::empty();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub fn of(view: &MountView) -> Vec<(PathBuf, Use)> {
     let strict = view.sandbox.profile == fnd_wire::sandbox::Profile::Strict;
     let (shown, mut hidden, later) = view.table();
+    // `/etc` is allowed as a whole, so no rule can close a place in it.
     hidden.retain(|path| !path.starts_with("/etc/fnd"));
     hidden.extend(strict.then(|| PathBuf::from("/dev")));
     let mut allowed = Vec::new();

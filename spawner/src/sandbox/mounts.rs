@@ -286,7 +286,8 @@ impl<'a> Building<'a> {
     fn devices(&self, strict: bool) -> io::Result<()> {
         let dev = find(&self.root, Path::new("/dev"))?;
         if !strict {
-            // Devices are written to all the same.
+            // Read-only, so that a function can leave nothing there, such as a queue in `/dev/mqueue`. Devices are
+            // written to all the same.
             let devices = copy(CWD, "/dev", true)?;
             set(&devices, true, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
             return attach(&devices, &dev);
@@ -298,6 +299,7 @@ impl<'a> Building<'a> {
         for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
             symlinkat(format!("/proc/self/fd{target}"), &self.own, format!("dev/{name}"))?;
         }
+        // Each devpts has a `ptmx` of its own, which makes terminals in that devpts only.
         symlinkat("pts/ptmx", &self.own, "dev/ptmx")?;
         ["dev/shm", "dev/pts"].iter().try_for_each(|dir| make_dir(&self.own, Path::new(dir)))?;
         let own = copy(&self.own, "dev", false)?;
@@ -363,6 +365,7 @@ impl<'a> Building<'a> {
         for (name, text) in ["passwd", "group"].into_iter().zip(&self.view.accounts) {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = openat(&self.own, name, flags, Mode::from_raw_mode(0o644))?;
+            // The umask may have taken bits away from the mode.
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
             rustix::io::write(&file, text.as_bytes())?;
             drop(file);

@@ -204,6 +204,7 @@ pub fn values(memory: &File) -> Result<SecretValues, String> {
 
 fn part(memory: &File, is_head: bool) -> Result<Vec<u8>, String> {
     let all = memory.metadata().failed("examine the values")?.len();
+    // The helper may have been killed while it wrote, so a length may be larger than what is there.
     let read = |start, length| {
         let mut bytes = vec![0; usize::try_from(all.min(length)).unwrap_or(0)];
         let read = memory.read_exact_at(&mut bytes, start).ok().filter(|()| length <= all);

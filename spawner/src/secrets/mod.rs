@@ -84,6 +84,7 @@ impl SecretSources {
         };
         let named = self.named.get(function).filter(|(names, _)| names.contains(name));
         let (_, files) = named.ok_or_else(|| refuse(format!("no route of `{function}` names this secret")))?;
+        // The files may have changed since they were judged: root may have withdrawn the secret.
         grants::still(files).map_err(refuse)?;
         self.secret(name)
     }

@@ -74,6 +74,7 @@ pub(super) struct Helpers {
 impl Helpers {
     /// Adds work that needs no descriptor.
     pub(super) fn add(&mut self, lane: Lane, after: After, body: HelperBody) {
+        // 2 is standard error, which a helper keeps in any case.
         self.add_with(lane, after, (2, body));
     }
 

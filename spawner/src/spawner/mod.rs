@@ -153,6 +153,7 @@ impl Spawner {
         }
         let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, (Token::Signals, 0)).failed("watch signals")?;
+        // The helper beside this program is of the same build.
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd-helper")).filter(|it| it.exists());
         let helper = args.helper.clone().or(beside).unwrap_or_else(|| "/usr/libexec/fnd/fnd-helper".into());
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
@@ -160,6 +161,8 @@ impl Spawner {
         let unbounded = |why: &io::Error| {
             crate::log!("TMPDIR is bounded by the disk only: failed to mount `{}`: {why}", runs.display());
         };
+        // Before Linux 6.15 several launchers cannot copy a mount without a place in the tree. So these mounts have a
+        // place, in a mount namespace that nobody else sees.
         let own_mounts = args.private_mounts && mounts::separate(&runs).inspect_err(unbounded).is_ok();
         let (dirs, uploads) = (args.functions.clone(), args.state.join(UPLOADS));
         let sources = Sources { dirs, uploads, myself: myself.clone(), facts: StatCache::default() };
@@ -275,6 +278,7 @@ impl Spawner {
                 }
                 if now >= kill_at {
                     self.workers.kill_all();
+                    // A start that was under way may still bring a process, so the kill is repeated.
                     self.stopping = Some(now + Duration::from_secs(1));
                 }
             }
@@ -365,6 +369,7 @@ fn cgroups(args: &Args, places: &Places) -> Result<CgroupTree, String> {
         // A process that cannot be looked up counts as running: its groups must stay.
         cgroup::remove_stale(&found, |pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
     }
+    // By the process id in the name, `remove_stale` recognizes the groups of spawners that have ended.
     let name = args.cgroup_root.clone().unwrap_or_else(|| format!("fnd-{}", std::process::id()));
     let tree = CgroupTree::open(&found, &name, block_device(&places.state))?;
     // An earlier spawner that was killed may have left processes in these groups.

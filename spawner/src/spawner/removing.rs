@@ -35,6 +35,7 @@ impl Spawner {
     /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
     pub(super) fn sweep(&mut self, request: u64, sweep: &Sweep) {
         let places = self.workers.host.places.clone();
+        // The directories of workers that this spawner has started stay, whatever fnd says.
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
         for (function, invocation) in places.invocations() {
             if !known.contains(&invocation) {

@@ -105,7 +105,7 @@ impl Spawner {
             Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
             Request::Install(install) => return self.add_install(number, install, Purpose::Install),
-            // fnd may not read what only root can.
+            // Only of stored versions: fnd must not get the content of files that only root may read.
             Request::Files(install) => {
                 return self.add_install(number, Install { directory: STORED, ..install }, Purpose::Files);
             }

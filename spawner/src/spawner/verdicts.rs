@@ -66,6 +66,7 @@ impl Spawner {
             }
             let Some((subject, question)) = self.next.take() else { if self.can_read() { continue } else { break } };
             let owner = match &subject {
+                // A judge that has read files of other people must not judge the settings.
                 Subject::Settings(..) => self.sources.myself.uid,
                 Subject::Function(snapshot) => snapshot.owner,
             };

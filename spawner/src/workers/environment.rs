@@ -51,6 +51,7 @@ fn fill(text: &PlanText, values: &Values) -> String {
 /// Returns the name of the machine's time zone, as `TZ` takes it: from `/etc/localtime`, else `UTC`.
 pub fn machine_zone() -> String {
     let target = std::fs::canonicalize("/etc/localtime").unwrap_or_default();
+    // On some machines the file is a copy and no link, and then the name of its zone is not known.
     let name = target.to_str().and_then(|path| path.split_once("zoneinfo/")).map(|(_, name)| name);
     name.unwrap_or("UTC").to_owned()
 }

@@ -56,6 +56,7 @@ impl WorkerTable {
 
     /// Kills the processes in a cgroup and removes it, now or as soon as it is empty.
     pub(super) fn clear(&mut self, leaf: Leaf) {
+        // If this fails, the leaf is not empty, and `overdue` tries again.
         let _ = leaf.kill();
         if leaf.remove().is_err() {
             self.leaving.push(LeavingLeaf::new(leaf));

@@ -37,6 +37,8 @@ impl WorkerTable {
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
         let mut given = spawn.environment;
+        // With a variable such as `LD_PRELOAD`, an fnd that was taken over could run code of its own as the function's
+        // user.
         if let Some((name, _)) = given.iter().find(|(name, value)| !may_be_given(name) || value.0.contains(&0)) {
             return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()).into());
         }

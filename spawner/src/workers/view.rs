@@ -13,6 +13,7 @@ impl Host {
         (identity, user): (Option<&Identity>, &str),
         has_credentials: bool,
     ) -> Option<MountView> {
+        // Secrets are mounted in profile off, too.
         let bare = !has_credentials && sandbox.network == Network::Host;
         if bare && (sandbox.profile, sandbox.syscalls) == (Profile::Off, Profile::Off) {
             return None;

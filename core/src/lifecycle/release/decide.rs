@@ -214,6 +214,8 @@ impl Releases {
         let canary = self.canary.as_mut().filter(|canary| canary.version == asked);
         if let Some(canary) = canary {
             canary.version = version;
+            // While nothing serves, no calls can be shared. The canary is installed again beside the release that then
+            // serves.
             if !canary.promoted && self.live {
                 return Copied::Canary(canary.rules.percent);
             }

@@ -108,6 +108,7 @@ impl Decoder {
             return filling.rest;
         }
         let there = self.buffer.len().saturating_sub(self.used);
+        // An invalid header does not come here: `next` has already refused it.
         let size = match self.header() {
             Ok(Some(header)) => HEADER + header.length,
             Ok(None) | Err(_) => HEADER,
@@ -181,6 +182,7 @@ impl Decoder {
             if known == Some(MessageKind::Body)
                 && let Some(Partial::Result(begun)) = self.partial.get(&call)
             {
+                // A frame beyond the stated size would find no space, so its bytes would never be consumed.
                 if header.length > begun.data.len() - begun.filled {
                     return Err(wrong_length());
                 }
@@ -193,6 +195,7 @@ impl Decoder {
             let Some(content) = self.buffer.get(from..from + header.length) else {
                 return Ok(None);
             };
+            // So a later version of the protocol can add messages that this fnd need not know.
             if known.is_none() && header.flags & OPTIONAL != 0 {
                 self.used = from + header.length;
                 continue;
@@ -205,6 +208,8 @@ impl Decoder {
                 }
                 (Some(MessageKind::Body), _) => return Err(ProtocolError::Frame("a body without its message")),
                 (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages for one call at once")),
+                // The result is not joined from its frames: its bytes are read to the place where they stay, so a large
+                // one is not copied again and again.
                 (Some(MessageKind::Result), None) if more && call > 0 => match begin(call, content, self.result_max)? {
                     Some(begun) => Partial::Result(begun),
                     None => Partial::Joined(MessageKind::Result, content.to_vec()),
@@ -220,11 +225,14 @@ impl Decoder {
             };
             self.used = from + header.length;
             if let Partial::Joined(kind, message) = &partial {
+                // The bound holds after each frame: a message without an end takes no more memory than the largest
+                // complete one.
                 self.within_bounds(call, *kind, message.len())?;
                 if !more {
                     return worker_message(*kind, call, message, self.result_max).map(Some);
                 }
             }
+            // One more than calls: the worker itself, call 0, may be in the middle of a message, too.
             if self.partial.len() >= self.calls_max.saturating_add(1) {
                 return Err(ProtocolError::TooMany);
             }
@@ -234,6 +242,7 @@ impl Decoder {
 
     /// Moves buffered bytes to their final place.
     fn fill(&mut self) {
+        // `space` borrows the whole decoder, so the buffer leaves it for the time of the copy.
         let (mut buffer, used) = (std::mem::take(&mut self.buffer), self.used);
         let from = buffer.get(used..).unwrap_or_default();
         if let Some(space) = self.space() {
@@ -255,6 +264,7 @@ impl Decoder {
         let Some(Partial::Result(begun)) = self.partial.remove(&call) else {
             return Ok(None);
         };
+        // Otherwise the caller would get the zeros of the buffer in place of the missing bytes.
         if begun.filled < begun.data.len() {
             return Err(wrong_length());
         }
@@ -328,6 +338,7 @@ fn worker_message(
     match kind {
         MessageKind::Ready if call == 0 => {
             let ready: super::ReadyMessage = json(message)?;
+            // A worker that takes no call would stay in the pool and never get work.
             if ready.concurrency == 0 || ready.protocol == 0 {
                 return Err(ProtocolError::Message("a Ready with the value 0".to_owned()));
             }
@@ -392,6 +403,7 @@ fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError
     if head.data.unwrap_or(0) != u64::try_from(body.len()).unwrap_or(u64::MAX) {
         return Err(wrong_length());
     }
+    // A length of 0 is an empty result. Without a length there is no result.
     let data = head.data.map(|_| body.to_vec());
     Ok((head, data))
 }
@@ -404,6 +416,7 @@ fn split(message: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn checked(head: &[u8]) -> Result<ResultHead, ProtocolError> {
     let head: ResultHead = json(head)?;
+    // A status below 200 says that the final answer is still to come (RFC 9110, section 15.2).
     if head.status.is_some_and(|status| !(200..600).contains(&status)) {
         return Err(ProtocolError::Message("a result has an invalid status".to_owned()));
     }

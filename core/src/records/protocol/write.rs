@@ -85,7 +85,7 @@ pub fn cancel(call: u64) -> OutgoingMessage {
 fn whole(kind: MessageKind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
     let size = parts.iter().map(|part| part.len()).sum();
     if size > FRAME_MAX {
-        // The head alone is longer.
+        // Payload and previous result are short here (`COPIED_MAX`), so the head alone exceeds a frame.
         let own = Bytes::from(parts.concat());
         return pieces(kind, call, vec![own]).concat();
     }

@@ -38,6 +38,8 @@ impl AlertRules {
         may_call: impl Fn(&FunctionName) -> bool,
     ) -> Option<Self> {
         let own_call = own.as_ref().and_then(|own| own.call.clone());
+        // An owner may name only functions that the owner may call. The node's `call` stands in the configuration, so
+        // it is allowed for every function.
         let call = own_call.filter(may_call).or_else(|| node.call.clone())?;
         if call == *function {
             return None;
@@ -223,7 +225,7 @@ impl Health {
             let looping = self.begins(now_ms, rules, (AlertCondition::CrashLooping, message, None));
             // Only the first condition makes a call, so at most one of the two is there.
             alert = alert.or(looping);
-        // Until then a crash loop that an earlier fnd has stored counts, although this fnd has not seen it yet.
+        // A crash loop that an earlier fnd stored counts until `loop_until_ms`, although this fnd has not seen it.
         } else if seen.loop_until_ms.is_none() {
             self.bad.remove(&AlertCondition::CrashLooping);
         }

@@ -127,6 +127,8 @@ impl Alerts {
         let failed = match record.state {
             RunState::Succeeded => false,
             RunState::Failed | RunState::Interrupted => true,
+            // A person ended a cancelled invocation, and a skipped one never began: neither shows whether the function
+            // works.
             RunState::Cancelled
             | RunState::Skipped
             | RunState::Queued

@@ -97,6 +97,7 @@ pub fn read(output: &[u8]) -> Result<(Response, usize), BadAnswer> {
             "status" => once("Status", &mut answer.status, status(&value)?)?,
             "content-type" => once("Content-Type", &mut answer.content_type, value)?,
             "location" => once("Location", &mut location, value)?,
+            // Headers `Fnd-...` are statements of fnd about the run, so a script cannot set them.
             dropped if DROPPED.contains(&dropped) || dropped.starts_with("fnd-") => {}
             _ => answer.headers.push((name, value)),
         }
@@ -109,6 +110,7 @@ pub fn read(output: &[u8]) -> Result<(Response, usize), BadAnswer> {
         // RFC 3875, section 6.2.3: a redirect without a status is `302 Found`.
         answer.status = answer.status.or(Some(302));
         answer.headers.push(("location".to_owned(), location));
+    // RFC 3875, section 6.3.1: a body needs a type. fnd does not guess one, since browsers act on it.
     } else if answer.content_type.is_none() && has_body {
         return Err(BadAnswer::NoType);
     } else if answer.content_type.is_none() && answer.status.is_none() {
@@ -124,6 +126,7 @@ fn header(line: &[u8]) -> Option<(String, String)> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let value = value.trim_matches([' ', '\t']);
     let is_value = |char: char| char == '\t' || !char.is_ascii_control();
+    // A continuation line begins with a space, which no name has: RFC 3875, section 6.3, forbids such lines.
     let fits = !name.is_empty() && name.bytes().all(is_token) && value.chars().all(is_value);
     fits.then(|| (name.to_ascii_lowercase(), value.to_owned()))
 }

@@ -33,6 +33,7 @@ pub fn variables(request: &HttpRequest, content_type: Option<&str>, length: Opti
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
     let mut add = |name: &str, value: String| all.push((name.to_owned(), value));
+    // `REQUEST_URI` is not in RFC 3875, but web servers set it and many scripts read it.
     let mark = if request.query.is_empty() { "" } else { "?" };
     add("REQUEST_URI", format!("{}{mark}{}", request.path, request.query));
     if let Some((script, info)) = paths(request) {

@@ -15,6 +15,8 @@ impl Attributes {
     /// The name or the value breaks a rule.
     pub(super) fn set(&mut self, name: &str, value: String) -> Result<(), Malformed> {
         let wrong = |problem: &'static str| Err(Malformed::attribute(name, problem));
+        // The specification excludes control characters (section 3.1). Handlers get attributes as headers, in which a
+        // line break would begin another header.
         if value.chars().any(char::is_control) {
             return wrong("has a control character");
         }

@@ -15,6 +15,7 @@ pub(super) fn event(request: &EventRequest<'_>) -> Result<CloudEvent, Malformed>
         let Some(name) = name.strip_prefix("ce-") else {
             continue;
         };
+        // The binding maps this attribute to `Content-Type`. Two headers could state different types.
         if name == "datacontenttype" {
             return Err(Malformed::attribute(name, "is the header `Content-Type` in this form"));
         }
@@ -67,6 +68,7 @@ fn unquoted(rest: &str) -> Option<String> {
     while let Some(c) = characters.next() {
         match c {
             '\\' => text.push(characters.next()?),
+            // A quote inside of the string must follow a backslash.
             '"' => return None,
             c => text.push(c),
         }

@@ -10,6 +10,7 @@ use super::{CloudEvent, Events, Malformed, binary, essence, is_media_type, legac
 pub fn read(request: &EventRequest<'_>) -> Result<Events, Malformed> {
     let content_type = request.content_type().unwrap_or_default();
     let one = |event: CloudEvent| Events::One(Box::new(event));
+    // The content type distinguishes the forms (section 3 of the binding), so it decides before any header `ce-...`.
     if is_media_type(content_type, "application/cloudevents+json") {
         return structured::event(request.body).map(one);
     }

@@ -88,6 +88,7 @@ fn attribute(name: &str, text: &str) -> Result<String, Malformed> {
     match text.as_bytes().first() {
         Some(b'"') => serde_json::from_str(text).map_err(|error| Malformed::attribute(name, error.to_string())),
         Some(b't' | b'f') => Ok(text.to_owned()),
+        // The type Integer of the specification has 32 bits; an attribute cannot be a fraction.
         Some(b'0'..=b'9' | b'-') if text.parse::<i32>().is_ok() => Ok(text.to_owned()),
         Some(b'0'..=b'9' | b'-') => Err(Malformed::attribute(
             name,

@@ -221,6 +221,7 @@ impl Subscription {
             }),
             false => Ok(()),
         };
+        // The size comes first: data above the limits is never parsed.
         too_large(body_max, "limits.body")?;
         if let Some(schema) = &self.schema {
             too_large(DATA_MAX, "the most that is checked against a schema")?;

@@ -9,6 +9,7 @@ impl FileMachine {
     pub(super) fn named(&mut self, at: FileClock, directory: u16, path: &[u8], named: NamedFile) {
         match named {
             NamedFile::DirectoryMoved => {
+                // The kernel reports a moved directory once, and not the files in it.
                 for id in self.books.below(directory, path) {
                     self.name_gone(at, id, FileState::MovedAway);
                 }
@@ -19,6 +20,8 @@ impl FileMachine {
                 let entry = self.entries.take(directory, path);
                 // A known file may be moved or linked to a name that no entry takes, and come back.
                 if entry.is_some() || matches!(named, NamedFile::MovedHere | NamedFile::Created) {
+                    // A scan that is under way may have passed this name already, and must not take its file for one
+                    // that is gone.
                     let mark = self
                         .directories
                         .get(usize::from(directory))
@@ -58,6 +61,8 @@ impl FileMachine {
         let Some(record) = self.books.get_mut(id) else { return };
         let closed = matches!(named, NamedFile::Closed | NamedFile::MovedHere);
         let trigger = self.entries.get(record.entry);
+        // A program that keeps its file open may pause between two writes, so an open file must rest for the longer
+        // time.
         let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
         let time = time.unwrap_or_default();
         match record.state {
@@ -111,6 +116,7 @@ impl FileMachine {
         let Some(record) = self.books.get_mut(id) else { return };
         match record.state {
             FileState::Offered => self.changed_while_offered(id),
+            // The deletion is on its way to fnd already.
             FileState::ReadyGone | FileState::OfferedGone => {}
             _ if record.known.is_some() => self.wait_in(at, id, state, MOVE_WINDOW),
             // It is not known, and so nothing is lost.
@@ -136,6 +142,8 @@ impl FileMachine {
         } else if record.known.is_some() && self.entries.wants(entry, FileChange::Deleted) {
             self.books.set(id, FileState::ReadyGone);
         } else {
+            // The file system may give the inode to the next file, whose content must not be compared with that of this
+            // one.
             if let Some(inode) = self.books.forget(id) {
                 self.outbox.gone(directory, inode);
             }

@@ -98,7 +98,7 @@ impl Entries {
             Some(at) => (Some(path.get(..at)?), path.get(at + 1..)?),
             None => (None, path),
         };
-        // Directories whose names begin with a dot do not count.
+        // Hidden directories do not count, as in a shell's `*`: programs keep files there that are not complete.
         if above.is_some_and(|above| above.split(|byte| *byte == b'/').any(|part| part.starts_with(b"."))) {
             return None;
         }

@@ -279,6 +279,8 @@ impl FileMachine {
             FileEvent::Overflow => self.scans.extend(self.entries.directories().map(|(number, ..)| number)),
             FileEvent::Directory(number, state) => self.directory_changed(at, number, state),
             FileEvent::Places(places) => {
+                // A process of the function may not see yet what is mounted now, so nothing is offered until fnd
+                // answers `Shown`.
                 self.places = Some(places);
                 self.offers.doubt();
                 self.outbox.say(FromWatcher::Places(places));
@@ -325,7 +327,10 @@ impl FileMachine {
         if let Some(after) = known.after {
             let facts = content.facts;
             let content = (facts.inode, facts.size, facts.modified_ns);
+            // The invocation was accepted for an earlier watcher. It has no end yet, so it counts in the window.
             self.offers.running.insert(after);
+            // After an edit of the manifest no entry may take the file. Then the first entry of its directory says what
+            // follows the run.
             if let Some(entry) = entry.or_else(|| self.entries.of(*directory).map(|(entry, _)| entry).next()) {
                 self.after.entry(after).or_default().push((entry, content));
             }
@@ -352,7 +357,7 @@ impl FileMachine {
             let Some((id, hash)) = self.asked.pop_front() else {
                 break;
             };
-            // Another event may have come before the look.
+            // An event after the request may have moved the file to a state that needs no look.
             if let Some(record) = self.books.get(id).filter(|record| record.state.is_looked_at()) {
                 actions.push(WatchAction::Look(id, record.directory, Rc::clone(&record.path), hash));
             }
@@ -396,6 +401,7 @@ impl FileMachine {
             let Some(Reverse((time, id))) = self.due.pop() else {
                 return;
             };
+            // The file was dropped. Its time stayed here, since a heap cannot remove an entry.
             let Some(record) = self.books.get_mut(id) else { continue };
             let (state, directory) = (record.state, record.directory);
             let Some(wait) = record.wait.as_mut().filter(|wait| wait.queued == time) else {
@@ -415,11 +421,12 @@ impl FileMachine {
                 {
                     self.queue(id, now.saturating_add(nanos(MOVE_WINDOW)));
                 }
-                // So may the first scan after a start.
+                // After a start the first scan may still find the content under another name.
                 FileState::MovedAway if !self.is_first_scan_over(directory) => {
                     self.queue(id, now.saturating_add(nanos(POLL_INTERVAL)));
                 }
                 FileState::MovedAway | FileState::Removed => self.vanish(at, id),
+                // The time is of an earlier state, which an event has ended.
                 _ => {}
             }
         }

@@ -124,6 +124,8 @@ impl FileMachine {
         if line.ready.is_empty() {
             return None;
         }
+        // A batch waits for the files that are in their quiet time, so that files which come together run together, but
+        // it waits no longer than `debounce`.
         let is_whole = line.quiet == 0 || line.ready.len() >= batch(trigger);
         match line.since {
             Some(since) if !is_whole => Some(Duration::from_nanos(since).saturating_add(trigger.debounce)),
@@ -155,6 +157,7 @@ impl FileMachine {
         // Files that stay behind wait for a new batch, whose time begins now.
         line.since = Some(nanos(at.now));
         let mut bytes = 0;
+        // With longer paths the offer could exceed `MESSAGE_MAX`, which would end the connection with fnd.
         let ready = line.ready.iter().take(batch).take_while(|(_, path, _)| {
             bytes += path.len();
             bytes <= PATHS_MAX
@@ -174,6 +177,7 @@ impl FileMachine {
                     self.offers.add(directory, id, (FileChange::Deleted, content));
                 }
                 _ => {
+                    // fnd remembers the hash with the offer, so this look reads the content.
                     self.ask(id, FileState::Checking, true);
                     if let Some(next) = &mut self.offers.next {
                         next.checking.push(id);
@@ -211,6 +215,7 @@ impl FileMachine {
         let changes = offer.changes.iter().filter_map(change).collect();
         let entry = offer.entry;
         self.offers.open.insert(number, offer);
+        // The last looks saw the earlier directories, so the files stay ready and are looked at once more.
         if in_doubt {
             self.refused(at, number);
         } else {
@@ -267,6 +272,7 @@ impl FileMachine {
             self.judge_later(directory, content.facts.inode);
         }
         // The other offers that are open came before this answer: they may be refused as well.
+        // So many invocations had room. One offer stays possible: without an answer the window could never grow again.
         self.offers.window = self.offers.running.len().max(1);
         self.offers.paused = Some(at.now.saturating_add(REFUSED_PAUSE));
     }

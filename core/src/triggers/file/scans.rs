@@ -135,6 +135,8 @@ impl FileMachine {
                 return;
             }
         }
+        // After a reboot the same file system may have another device number. The earlier number then stands for a file
+        // system that is there, so files of it that were not found are gone.
         if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
             && known.facts.device != facts.device
             && known.facts.inode == facts.inode
@@ -146,7 +148,8 @@ impl FileMachine {
             LookVerdict::Handled => self.books.set(id, FileState::Idle),
             LookVerdict::AskHash | LookVerdict::Later => self.ask(id, FileState::Resting, false),
             LookVerdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
-            // It was there before the function.
+            // It was there before the function. `st_ctime` says so: a program can set the other time, and a file that
+            // was moved here keeps it.
             LookVerdict::New(FileChange::Created)
                 if first && !existing && self.since(number) > Some(facts.changed_ns) =>
             {
@@ -229,6 +232,8 @@ impl FileMachine {
             }
             here += 1;
             if record.mark != mark && record.state == FileState::Idle {
+                // A directory is not read in one moment: a scan may find neither name of a file that is renamed
+                // meanwhile. So a look decides.
                 self.ask(id, FileState::Vanishing, false);
             }
         }

@@ -59,6 +59,7 @@ impl Graph {
     pub fn set<'a>(&mut self, function: &FunctionName, calls: impl IntoIterator<Item = &'a FunctionName>) -> bool {
         let calls: BTreeSet<_> = calls.into_iter().cloned().collect();
         let before = self.calls.remove(function).unwrap_or_default();
+        // Most installations change no call, and then no graph is searched.
         if calls == before {
             if !before.is_empty() {
                 self.calls.insert(function.clone(), before);

@@ -37,6 +37,7 @@ pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
     let lists: &[&[HookCall]] = match record.state {
         RunState::Succeeded => &[&hooks.on_success, &hooks.on_completion],
         RunState::Failed | RunState::Interrupted => &[&hooks.on_failure, &hooks.on_completion],
+        // A person ended the invocation: it has neither succeeded nor failed.
         RunState::Cancelled => &[&hooks.on_completion],
         // A skipped invocation never began. The other states are not final.
         RunState::Skipped | RunState::Queued | RunState::Running | RunState::Waiting | RunState::Polling => &[],

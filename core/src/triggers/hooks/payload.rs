@@ -20,6 +20,7 @@ pub fn payload(record: &InvocationRecord, output: &str, data: Option<&Data>) -> 
     let bytes = data.and_then(|data| data.bytes().ok());
     let payload = bytes.as_ref().map(|bytes| {
         let first = bytes.get(..PAYLOAD_MAX).unwrap_or(bytes);
+        // The beginning of a JSON text may be JSON as well, such as that of a long number, and would be another value.
         shown(first, first.len() == bytes.len())
     });
     let body = HookBody {

@@ -30,6 +30,7 @@ impl RequestValues<'_> {
             // The names in a form are flat: a dot is part of them.
             RequestPlace::Body(path) if body::is_form(self.content_type) => body::form(self.body, &path.join(".")),
             RequestPlace::Body(path) => body::json(self.body, path),
+            // A socket for both versions shows an IPv4 address as `::ffff:192.0.2.1`, which no manifest would name.
             RequestPlace::Ip => self.ip.map(|ip| ip.to_canonical().to_string()).into_iter().collect(),
         }
     }

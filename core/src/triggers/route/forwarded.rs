@@ -37,6 +37,7 @@ impl Trusted {
             Some(address) => self
                 .networks
                 .iter()
+                // A socket for both versions shows an IPv4 proxy as `::ffff:192.0.2.1`.
                 .any(|network| network.contains(&address.to_canonical())),
             None => self.unix,
         }

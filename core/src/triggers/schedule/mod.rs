@@ -141,6 +141,8 @@ impl Schedules {
                 plan,
             };
             entry.begin_anew_if_ahead(now_ms);
+            // Slots during the pause do not count as missed. The later of the two times is taken, since a mark never
+            // goes back.
             if resumes {
                 entry.last_ms = entry.last_ms.max(now_ms);
             }
@@ -150,6 +152,7 @@ impl Schedules {
         self.functions.insert(function.clone(), Scheduled { entries, active });
         self.arm(function);
         let marks = self.marks(function);
+        // At a start every function is set, and most have the marks that the ledger has: these need no write.
         (marks.marks != before).then_some(marks)
     }
 
@@ -218,6 +221,7 @@ impl Schedules {
                 .functions
                 .get_mut(&function)
                 .and_then(|scheduled| scheduled.entries.get_mut(nth));
+            // `due` and the entries change together, so the entry is there.
             let Some(entry) = entry else { continue };
             if let Some(ahead) = entry.ahead_ms.take_if(|ahead| *ahead <= now_ms) {
                 entry.last_ms = entry.last_ms.max(ahead);

@@ -74,6 +74,8 @@ impl SchedulePlan {
                 // The judge refuses a schedule without both.
                 (None, None) => continue,
             };
+            // Two schedules may have the same text, so a number keeps their marks apart. A line of cron may contain `#`
+            // (`5#2` is the second Friday), so only the last `#` separates text and number.
             let same = plans
                 .iter()
                 .filter(|plan| plan.key.rsplit_once('#').is_some_and(|(before, _)| before == text))
@@ -105,6 +107,8 @@ impl SchedulePlan {
     #[must_use]
     pub fn due_at(&self, slot_ms: u64) -> u64 {
         let text = slot_ms.to_le_bytes();
+        // The delay is no chance: after a restart the slot must be due at the same instant as before. The seed contains
+        // the host, so that many machines with one manifest do not call at once.
         let jitter = hash(self.seed, &text) % self.jitter_ms.saturating_add(1);
         slot_ms.saturating_add(jitter)
     }

@@ -73,6 +73,8 @@ impl HeldContent {
         for (path, DirectoryIdentity { device, inode }) in held {
             writeln!(file, "{device} {inode} {path}")?;
         }
+        // After a power cut an unsynced file could be empty under its name. Then an empty directory would count as
+        // emptied by a person, although its file system is only not mounted yet.
         file.sync_all()?;
         fs::rename(&temporary, &self.path)
     }

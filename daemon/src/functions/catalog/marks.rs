@@ -57,7 +57,8 @@ impl Marks {
         if File::create(&path).is_err() {
             return Some(question);
         }
-        let _ = fs::remove_file(&path); // the next fnd writes to it again
+        // A file that cannot be removed does no harm: the next fnd writes to it again.
+        let _ = fs::remove_file(&path);
         self.waiting.push(WaitingQuestion {
             mark: self.last,
             since: now,

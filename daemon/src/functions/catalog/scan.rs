@@ -254,6 +254,7 @@ impl Scanner {
         let root = self.roots.get(usize::from(candidate.directory));
         let same = root.is_some_and(|root| {
             let again = known.by_event && written.is_writing(&root.path, candidate);
+            // Files that cannot be read count as changed: nobody knows whether the spawner has read the same.
             !again && signature(&root.path, candidate, &self.rules).is_ok_and(|now| now == *before)
         });
         if same {

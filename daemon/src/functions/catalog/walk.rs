@@ -495,6 +495,8 @@ impl Digest {
             metadata.dev(),
             metadata.ino(),
             metadata.size(),
+            // The spawner refuses a file because of its owner or its mode, so a change of one of them is a change of
+            // the function.
             metadata.mode(),
             metadata.uid(),
         )

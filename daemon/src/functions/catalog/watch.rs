@@ -267,6 +267,7 @@ impl CatalogThread {
                 Ok(CatalogCommand::Hint(hint)) => {
                     if hint.rewatch {
                         self.watching.forget();
+                        // The lost events may be of writes to files that counted as complete.
                         self.written.lost();
                         self.scanner.lost();
                     }

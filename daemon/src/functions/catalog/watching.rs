@@ -74,6 +74,7 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
         EventKind::Modify(ModifyKind::Data(_)) => hint.written = event.paths,
         // Otherwise fnd's own scans and the spawner's reads would cause the next scan.
         EventKind::Access(_) => return None,
+        // Such an event says only that something has changed, and the scan finds what.
         EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Other => {}
     }
     Some(hint)

@@ -33,6 +33,8 @@ impl WrittenFiles {
     /// Notes that a file or directory was removed or renamed.
     pub(super) fn removed(&mut self, path: &Path) {
         self.complete.remove(path);
+        // No close of a file below a removed directory is reported, so such a file would count as being written for
+        // ever.
         self.writing.retain(|file| !file.starts_with(path));
     }
 
