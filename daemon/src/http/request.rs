@@ -153,6 +153,8 @@ impl IncomingRequest {
         (limit, limit_name): (u64, &str),
         mut share: Option<&mut AddressShare>,
     ) -> Result<Data, Refusal> {
+        // Checked before the first read, at which hyper sends `100 Continue`: a sender that waits for it gets the
+        // refusal instead.
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(buffers);
         let Some(mut body) = self.body.take() else {

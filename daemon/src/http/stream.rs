@@ -161,6 +161,7 @@ impl<T: Piece> LineStream<T> {
             if self.framing == Framing::List && self.sent > 0 {
                 chunk.push(b',');
             }
+            // A browser that reconnects sends the last `id` as `Last-Event-ID`, and the stream goes on after it.
             if let (Framing::Events, Some((id, kind))) = (self.framing, line.as_event()) {
                 chunk.extend_from_slice(format!("id: {id}\nevent: {kind}\ndata: ").as_bytes());
             }
