@@ -30,6 +30,7 @@ pub(super) fn condition<V>(
             short(other),
             words.new
         )),
+        // They can never both hold: one asks for a version, the other for none.
         (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
         (Some(text), None) => {
             let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));

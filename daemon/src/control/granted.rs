@@ -91,6 +91,7 @@ impl FunctionPermissions {
                     "`{function}` may not list the scopes of the state: write `state = [\"*\"]` into `[access]` of its manifest"
                 ))
             }
+            // A list of what is allowed, so a new route of the API is closed to functions until it is listed above.
             _ => refused(format!(
                 "functions may only call functions, send events, use the state, and see and cancel what they have called; `{method} {}` is \
                  for people",
@@ -127,6 +128,8 @@ impl FunctionPermissions {
     /// # Errors
     /// As [`Self::calling`], or the chain of calls is too long.
     pub(super) fn emitter(&self, call: &ControlCall) -> Result<Emitter, Refusal> {
+        // An event has a number in the chain of calls: otherwise a function that sends the event that runs it would
+        // never end.
         let depth = call
             .backend
             .call_depth(&self.calling(call)?, trace(&call.request).as_ref());

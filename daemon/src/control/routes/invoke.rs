@@ -201,6 +201,7 @@ fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
     let Some(text) = call.request.header("fnd-context")? else {
         return Ok(None);
     };
+    // Only checked: the function gets the text as its caller wrote it, because parsing could change large numbers.
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(Some(text.into())),
         Err(error) => Err(refuse(
@@ -243,6 +244,8 @@ fn read_key(call: &ControlCall) -> Result<Option<&str>, Refusal> {
 
 /// Returns the idempotency key of a request: a key belongs to the calling function, or to the user.
 fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -> Result<IdempotencyKey, Refusal> {
+    // The owner is a part of the key. With the text alone, a guessed key would give out the answer to somebody else's
+    // run, or keep that person's request from running.
     let owner = match &call.granted {
         Some(granted) => KeyOwner::Function(granted.function.as_str()),
         None => KeyOwner::User(call.uid),
@@ -250,6 +253,8 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
     let body = bytes_of(body)?;
     let target = request.payload.request.as_deref();
     let target = target.map_or(["", "", ""], |target| [&*target.method, &target.path, &target.query]);
+    // The key covers the whole request, so that the same key with another request is refused and does not get a wrong
+    // answer.
     let content = target.map(str::as_bytes).into_iter().chain([&*body]);
     Ok(IdempotencyKey::new(owner, key, content))
 }
