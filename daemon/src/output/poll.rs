@@ -125,12 +125,15 @@ impl OutputThread {
             while let Some(piped) = self.taken_over() {
                 let marks = [0, 1].map(|stream| piped.worker.0 * 2 + stream);
                 self.start_fresh(piped);
+                // Read at once: these bytes have waited for a moment already. If one pipe were delayed again, its bytes
+                // could come behind later bytes of the other pipe.
                 marks.into_iter().for_each(|mark| self.read_first(mark));
             }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
             }
             // Commands come last: pipes that are ready are read before their worker is finished.
+            // A release wakes nobody, so commands are looked for as long as a finished worker has a spool.
             if woken || !self.finished.is_empty() {
                 for command in self.shared.take() {
                     if matches!(command, OutputCommand::Stop) {
@@ -322,6 +325,7 @@ impl OutputThread {
         }
         let capture = &mut running.capture;
         let key = capture.meta.key();
+        // Before the capture ends, because the end would note that standard output is too large for a result.
         if result.as_ref().is_some_and(result::is_written) {
             capture.is_log_only();
         }

@@ -159,6 +159,7 @@ impl Spools {
     pub(super) fn new(places: SpoolPlaces) -> Self {
         let make = |directory| {
             let mut builder = std::fs::DirBuilder::new();
+            // Only fnd may enter: output in a spool is not masked.
             builder.recursive(true).mode(0o700).create(directory)
         };
         let made = [make(&places.state), make(&places.memory)];
