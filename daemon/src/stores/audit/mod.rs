@@ -139,6 +139,7 @@ impl Audit {
     pub(crate) async fn list(&self, filter: AuditFilter) -> Result<AuditList, String> {
         let written = self.shared.lock().wait();
         self.thread.send(Write);
+        // If the disk does not respond, the page lacks the newest calls: that is better than no page.
         let _ = tokio::time::timeout(WAIT_MAX, written).await;
         let path = self.shared.places.state.join(FILE);
         let read = tokio::task::spawn_blocking(move || store::list(&path, &filter));
