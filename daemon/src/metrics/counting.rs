@@ -52,6 +52,7 @@ impl Metrics {
             return;
         }
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        // Only the reasons that alerts watch: each further one is a series more for each of a thousand functions.
         for reason in ["ok", "timeout", "oom"] {
             drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
         }
@@ -95,6 +96,7 @@ impl Metrics {
     /// Counts a request to the public listener. A route is named as its manifest writes it, so that callers cannot make
     /// series.
     pub(crate) fn requested(&mut self, request: &RequestEnd<'_>) {
+        // Without a route the path is left out: a stranger could make a new series with each request.
         let path = request.route.map_or("", |(_, path)| path);
         let route = || ("route", path.to_owned());
         let status = ("status", request.class().to_owned());
@@ -146,6 +148,7 @@ impl Metrics {
         if attempt.cold.unwrap_or(attempt.worker.is_some()) {
             self.cold_starts.get_or_create(&own()).inc();
         }
+        // A poll is followed by another attempt, too, but nothing has failed.
         if attempt.next_attempt_ms.is_some() && attempt.reason != Reason::ExecuteAgain {
             self.retries.get_or_create(&own()).inc();
         }
@@ -211,10 +214,13 @@ impl Metrics {
 
     /// Removes the series of a function that is gone.
     pub(crate) fn forget(&mut self, function: &FunctionName) {
+        // A function without series of its own counts in `_other`. Those series stay, because other functions count
+        // there, too.
         let Some(Series { label, .. }) = self.functions.remove(function) else {
             return;
         };
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        // All labels that a series may have: it is not kept which of them exist.
         for method in METHODS {
             let labels = with(Some(("method", method)));
             self.calls.remove(&labels);

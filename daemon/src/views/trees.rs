@@ -32,6 +32,7 @@ impl TreesOnDisk {
 
     /// Returns the bytes of all trees in a directory.
     pub(crate) fn bytes(&self, trees: &Path) -> u64 {
+        // Kept until a tree comes or goes: monitoring asks for the status often, and each tree is a file to read.
         if self.bytes.get().is_none() {
             let all = std::fs::read_dir(trees).into_iter().flatten().flatten();
             let bytes = all.filter_map(|tree| tree_bytes(&tree.path())).sum();
