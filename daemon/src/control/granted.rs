@@ -74,6 +74,7 @@ impl FunctionPermissions {
                 let scope = call.state_scope()?;
                 let query = call.request.query(&["prefix", "after", "limit"])?;
                 let prefix = query.all("prefix").next().unwrap_or_default();
+                // The pattern has to cover the prefix, because all keys behind it are shown.
                 if self.access().may_list(&format!("{scope}/{prefix}")) {
                     return Ok(());
                 }

@@ -73,6 +73,7 @@ impl IncomingRequest {
     /// [`Code::BadRequest`] if it occurs more than once or is not ASCII.
     pub(crate) fn header(&self, name: &'static str) -> Result<Option<&str>, Refusal> {
         let mut values = self.parts.headers.get_all(name).iter();
+        // Of two values, fnd and a proxy in front of it could each take another one.
         let (Some(value), None) = (values.next(), values.next()) else {
             if self.parts.headers.contains_key(name) {
                 return Err(refuse(

@@ -60,6 +60,7 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
         Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
         Framing::Events => ("text/event-stream", Some(FOLLOW_GAP)),
     };
+    // The first tick of a plain interval comes at once.
     let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
     let stream = LineStream {
         lines,

@@ -81,6 +81,7 @@ impl Metrics {
 
     /// Counts an invocation that has run and is over, and says by which method it was requested.
     pub(crate) fn call_ended(&mut self, record: &InvocationRecord, method: &'static str) {
+        // By a function of two fields and not by a method, so that the other fields can be used beside it.
         let series = series(&mut self.functions, &mut self.other, &record.function);
         let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
         let (calls, failures) = series.by_method.of(method, || {
@@ -99,6 +100,7 @@ impl Metrics {
         // Without a route the path is left out: a stranger could make a new series with each request.
         let path = request.route.map_or("", |(_, path)| path);
         let route = || ("route", path.to_owned());
+        // By class: a function may answer with hundreds of different numbers.
         let status = ("status", request.class().to_owned());
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
@@ -165,6 +167,7 @@ impl Metrics {
         let ended_well = attempt.reason.final_state() == RunState::Succeeded;
         let at_ms = if ended_well { Some(attempt.ended_ms) } else { success_ms };
         let own = Labels(Some(self.label(&attempt.function)), None);
+        // 0 says that the function has never succeeded, which an alert can see.
         self.last_success.get_or_create(&own).set(at_ms.map_or(0.0, millis));
     }
 

@@ -133,6 +133,7 @@ impl Metrics {
             },
             sampled: sampled::Sampled::new(r),
             asking: Arc::default(),
+            // The real one follows below: here it is still borrowed.
             registry: Arc::default(),
         };
         // Prometheus does not see an increase in a counter that first appears with the value 1.

@@ -359,6 +359,7 @@ impl OutputThread {
 
     /// Reads and writes what running attempts have printed.
     fn settle(&mut self) {
+        // Workers whose pipes still wait for their moment have printed, too.
         let waiting: Vec<Piped> = self.shared.brief().take().collect();
         waiting.into_iter().for_each(|piped| self.start_fresh(piped));
         // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
@@ -375,6 +376,7 @@ impl OutputThread {
     /// Writes what running attempts have printed.
     fn write_heads(&mut self) {
         self.write_at = None;
+        // Taken out meanwhile, because `keep` borrows the whole thread.
         let mut running = std::mem::take(&mut self.running);
         for RunningPoll {
             capture, spool, stored, ..

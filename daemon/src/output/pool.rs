@@ -69,6 +69,7 @@ impl OutputThread {
 
     /// Reads a bounded piece of a warm worker's output, and carries out its marks.
     pub(super) fn read_pool(&mut self, worker: WorkerId) {
+        // Taken out of the map meanwhile, because `take_in` borrows the whole thread.
         if let Some(mut pool) = self.pools.remove(&worker) {
             self.take_in(&mut pool, TURN);
             let has_lines = |capture: &Capture| !capture.head.is_empty();

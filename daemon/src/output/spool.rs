@@ -85,6 +85,7 @@ impl Piece {
     /// Returns the first piece of a spool.
     fn begin(meta: &AttemptOutput) -> Self {
         let spooled = SpooledMeta::of(meta);
+        // A kind of its own and no new field of `SpooledMeta`, so that spools of an earlier fnd can be read.
         if meta.cgi {
             Self::BeginCgi(spooled)
         } else {

@@ -84,6 +84,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        // With room for the answer: the thread never waits for a guard that has given up.
         let (done, flushed) = sync_channel(1);
         *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         // If the channel is full, the thread is awake and checks `closing` when it is empty.

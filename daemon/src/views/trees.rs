@@ -51,6 +51,7 @@ pub(crate) fn tree_bytes(tree: &Path) -> Option<u64> {
 pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
     let path = state.join("deps").join(tree.hex()).join(COMPLETE);
     let mut text = String::new();
+    // A build has written the file, so it may have any length.
     let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
     // The packages are only shown to people, so a file that cannot be read counts as empty.
     let shown = read.map(|_| text.lines().map(str::to_owned).collect());

@@ -136,6 +136,7 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
 /// Returns the refusal for a function that has no version that can run.
 fn cannot_run(call: &ControlCall, function: &FunctionName) -> Refusal {
     match call.backend.function(function) {
+        // A build ends by itself, so the caller may try again; an invalid file waits for a person.
         Some(FunctionDetail { status, .. }) if status.state == FunctionState::Building => {
             let reason = "its dependencies are being installed".to_owned();
             rejected(&Rejection::Unavailable { reason }, function)
@@ -162,6 +163,7 @@ fn read_headers(
     let priority = read(call, "fnd-priority", form, in_range)?;
     let not_before_ms = read(call, "fnd-at", ("fnd-at", INSTANT), instant)?;
     let expires_ms = read(call, "fnd-expires", ("fnd-expires", INSTANT), instant)?;
+    // A header without effect is refused and not ignored, because its sender relies on it.
     if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
         let detail = "`Fnd-At`, `Fnd-Expires` and `Fnd-Priority` are for queued invocations: POST to .../invocations";
         return Err(refuse(Code::BadRequest, detail));

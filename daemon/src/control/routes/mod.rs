@@ -148,6 +148,7 @@ pub(crate) async fn answer(
             },
             places,
         };
+        // The manifest of a function decides in place of roles, also about invocations.
         if let Some(granted) = &granted {
             let allowed = granted.check(&call, &route.method, route.path).await;
             allowed.inspect_err(|_| audit.refused = true)?;

@@ -119,6 +119,7 @@ impl Audit {
         let waits = entry.kind() == AuditKind::Change;
         state.gathered.add(entry);
         let written = waits.then(|| state.wait());
+        // Exactly at half: with more entries the thread has been woken already.
         let is_half_full = state.gathered.entries.len() == WAITING_MAX / 2;
         drop(state);
         // While the thread gathers, waking it would cost each call as much as the call's own work.
