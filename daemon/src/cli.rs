@@ -152,9 +152,11 @@ impl DaemonCli {
         if !defaults.runtimes_inside {
             defaults
                 .runtimes
+                // In front, because a later directory wins: those that a person names replace shipped runtimes.
                 .insert(0, found.unwrap_or_else(|| shipped::INSTALLED.into()));
         }
         let absolute = |path: &PathBuf| {
+            // Not `canonicalize`, which fails where a directory does not exist yet.
             std::path::absolute(path).map_err(|source| PlacesError::Absolute {
                 path: path.clone(),
                 source,

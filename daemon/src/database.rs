@@ -55,6 +55,7 @@ pub(crate) const BUSY: Duration = Duration::from_secs(2);
 /// # Errors
 /// From SQLite.
 pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    // A `Connection` is used by one thread at a time, so SQLite's own locks would only cost time.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
@@ -93,6 +94,7 @@ pub(crate) fn copy(
     to: &Path,
     finish: impl FnOnce(&Path) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<io::Result<File>> {
+    // It writes one moment of the database and only the pages in use, and fnd can write to the database meanwhile.
     let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
     let copied = copied.and_then(|_| finish(to));
     let opened = File::open(to);

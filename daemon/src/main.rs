@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    // Before the command line is parsed, which does not know the tasks of the helper.
     if let Some(failed) = fnd_daemon::modes::helper::replace(&arguments) {
         let _ = writeln!(std::io::stderr(), "error: {failed}"); // an error: closed; the exit code tells it too
         return ExitCode::FAILURE;

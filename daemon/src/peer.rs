@@ -42,6 +42,7 @@ impl Peer {
         let pid = Some(credentials.pid()).filter(|pid| *pid > 0);
         Ok(Self {
             pid,
+            // Only for the audit: a process may execute another program after it has connected.
             exe: pid.and_then(program),
             uid: credentials.uid(),
             groups,

@@ -98,6 +98,7 @@ impl CurrentSettings {
 
     /// Puts a newer configuration in force, if the spawner applied it; returns whether it did.
     pub fn apply(&mut self, document: SettingsDocument, applied: bool) -> bool {
+        // Also those of a configuration that is refused, because a person has to correct it.
         self.diagnostics = document.diagnostics;
         self.refused = !applied;
         match document.settings {
@@ -122,6 +123,7 @@ impl CurrentSettings {
     #[must_use]
     pub fn budget(&self) -> NodeBudget {
         let node = &self.settings.node;
+        // If the size of the memory cannot be read, it sets no limit.
         let machine = || procfs::Meminfo::current().map_or(u64::MAX, |memory| memory.mem_total);
         NodeBudget {
             memory: node

@@ -37,6 +37,7 @@ pub(crate) fn sockets() -> io::Result<Sockets> {
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         if is_control && sockets.control.is_none() {
             let listener = std::os::unix::net::UnixListener::from(owned);
+            // systemd passes sockets in blocking mode by default (`NonBlocking=` in systemd.service(5)).
             listener.set_nonblocking(true)?;
             sockets.control = Some(UnixListener::from_std(listener)?);
         } else if !is_control {
@@ -64,6 +65,7 @@ pub(crate) fn status(line: &str) {
 /// Reports that a reload began; [`ready`] ends it.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
+        // A unit with `Type=notify-reload` needs the time of the begin (sd_notify(3)); other types ignore it.
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(_) => notify(&[NotifyState::Reloading]),
     }
@@ -82,5 +84,6 @@ pub(crate) fn alive() {
 /// Returns the interval at which [`alive`] must be called: half of the service manager's limit.
 #[must_use]
 pub(crate) fn watchdog() -> Option<Duration> {
+    // Half, as sd_watchdog_enabled(3) recommends.
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }

@@ -146,6 +146,8 @@ impl Backend {
         // Expected before the exchange, so that the spawner's word about the new files can't come too early.
         let found = self.daemon.state.borrow_mut().functions.uploads.expect(function);
         let swapped = staged.clone();
+        // The catalog moves the files between two of its scans. A function has several files and a rename moves one, so
+        // a scan in between would see half of an upload.
         self.arrange(function, move || swapped.swap()).await.map_err(disk)?;
         let scanned = self.daemon.scan();
         let seen = timeout(VERDICT, found).await;
@@ -223,6 +225,7 @@ impl Backend {
                 }
             }
         };
+        // Only the caller stops waiting: the trial goes on, and `status` shows how it ends.
         timeout(TRIAL, trial).await.unwrap_or(Ok(()))
     }
 

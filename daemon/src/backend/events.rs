@@ -242,6 +242,7 @@ fn key(attributes: &Attributes, reach: &Permissions) -> Arc<str> {
     digest.update(&attributes.source);
     digest.update(&attributes.id);
     let mut text = String::with_capacity(32);
+    // Half of the digest: 128 bits are never equal by chance, and the ledger remembers one key for each event.
     for byte in digest.finalize().iter().take(16) {
         let _ = write!(text, "{byte:02x}"); // writing to a text cannot fail
     }

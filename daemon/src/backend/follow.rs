@@ -73,6 +73,7 @@ pub(crate) async fn lines(source: LineSources, query: LogQuery, buffer: usize) -
             .ok_or_else(|| Failure("fnd is stopping".into()))?;
         Some(followed)
     } else {
+        // Output of running attempts waits in memory for up to a second before it is kept.
         output.settle().await;
         None
     };

@@ -83,6 +83,7 @@ impl Backend {
             body: limits.body,
             timeout: limits.timeout,
             mode: manifest.mode,
+            // A body that was passed on is gone, so a retry would have nothing to send.
             passes: manifest.mode == Mode::Http && manifest.retry.retries == 0,
         })
     }
@@ -92,6 +93,8 @@ impl Backend {
         let (number, serves) = {
             let functions = &mut self.daemon.state.borrow_mut().functions;
             let (number, serves) = functions.saved.wait(name.clone());
+            // The catalog reports the file behind all file events that came before this question, so it does not miss a
+            // save of a moment ago.
             functions.catalog.reported(number, name.clone());
             (number, serves)
         };
@@ -132,6 +135,7 @@ impl Backend {
 
     /// Returns the schedules of all functions or of one, each with `next` of its next slots.
     pub(crate) async fn schedules(&self, function: Option<FunctionName>, next: usize) -> Result<ScheduleList, Failure> {
+        // Records that were put off go to the ledger first, so that its reader finds them.
         drop(self.settled());
         let mut schedules = self.daemon.schedule_list(function.as_ref(), next).await;
         let mut functions: Vec<_> = schedules.iter().map(|view| view.function.clone()).collect();
@@ -194,6 +198,7 @@ impl Backend {
         let (control, function) = (self.clone(), name.clone());
         self.answer_change(async move {
             if control.settled().supervisor.function(&function).is_some() {
+                // The ledger comes first: in the other order a kill in between would undo a change that is in force.
                 let stored = control.store_change(vec![LedgerCommand::StoreEnabled {
                     function: function.clone(),
                     enabled,

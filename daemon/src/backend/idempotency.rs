@@ -124,6 +124,7 @@ impl Backend {
         let Some((id, stored)) = found.map_err(failure)? else {
             return Ok(None);
         };
+        // The sender has used its key for another request; the answer to that one would be wrong here.
         if stored != *key {
             return Ok(Some(Answer::Rejected(Rejection::KeyReused)));
         }
@@ -160,6 +161,7 @@ impl Backend {
             return Ok(Repeated::NotKept(record.function));
         };
         let buffers = Arc::clone(&self.daemon.state.borrow().callers.buffers);
+        // The ledger's reader has read all of it into memory; from here on the budget counts it.
         payload.data = payload.data.map(|data| buffers.hold(&data));
         // Its caller does not run any more: nobody called this one.
         payload.cause = payload.cause.filter(|cause| !matches!(**cause, Cause::Call(_)));

@@ -76,6 +76,8 @@ impl Backend {
             upgrade,
             answer: sender,
         };
+        // The body is in its place before the request: a free worker begins the call within `once`, and takes it from
+        // there.
         self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));
         let caller = PassedOnCaller(Rc::clone(&self.daemon), id);
         let answer = self.once(submit);
@@ -146,6 +148,7 @@ impl Backend {
 
     /// Returns a page of the history, newest first, without details of attempts.
     pub(crate) async fn invocations(&self, filter: InvocationFilter) -> Result<InvocationList, Failure> {
+        // The reader sees only what the ledger has: records that were put off go there first.
         drop(self.settled());
         let page = self.reader.list(filter).await.map_err(failure)?;
         let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();

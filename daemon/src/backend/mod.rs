@@ -104,6 +104,8 @@ const STORED: Duration = Duration::from_secs(10);
 impl Backend {
     /// Waits until the ledger has stored what is known now, also which releases serve.
     async fn stored(&self) -> Result<(), NotStored> {
+        // The ledger stores in order, so the answer to a change without parts comes after everything that waited before
+        // it.
         let stored = tokio::time::timeout(STORED, self.store_change(Vec::new())).await;
         stored.unwrap_or_else(|_| Err(NotStored("the disk does not respond".into())))
     }

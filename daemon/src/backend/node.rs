@@ -54,6 +54,8 @@ impl Backend {
     /// Returns a copy of a database in its present state: its size and its bytes.
     pub(crate) async fn backup(&self, of: Database) -> Result<(u64, BundlePieces), Failure> {
         if of == Database::Ledger {
+            // Otherwise the copy could miss the end of a call that was answered, and a restore would call the run
+            // interrupted.
             self.ends_stored().await?;
         }
         super::backup::take(self.logs.with_file_name("state"), of).await

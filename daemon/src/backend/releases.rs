@@ -50,6 +50,7 @@ impl Backend {
                 Ok(Ok(Ok(version))) => (Some(version), state),
                 Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
                 Ok(Err(_)) => return Err(stopping()),
+                // Only the caller stops waiting: the trial goes on.
                 Err(_) => (Some(version), ReleaseState::Trying),
             },
         };

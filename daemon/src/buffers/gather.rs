@@ -76,6 +76,7 @@ impl Gathering {
             Ok::<_, io::Error>(kept)
         });
         self.kept = Some(written.await.map_err(io::Error::other)??);
+        // Given back after the write, because the bytes were in memory until then.
         let given_back = std::mem::take(&mut self.permit.bytes);
         drop(Permit {
             of: Arc::clone(&self.permit.of),

@@ -215,6 +215,7 @@ impl Buffers {
 
     fn take(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Permit> {
         let more = |held: u64| held.checked_add(bytes).filter(|held| *held <= max);
+        // Relaxed: the number guards no other memory.
         let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Permit {
             of: Arc::clone(self),
@@ -305,6 +306,7 @@ impl Buffers {
     /// Holds bytes that were accepted before, such as those of a queued invocation at a start: they cannot be refused.
     #[must_use]
     pub fn hold(self: &Arc<Self>, data: &Data) -> Data {
+        // Bytes that cannot be read stay where they are: the run that needs them reports the error.
         let Ok(bytes) = data.bytes() else { return data.clone() };
         if let Some(permit) = self.take_for_body(bytes.len() as u64) {
             let bytes = bytes.into_owned();

@@ -88,6 +88,8 @@ impl Overflow {
             return Ok(Arc::clone(open));
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        // `O_TMPFILE` makes a file without a name (open(2)): a kill of fnd leaves nothing behind that has to be
+        // removed.
         let file = rustix::fs::open(&self.directory, flags, Mode::RUSR | Mode::WUSR)?;
         let made = Arc::new(OpenOverflow {
             file: file.into(),
@@ -121,6 +123,7 @@ impl OverflowRange {
         };
         // The range belongs to it from now on, also if writing fails.
         self.ranges.push((at, size));
+        // Written without the lock: the range belongs to this body alone, and other bodies must not wait for the disk.
         self.open.file.write_all_at(bytes, at)
     }
 
@@ -154,6 +157,7 @@ impl BytesOwner for OverflowRange {
     }
 
     fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        // Read and not mapped: if the disk failed under a mapping, SIGBUS would kill fnd.
         let mut all = Vec::with_capacity(usize::try_from(Self::size(self)).map_err(io::Error::other)?);
         for (at, size) in &self.ranges {
             let begin = all.len();

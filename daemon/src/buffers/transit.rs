@@ -81,6 +81,7 @@ impl Transit {
 
     /// Waits for room for a result, behind those that wait already.
     pub(super) async fn reserve(&self, bytes: u64) -> Reservation {
+        // tokio's semaphore serves in order of arrival, so small results cannot overtake a large one for ever.
         let permit = Arc::clone(&self.room).acquire_many_owned(self.units_of(bytes));
         match tokio::time::timeout(WAIT_MAX, permit).await {
             Ok(permit) => Reservation { _permit: permit.ok() },

@@ -62,6 +62,7 @@ impl Callers {
     /// Makes a place for an answer. Returns where it will arrive, and its number.
     pub(crate) fn expect_answer(&mut self) -> (oneshot::Receiver<Answer>, ReplyTo) {
         let (sender, receiver) = oneshot::channel();
+        // No number is used twice, so a late answer cannot reach another caller.
         self.last_reply += 1;
         let reply = ReplyTo(self.last_reply);
         self.replies.insert(reply, sender);

@@ -155,6 +155,7 @@ impl Search {
         }
         let credit = self.credit(next);
         credit.grow(now, limit);
+        // A search begins only if its price can be paid in case it finds nothing.
         if may && credit.time >= limit {
             self.since = Some((now, next));
         }

@@ -34,6 +34,7 @@ impl ControlCall {
     /// [`Code::NotFound`] if the text is not a valid name.
     pub(super) fn function(&self) -> Result<FunctionName, Refusal> {
         let text = self.places.first().map_or("", String::as_str);
+        // A text that is no name is the name of no function.
         FunctionName::new(text).map_err(|error| refuse(Code::NotFound, error.to_string()))
     }
 

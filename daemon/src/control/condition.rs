@@ -30,8 +30,10 @@ pub(super) fn condition<V>(
             short(other),
             words.new
         )),
+        // They can never both hold: one asks for a version, the other for none.
         (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
         (Some(text), None) => {
+            // `If-Match` compares strongly (RFC 9110, section 13.1.1), so a weak tag (`W/"..."`) could never match.
             let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
             match inside.and_then(version) {
                 Some(version) => Ok(KvCondition::Version(version)),

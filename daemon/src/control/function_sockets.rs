@@ -61,6 +61,7 @@ pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<Backend>) {
         }
     }
     stops.clear();
+    // A stopped server still answers the requests that it has begun; its future ends after them.
     while servers.next().await.is_some() {}
 }
 
@@ -98,6 +99,8 @@ impl HttpService for FunctionApi {
     }
 
     async fn answer(&self, peer: &Self::Caller, request: Request<Incoming>) -> Answered {
+        // Asked for each request and not once for a connection: another version of the function may have another
+        // `[access]`.
         let granted = self
             .backend
             .access(&self.function)
@@ -112,6 +115,8 @@ impl HttpService for FunctionApi {
                 routes::answer(Rc::clone(&self.backend), peer, (&reach, Some(granted)), request).await
             }
             None => {
+                // The server of a function that is gone stops, but open connections may still bring requests for a
+                // moment.
                 let refusal = refuse(Code::NotAllowed, "the function is gone");
                 routes::refused_at_socket(&self.backend, peer, &self.function, &refusal);
                 problem(&refusal)

@@ -74,6 +74,7 @@ impl FunctionPermissions {
                 let scope = call.state_scope()?;
                 let query = call.request.query(&["prefix", "after", "limit"])?;
                 let prefix = query.all("prefix").next().unwrap_or_default();
+                // The pattern has to cover the prefix, because all keys behind it are shown.
                 if self.access().may_list(&format!("{scope}/{prefix}")) {
                     return Ok(());
                 }
@@ -91,6 +92,7 @@ impl FunctionPermissions {
                     "`{function}` may not list the scopes of the state: write `state = [\"*\"]` into `[access]` of its manifest"
                 ))
             }
+            // A list of what is allowed, so a new route of the API is closed to functions until it is listed above.
             _ => refused(format!(
                 "functions may only call functions, send events, use the state, and see and cancel what they have called; `{method} {}` is \
                  for people",
@@ -127,6 +129,8 @@ impl FunctionPermissions {
     /// # Errors
     /// As [`Self::calling`], or the chain of calls is too long.
     pub(super) fn emitter(&self, call: &ControlCall) -> Result<Emitter, Refusal> {
+        // An event has a number in the chain of calls: otherwise a function that sends the event that runs it would
+        // never end.
         let depth = call
             .backend
             .call_depth(&self.calling(call)?, trace(&call.request).as_ref());

@@ -63,6 +63,7 @@ async fn next_change(watch: &AsyncFd<OwnedFd>) -> io::Result<()> {
     let mut reader = inotify::Reader::new(watch, &mut buffer);
     loop {
         match reader.next() {
+            // Which file has gone does not matter: the path of the socket is checked afterwards.
             Ok(_) => {}
             Err(Errno::AGAIN) => {
                 guard.clear_ready();

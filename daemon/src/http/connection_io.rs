@@ -76,6 +76,7 @@ impl ConnectionSocket {
     /// Says that the bytes are HTTP/2, whose messages hyper follows.
     pub(super) fn is_opaque(&self) {
         self.is_http2.set(true);
+        // hyper checks the frames of HTTP/2 itself. They have no lines that `Framing` could follow.
         self.framing.borrow_mut().stop();
     }
 
@@ -93,13 +94,16 @@ impl ConnectionSocket {
     /// would take the answer for whole. A Unix socket has no such end.
     pub(super) fn break_off(&self) {
         if self.by_closing.get() {
-            // An error: there is nothing left to reset.
+            // With a linger time of zero, close(2) sends a reset and drops unsent bytes (socket(7)). Without it the
+            // caller sees an ordinary end. If the call fails, there is nothing left to reset.
             let _ = rustix::net::sockopt::set_socket_linger(&*self.stream.borrow(), Some(Duration::ZERO));
         }
     }
 
     /// Says that another protocol follows the answer.
     pub(super) fn switches(&self, tunnel: Tunnel, busy: Busy) {
+        // The bytes of the other protocol are no heads. Either side may pause for any time, so the time for whole
+        // answers does not hold.
         self.framing.borrow_mut().stop();
         self.is_whole.set(false);
         *self.tunnel.borrow_mut() = Some(Box::new((tunnel, busy)));
@@ -205,6 +209,8 @@ impl ConnectionSocket {
                 if let Some(waiting) = stall.as_mut() {
                     waiting.written += count;
                 }
+                // Only so many bytes count as progress: a client that reads a byte now and then would otherwise keep
+                // the whole answer in fnd's memory for as long as it likes.
                 if stall.as_ref().is_some_and(|waiting| waiting.written >= WRITE_MIN) {
                     *stall = None;
                 }
@@ -232,6 +238,8 @@ impl ConnectionSocket {
         let mut framing = self.framing.borrow_mut();
         let heads = framing.heads();
         framing.read(bytes);
+        // One read can end a head and begin the next one. The next head gets a time of its own, not the rest of the
+        // earlier one.
         if framing.heads() > heads || !framing.is_in_head() {
             self.head_ends.take();
         }

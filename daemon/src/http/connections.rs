@@ -182,6 +182,7 @@ impl Connections {
     fn make_room(&self, owner: ConnectionOwner) -> Result<(), Full> {
         let places = self.places.get();
         if owner.is_limited() && self.open_of(owner) >= places.of_one {
+            // One of its own connections has to go: an owner at its limit takes no place from others.
             return self.evict(|other| other == owner).then_some(()).ok_or(Full::One(owner));
         }
         let is_root = owner == ConnectionOwner::ROOT;
@@ -386,6 +387,7 @@ impl Drop for HttpConnection {
                 owners.remove(&self.owner);
             }
         }
+        // `check_scarcity` borrows the owners itself.
         drop(owners);
         self.all.check_scarcity();
     }

@@ -171,12 +171,15 @@ impl Framing {
 
     /// Processes the end of a line; `before` is the byte before its line feed.
     fn line_ended(&mut self, before: u8) {
+        // hyper takes a bare line feed for the end of a line. A proxy that does not would see one longer line, and so
+        // another request than fnd.
         if before != b'\r' {
             return self.refuse(WrongFraming::LineEnd);
         }
         let line: &[u8] = self.line.get(..self.length.min(LINE_MAX)).unwrap_or_default();
         let line = line.strip_suffix(b"\r\n").unwrap_or(line);
         match self.at {
+            // A server should ignore empty lines before a request (RFC 9112, section 2.2), and hyper does.
             FramingState::Start if line.is_empty() => {}
             FramingState::Start => {
                 self.head = MessageHead::default();
@@ -206,6 +209,7 @@ impl Framing {
 
     fn header(&mut self, is_all: bool) {
         let line = self.line.get(..self.length.min(LINE_MAX)).unwrap_or_default();
+        // hyper refuses a line without a colon.
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             return;
         };

@@ -38,6 +38,7 @@ pub(crate) fn given(headers: &HeaderMap, withheld: &[&str]) -> Result<Vec<(Strin
     let mut size = 0;
     for (name, value) in headers {
         let name = name.as_str();
+        // A program gets `Fnd-Invocation` from fnd itself, so a caller must not be able to send one.
         let is_withheld = is_of_the_connection(name) || name.starts_with("fnd-") || withheld.contains(&name);
         if is_withheld || named.iter().any(|other| other == name) {
             continue;

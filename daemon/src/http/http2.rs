@@ -55,6 +55,8 @@ pub(super) async fn serve<S: HttpService>(
     mut phase: watch::Receiver<RequestPhase>,
 ) {
     line.is_opaque();
+    // All answers share one socket, so `ConnectionSocket` cannot know which of them waits: the time for whole answers
+    // holds for each of them.
     line.answers_whole(true);
     let streams = Streams::default();
     let _end = EndStreams(streams.clone());

@@ -73,6 +73,7 @@ impl IncomingRequest {
     /// [`Code::BadRequest`] if it occurs more than once or is not ASCII.
     pub(crate) fn header(&self, name: &'static str) -> Result<Option<&str>, Refusal> {
         let mut values = self.parts.headers.get_all(name).iter();
+        // Of two values, fnd and a proxy in front of it could each take another one.
         let (Some(value), None) = (values.next(), values.next()) else {
             if self.parts.headers.contains_key(name) {
                 return Err(refuse(
@@ -153,6 +154,8 @@ impl IncomingRequest {
         (limit, limit_name): (u64, &str),
         mut share: Option<&mut AddressShare>,
     ) -> Result<Data, Refusal> {
+        // Checked before the first read, at which hyper sends `100 Continue`: a sender that waits for it gets the
+        // refusal instead.
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(buffers);
         let Some(mut body) = self.body.take() else {

@@ -109,6 +109,8 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
                             let life = Life { service: Rc::clone(&service), caller, place, limits, ending: ServerEnding::default() };
                             tasks.spawn_local(connection(accepted, life, phase.subscribe()));
                         }
+                        // A refused client gets no task that waits for it: such tasks would use the descriptors and the
+                        // memory that the limit protects.
                         Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
                         Err(None) => {}
                     }
@@ -127,6 +129,8 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
             _ = stop.wait_for(|stop| *stop) => break,
         }
     }
+    // The sockets close first, so the server gets no new work. systemd keeps its own copies of the sockets that it
+    // made: connections wait there for the next fnd.
     listeners.close();
     for (next, time) in [
         (RequestPhase::Stopping, service.limits().stop_time),
@@ -169,6 +173,8 @@ pub(super) struct ServerEnding {
 
 impl ServerEnding {
     pub(super) fn refuse(&self) {
+        // `notify_waiters` wakes only the requests that wait now. The flag is for those that ask later. All of them run
+        // on one thread, so nothing comes between a check of the flag and the wait.
         self.refuses.set(true);
         self.changed.notify_waiters();
     }
@@ -188,12 +194,14 @@ impl<S: HttpService> Life<S> {
     ) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         name_host(&mut request);
+        // HTTP/1.0 has no chunks: an answer whose length is unknown ends when its connection closes.
         line.answers_by_closing(request.version() == Version::HTTP_10);
         let wrong = line.next_request().or_else(|| wrong_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
             None => tokio::select! {
                 biased;
+                // The answer is polled first: an answer that is ready when the refusals begin is still sent.
                 // Dropped only if the server stops.
                 // Boxed, because hyper keeps the memory of the future of a request as long as its connection.
                 answer = Box::pin(self.service.answer(&self.caller, request)) => answer,
@@ -284,6 +292,8 @@ async fn connection<S: HttpService>(
         }
         // Can be dropped: it only reads a value.
         () = reached(&mut phase, RequestPhase::Stopping) => {
+            // `graceful_shutdown` waits until below, because it closes an idle connection at once. The bytes of a
+            // request may be on their way, and their sender would get a reset instead of an answer.
             life.ending.is_last.set(true);
             tokio::select! {
                 biased;
@@ -368,6 +378,8 @@ fn wrong_host(request: &Request<Incoming>) -> Option<WrongFraming> {
         // HTTP/1.0 has no such header, and HTTP/2 its own place for the host.
         return (request.version() == Version::HTTP_11).then_some(WrongFraming::NoHost);
     };
+    // An absolute target wins over `Host` (RFC 9112, section 3.2.2). But a proxy may have applied the rules of the host
+    // in the header, so fnd refuses two different names.
     let target = request.uri().authority()?.as_str().as_bytes();
     (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(WrongFraming::OtherHost)
 }
@@ -380,6 +392,7 @@ fn stopping() -> Answered {
 /// Returns the answer to a request whose host, beginning or end is ambiguous; the connection ends with this answer.
 fn malformed(wrong: WrongFraming) -> Answered {
     let mut answer = problem(&refuse(Code::BadRequest, wrong.to_string()));
+    // fnd cannot know where the next request begins, so it reads none.
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(CONNECTION, close);
     answer

@@ -35,6 +35,8 @@ impl FromDisk {
             kept: Arc::new(kept),
             at: 0,
             reading: None,
+            // Taken even if the budget is used up: otherwise the answer could never be sent, and its bytes would stay
+            // on the disk.
             _in_hand: buffers.take_anyway(IN_HAND),
         }
     }

@@ -60,6 +60,7 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
         Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
         Framing::Events => ("text/event-stream", Some(FOLLOW_GAP)),
     };
+    // The first tick of a plain interval comes at once.
     let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
     let stream = LineStream {
         lines,
@@ -161,6 +162,7 @@ impl<T: Piece> LineStream<T> {
             if self.framing == Framing::List && self.sent > 0 {
                 chunk.push(b',');
             }
+            // A browser that reconnects sends the last `id` as `Last-Event-ID`, and the stream goes on after it.
             if let (Framing::Events, Some((id, kind))) = (self.framing, line.as_event()) {
                 chunk.extend_from_slice(format!("id: {id}\nevent: {kind}\ndata: ").as_bytes());
             }

@@ -156,6 +156,7 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
         }
     };
     let (mut parts, body) = response.into_parts();
+    // Such answers have no body, but may state its length (RFC 9110, section 8.6): their `Content-Length` stays.
     let has_body = *method != Method::HEAD && parts.status != StatusCode::NOT_MODIFIED;
     headers::take_out(&mut parts.headers, has_body);
     // The state that the invocation will have if the body is complete.

@@ -28,6 +28,7 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
     };
     Box::new(RefusedResponse {
         problem: Problem::new(code, rejection.words(function)).of(function),
+        // Rounded up: a caller that came back earlier would be refused again.
         retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
         allow: None,
     })

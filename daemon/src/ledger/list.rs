@@ -128,6 +128,7 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
             if !filter.reach.views(&record.function) {
                 continue;
             }
+            // Only where somebody asks for it, because it reads the attempts of each record.
             if filter.usage {
                 usage.push(rows::usage(db, record.id)?);
             }

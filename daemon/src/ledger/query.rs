@@ -113,6 +113,7 @@ impl LedgerReader {
                 // Queries that are already waiting share one flush.
                 let jobs: Vec<QueryJob> = std::iter::once(job).chain(waiting.try_iter()).collect();
                 writer.flush(FLUSH);
+                // A lock, because the writer's thread replaces the connection when a makeshift ends.
                 // A query that panicked has changed nothing.
                 let db = db.lock().unwrap_or_else(PoisonError::into_inner);
                 jobs.into_iter().for_each(|job| job(&db));

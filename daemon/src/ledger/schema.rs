@@ -1,7 +1,7 @@
 //! The tables of the ledger, and the code that opens a database so that no data is lost or misread.
 //!
-//! There are tables only for data that is used. The `queue` of ARCHITECTURE.md is the unfinished part of `invocation`
-//! (index `unfinished`). Every attempt has a row in `attempt`: this gives one shape to read, for one more insert on the
+//! There are tables only for data that is used. Queued work has none: it is the unfinished part of `invocation` (index
+//! `unfinished`). Every attempt has a row in `attempt`: this gives one shape to read, for one more insert on the
 //! ledger's thread.
 
 use super::OpenError;
@@ -281,6 +281,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     // A burst must not leave a large file behind forever.
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    // rusqlite keeps 16 statements by default; the ledger repeats more than that.
     db.set_prepared_statement_cache_capacity(64);
     Ok(())
 }

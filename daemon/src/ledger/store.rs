@@ -219,6 +219,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         accepted.key.as_ref().map(IdempotencyKey::as_str),
         accepted.origin.map(blob),
         accepted.payload.cause.as_deref().map(json),
+        // 0: it never becomes a dead letter, however it ends. NULL: its end decides.
         (!accepted.dead_letter).then_some(0),
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {

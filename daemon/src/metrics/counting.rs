@@ -52,6 +52,7 @@ impl Metrics {
             return;
         }
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        // Only the reasons that alerts watch: each further one is a series more for each of a thousand functions.
         for reason in ["ok", "timeout", "oom"] {
             drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
         }
@@ -80,6 +81,7 @@ impl Metrics {
 
     /// Counts an invocation that has run and is over, and says by which method it was requested.
     pub(crate) fn call_ended(&mut self, record: &InvocationRecord, method: &'static str) {
+        // By a function of two fields and not by a method, so that the other fields can be used beside it.
         let series = series(&mut self.functions, &mut self.other, &record.function);
         let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
         let (calls, failures) = series.by_method.of(method, || {
@@ -95,8 +97,10 @@ impl Metrics {
     /// Counts a request to the public listener. A route is named as its manifest writes it, so that callers cannot make
     /// series.
     pub(crate) fn requested(&mut self, request: &RequestEnd<'_>) {
+        // Without a route the path is left out: a stranger could make a new series with each request.
         let path = request.route.map_or("", |(_, path)| path);
         let route = || ("route", path.to_owned());
+        // By class: a function may answer with hundreds of different numbers.
         let status = ("status", request.class().to_owned());
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
@@ -146,6 +150,7 @@ impl Metrics {
         if attempt.cold.unwrap_or(attempt.worker.is_some()) {
             self.cold_starts.get_or_create(&own()).inc();
         }
+        // A poll is followed by another attempt, too, but nothing has failed.
         if attempt.next_attempt_ms.is_some() && attempt.reason != Reason::ExecuteAgain {
             self.retries.get_or_create(&own()).inc();
         }
@@ -162,6 +167,7 @@ impl Metrics {
         let ended_well = attempt.reason.final_state() == RunState::Succeeded;
         let at_ms = if ended_well { Some(attempt.ended_ms) } else { success_ms };
         let own = Labels(Some(self.label(&attempt.function)), None);
+        // 0 says that the function has never succeeded, which an alert can see.
         self.last_success.get_or_create(&own).set(at_ms.map_or(0.0, millis));
     }
 
@@ -211,10 +217,13 @@ impl Metrics {
 
     /// Removes the series of a function that is gone.
     pub(crate) fn forget(&mut self, function: &FunctionName) {
+        // A function without series of its own counts in `_other`. Those series stay, because other functions count
+        // there, too.
         let Some(Series { label, .. }) = self.functions.remove(function) else {
             return;
         };
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        // All labels that a series may have: it is not kept which of them exist.
         for method in METHODS {
             let labels = with(Some(("method", method)));
             self.calls.remove(&labels);

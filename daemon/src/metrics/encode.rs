@@ -21,6 +21,7 @@ impl MetricsFormat {
             let wanted = parts
                 .next()
                 .is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"));
+            // A quality of 0 means "not acceptable" (RFC 9110, section 12.4.2).
             wanted && !parts.any(|part| matches!(part.strip_prefix("q="), Some("0" | "0.0" | "0.00" | "0.000")))
         });
         if named { Self::OpenMetrics } else { Self::Older }

@@ -75,6 +75,7 @@ pub(super) fn series<'a>(
     function: &FunctionName,
 ) -> &'a mut Series {
     if !functions.contains_key(function) {
+        // Each scrape writes all series, and a thousand functions are megabytes already.
         if functions.len() >= FUNCTIONS_MAX {
             return other;
         }

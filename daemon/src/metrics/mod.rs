@@ -87,6 +87,7 @@ pub(crate) fn method(of_request: Option<&str>) -> &'static str {
     let Some(method) = of_request else { return "NONE" };
     METHODS
         .into_iter()
+        // `NONE` stands for an invocation without a request, so a request with this method counts as `OTHER`.
         .find(|known| *known == method && method != "NONE")
         .unwrap_or("OTHER")
 }

@@ -15,6 +15,8 @@ impl Metrics {
         let mut registry = Registry::default();
         let r = &mut registry;
         let durations = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
+        // prometheus-client appends the unit to the name, and `_total` to the name of a counter. So this is
+        // `function_duration_seconds`.
         r.register_with_unit(
             "function_duration",
             "How long attempts took",
@@ -78,6 +80,7 @@ impl Metrics {
                 family
             },
             request_durations: {
+                // The field names the type of the constructor, so the closure becomes a function pointer.
                 let family = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
                 let help = "How long requests to the public listener took until their answer began, by route";
                 r.register_with_unit("fnd_http_request_duration", help, Unit::Seconds, family.clone());
@@ -130,6 +133,7 @@ impl Metrics {
             },
             sampled: sampled::Sampled::new(r),
             asking: Arc::default(),
+            // The real one follows below: here it is still borrowed.
             registry: Arc::default(),
         };
         // Prometheus does not see an increase in a counter that first appears with the value 1.

@@ -138,6 +138,7 @@ impl Sampled {
                 "How long the oldest record has waited for the disk",
                 Some(Unit::Seconds),
             ),
+            // The names `process_*` are those that Prometheus' client libraries give to the values of their process.
             process_cpu: {
                 let counter = Sum::default();
                 let help = "CPU time of fnd itself";

@@ -93,6 +93,7 @@ fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec
     let (config, runtimes) = places.judged();
     let mut files = settings(&Disk, &config, &runtimes)?;
     if places.runtimes_inside {
+        // In front, because a later description wins: a person's runtime replaces a shipped one of the same id.
         files.runtimes.splice(0..0, shipped::descriptions());
     }
     let (_, document) = judge.settings(&files);
@@ -117,6 +118,7 @@ fn with_settings(mut places: Places, document: &SettingsDocument) -> Places {
 
 fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
     let mut stderr = io::stderr();
+    // `NO_COLOR` counts if it is set and not empty (no-color.org).
     let plain = !stderr.is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = if plain { Colour::Plain } else { Colour::Ansi };
     for diagnostic in diagnostics {

@@ -27,6 +27,7 @@ pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
         }
     } else {
         let mut examined = Examined::default();
+        // A file out of a backup has only its name to tell which database it is.
         match path.file_name().is_some_and(|name| name == kv::FILE) {
             true => kv::examine::file(path, &mut examined),
             false => examine::file(path, &mut examined),

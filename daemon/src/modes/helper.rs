@@ -28,6 +28,8 @@ pub fn replace(arguments: &[OsString]) -> Option<String> {
     is_task(arguments.first()?).then(|| {
         let own = std::env::current_exe().unwrap_or_default();
         let program = helper(&own);
+        // By exec(2) and not as a child: process id, parent and descriptors stay, and the spawner waits for this
+        // process.
         let error = Command::new(&program).args(arguments).exec();
         format!("failed to start `{}`: {error}", program.display())
     })

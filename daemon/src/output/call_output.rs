@@ -155,6 +155,8 @@ impl CallOutput {
         if !fits && state.is_dropping {
             return;
         }
+        // One note stands for all records that are dropped in a row: a note for each of them would fill the memory
+        // instead.
         state.is_dropping = !fits;
         if !fits {
             what = OffsetAction::Log(known, Level::Warning, DROPPED.to_owned());
@@ -242,6 +244,8 @@ impl PipeOffsets {
         let mut state = self.lock();
         state.check_sent = false;
         let at = state.marks.front().map(|mark| mark.at);
+        // Both pipes are read up to the mark before the mark is carried out: the bytes of a call come before its end,
+        // whichever pipe they are in.
         for pipe in [first, 1 - first] {
             let read = state.read[pipe];
             let most = at.map_or(u64::MAX, |at| at[pipe].saturating_sub(read));

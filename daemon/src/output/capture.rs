@@ -202,6 +202,7 @@ impl Capture {
             let (piece, after) = rest.split_at(end);
             rest = &after[1..];
             let splitter = self.splitter(stream);
+            // Most lines come whole: they are passed on as they lie in the buffer, without a copy.
             if splitter.partial.is_empty() && splitter.cut == 0 && piece.len() <= LINE_MAX {
                 self.line(
                     &Line {
@@ -237,6 +238,7 @@ impl Capture {
                 newline: true,
                 text: text.as_bytes(),
             };
+            // Into the head and not by `place`, which would put the note behind the last lines: the gap is before them.
             self.head.push(&gap);
             seen(&gap, true);
         }
@@ -347,6 +349,7 @@ impl Capture {
             };
             self.place(&note, seen);
         }
+        // The next unfinished line uses this memory again.
         text.clear();
         self.splitter(stream).partial = text;
     }

@@ -54,6 +54,7 @@ impl Brief {
 
 /// Returns the result of a worker that has ended, from its file, if it has printed nothing and the file is small.
 pub(super) fn silent(piped: &Piped, file: &mut Option<OwnedFd>) -> Option<Captured> {
+    // The leaf of the worker is empty, so nothing more comes: a count of 0 is the end.
     let is_empty = |pipe: &OwnedFd| rustix::io::ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0);
     // A larger result is left to the output thread, since the main thread reads here.
     let is_small = |file: &OwnedFd| {

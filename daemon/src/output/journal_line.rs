@@ -25,6 +25,7 @@ pub(crate) fn output_line(meta: &AttemptOutput, line: &Line<'_>) {
             )
         };
     }
+    // `Capture::say` has put the level in front of the line.
     let level = if line.stream == Stream::Log {
         text.split(' ').next()
     } else {

@@ -277,6 +277,8 @@ impl Output {
     /// # Errors
     /// The kernel gives no thread, eventfd or epoll.
     pub fn start(logs: PathBuf, spool: SpoolPlaces, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
+        // The thread waits for pipes and commands by one epoll. A channel of the standard library has no descriptor for
+        // it.
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(SharedOutput {
             commands: Mutex::default(),
@@ -406,6 +408,7 @@ impl Output {
 
     /// Returns live lines; absent where fnd is stopping.
     pub async fn follow(&self, follow: Follow) -> Option<Followed> {
+        // Bounded: the output thread drops lines of a follower that does not read, and never waits for it.
         let (sender, lines) = mpsc::channel(FOLLOW_MAX);
         let (ready, begun) = oneshot::channel();
         self.shared.send(OutputCommand::Follow {

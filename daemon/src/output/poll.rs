@@ -125,12 +125,15 @@ impl OutputThread {
             while let Some(piped) = self.taken_over() {
                 let marks = [0, 1].map(|stream| piped.worker.0 * 2 + stream);
                 self.start_fresh(piped);
+                // Read at once: these bytes have waited for a moment already. If one pipe were delayed again, its bytes
+                // could come behind later bytes of the other pipe.
                 marks.into_iter().for_each(|mark| self.read_first(mark));
             }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
             }
             // Commands come last: pipes that are ready are read before their worker is finished.
+            // A release wakes nobody, so commands are looked for as long as a finished worker has a spool.
             if woken || !self.finished.is_empty() {
                 for command in self.shared.take() {
                     if matches!(command, OutputCommand::Stop) {
@@ -322,6 +325,7 @@ impl OutputThread {
         }
         let capture = &mut running.capture;
         let key = capture.meta.key();
+        // Before the capture ends, because the end would note that standard output is too large for a result.
         if result.as_ref().is_some_and(result::is_written) {
             capture.is_log_only();
         }
@@ -355,6 +359,7 @@ impl OutputThread {
 
     /// Reads and writes what running attempts have printed.
     fn settle(&mut self) {
+        // Workers whose pipes still wait for their moment have printed, too.
         let waiting: Vec<Piped> = self.shared.brief().take().collect();
         waiting.into_iter().for_each(|piped| self.start_fresh(piped));
         // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
@@ -371,6 +376,7 @@ impl OutputThread {
     /// Writes what running attempts have printed.
     fn write_heads(&mut self) {
         self.write_at = None;
+        // Taken out meanwhile, because `keep` borrows the whole thread.
         let mut running = std::mem::take(&mut self.running);
         for RunningPoll {
             capture, spool, stored, ..

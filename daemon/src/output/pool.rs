@@ -69,6 +69,7 @@ impl OutputThread {
 
     /// Reads a bounded piece of a warm worker's output, and carries out its marks.
     pub(super) fn read_pool(&mut self, worker: WorkerId) {
+        // Taken out of the map meanwhile, because `take_in` borrows the whole thread.
         if let Some(mut pool) = self.pools.remove(&worker) {
             self.take_in(&mut pool, TURN);
             let has_lines = |capture: &Capture| !capture.head.is_empty();
@@ -88,6 +89,7 @@ impl OutputThread {
                 return;
             }
             let ends = Arc::clone(&pool.ends);
+            // In turns, so that a flood on one pipe does not hold back the lines of the other.
             pool.first = 1 - pool.first;
             let next = ends.next(self.io.buffer(), open, pool.first);
             if let OutputStep::Mark(what) = &next {
@@ -224,6 +226,7 @@ impl PoolOutput {
     }
 
     fn feed(&mut self, pipe: usize, count: usize, io: &mut Io) {
+        // Where several calls run at once, nothing tells which of them has printed the bytes.
         let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
         let capture = call.unwrap_or(&mut self.own);
         let stream = if pipe == 0 { Stream::Stdout } else { Stream::Stderr };

@@ -85,6 +85,7 @@ impl Piece {
     /// Returns the first piece of a spool.
     fn begin(meta: &AttemptOutput) -> Self {
         let spooled = SpooledMeta::of(meta);
+        // A kind of its own and no new field of `SpooledMeta`, so that spools of an earlier fnd can be read.
         if meta.cgi {
             Self::BeginCgi(spooled)
         } else {
@@ -159,6 +160,7 @@ impl Spools {
     pub(super) fn new(places: SpoolPlaces) -> Self {
         let make = |directory| {
             let mut builder = std::fs::DirBuilder::new();
+            // Only fnd may enter: output in a spool is not masked.
             builder.recursive(true).mode(0o700).create(directory)
         };
         let made = [make(&places.state), make(&places.memory)];

@@ -102,6 +102,8 @@ impl Drop for RouteAccess {
             bytes: self
                 .answer
                 .and_then(|(_, bytes)| bytes)
+                // The answer that switches protocols has no body. Its line has the bytes of both directions instead
+                // (`upgraded`).
                 .filter(|_| self.passed.is_none()),
             caller: &caller,
             took,

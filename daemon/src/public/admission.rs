@@ -76,6 +76,7 @@ impl Public {
         caller: Option<IpAddr>,
         (route, admits): (Option<&Route>, &Admits),
     ) -> Result<(Admitted, RequestBody), Refusal> {
+        // A host with an open route admits everybody: so it answers 404 for a path without a route, not 401.
         if route.map_or(admits.everybody, Route::is_open) {
             return Ok((Admitted::Open, RequestBody::OfStranger(caller)));
         }
@@ -122,6 +123,8 @@ impl Public {
         let headers = CredentialHeaders(&request.parts.headers);
         let mut signed = admits.signatures.iter();
         signed.any(|credential| {
+            // A request with one of these faults has no complete signature. Any other fault depends on the body or the
+            // secret.
             let lacks =
                 |why: &Denied| matches!(why, Denied::Missing(_) | Denied::Repeated(_) | Denied::Malformed { .. });
             !self.verify(credential, &headers, &[]).is_err_and(|why| lacks(&why))
@@ -146,6 +149,7 @@ impl Public {
         match self
             .listener
             .passwords
+            // Logins wait by address, so that one address with many of them locks nobody else out.
             .check(login, caller.map_or(ConnectionOwner::Exempt, ConnectionOwner::of))
             .await
         {
@@ -181,6 +185,7 @@ impl Public {
         };
         if let Err(why) = &verified {
             let Credential { scheme, secret } = credential;
+            // The reason is only for the journal: the caller gets the same answer whatever the reason is.
             tracing::debug!("the credential {}:{secret} does not hold: {why}", scheme.as_str());
         }
         verified

@@ -44,6 +44,7 @@ impl Public {
         };
         let answer = accept(&self.control, origin, (&request, body), None).await;
         if answer.is_err() {
+            // The refused sender may send the same request again, with the same signature.
             signature.forget();
         }
         answer

@@ -67,6 +67,7 @@ impl HttpService for Public {
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Peer, Rc<HttpConnection>), Option<Refusal>> {
         let peer = accepted.peer;
         let owner = match peer.address {
+            // All clients of a trusted proxy come from one address: the limit of one client would stop them all.
             Some(address) if !self.listener.trusted.borrow().is_trusted(Some(address)) => ConnectionOwner::of(address),
             _ => ConnectionOwner::Exempt,
         };
@@ -86,6 +87,7 @@ impl HttpService for Public {
             pace: Pace::REMOTE,
         };
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
+        // Dropped with this future if the caller leaves; `RouteAccess` then records a request without an answer.
         let answer = self.route(request, peer, &mut access).await;
         // A socket that is closed with unread bytes resets the connection, and the sender could lose the answer. So the rest of the
         // body is read first, also after a refusal.
@@ -163,6 +165,7 @@ impl Public {
         }
         match self.control.daemon.state.borrow().look().health() {
             Ok(()) => whole("text/plain; charset=utf-8", "ok\n"),
+            // Strangers ask here, so the reason stays out of the answer. The control socket tells it.
             Err(_) => problem(&refuse_for_now(Code::Unavailable, "fnd cannot run functions now")),
         }
     }
@@ -198,6 +201,7 @@ fn readable(mut answer: Answered, origin: Option<&HeaderValue>, route: &fnd_core
         return answer;
     }
     let headers = answer.headers_mut();
+    // Without this header a cache could give the answer for one origin to the pages of another.
     headers.append(VARY, HeaderValue::from_static("origin"));
     let origin = origin.and_then(|origin| origin.to_str().ok());
     if let Some(allowed) = origin.and_then(|origin| cors::allowed(route, origin)) {
@@ -231,6 +235,7 @@ fn not_allowed(methods: &std::collections::BTreeSet<Method>, asked: &RequestFact
 fn unauthorized(refusal: &Refusal, admits: &fnd_core::triggers::route::Admits) -> Answered {
     let mut answer = problem(refusal);
     let ask = if admits.asks_for_passwords() {
+        // A browser asks its user for a password only if the answer names `Basic`.
         HeaderValue::from_static("Basic realm=\"fnd\", charset=\"UTF-8\"")
     } else {
         HeaderValue::from_static("Bearer")

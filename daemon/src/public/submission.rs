@@ -110,6 +110,8 @@ impl Public {
                 refusal
             })?;
         }
+        // Route and credential are a part of the key: otherwise a stranger on an open route could get the answer to
+        // somebody else's run.
         let owner = KeyOwner::Route {
             host: entry.host.as_deref(),
             path: &entry.path,
@@ -132,6 +134,7 @@ impl Public {
         // The body tells about the push. fnd does not need it, but its sender has to be able to send all of it.
         let (buffers, limit) = (self.control.buffers(), (PUSH_MAX, "a push"));
         request.read_body(&buffers, body, limit).await?;
+        // Used up after the whole body has come: a sender whose connection broke before may send the push again.
         self.signature(admitted).use_up().await?;
         if self.control.build(function, false).is_none() {
             return Err(no_function(function));

@@ -59,7 +59,10 @@ impl StoreDatabase {
         check: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
+        // Only a planned stop may empty the log, and records that it is empty. A log that SQLite has removed by itself
+        // would look like a loss to the next start.
         database::keep_log_on_close(&db, true)?;
+        // `fndctl verify --repair` may write to the same file while fnd runs.
         db.busy_timeout(BUSY)?;
         check(&db)?;
         // The tables are made once: so that rows can be read on a full disk, opening them again writes nothing.
@@ -82,6 +85,7 @@ impl StoreDatabase {
         let present = PresentFiles::of(path);
         Ok(Self {
             present: present.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
+            // Without the record, damage of the log may go unnoticed; the store itself works.
             log: log.ok(),
             db,
         })

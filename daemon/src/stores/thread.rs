@@ -82,6 +82,7 @@ impl<C: Send + 'static> StoreThread<C> {
 fn run<W: StoreWorker>(mut worker: W, commands: &Receiver<W::Command>, most: usize) {
     loop {
         let taken = match commands.recv_timeout(worker.pause()) {
+            // At most as many as the queue holds: while commands keep coming, `try_iter` would not end.
             Ok(first) => std::iter::once(first).chain(commands.try_iter()).take(most).collect(),
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => return worker.close(),
@@ -111,6 +112,7 @@ impl StoreNotice {
     pub(super) fn set(&self, text: Option<&str>) -> bool {
         let before = std::mem::replace(&mut *self.lock(), text.map(str::to_owned));
         if before.as_deref() != text {
+            // Without the lock, because the callback may read the texts.
             (self.changed)();
         }
         before.is_none()

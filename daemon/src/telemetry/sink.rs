@@ -84,6 +84,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        // With room for the answer: the thread never waits for a guard that has given up.
         let (done, flushed) = sync_channel(1);
         *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         // If the channel is full, the thread is awake and checks `closing` when it is empty.
@@ -151,6 +152,7 @@ impl<S: tracing::Subscriber> Layer<S> for Forward {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let entry = Box::new(LogEntry::of(event, clock::unix_ms()));
         let size = entry.size();
+        // Added before the comparison: two threads that log at the same moment cannot pass the bound together.
         let waiting = self.shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
         let sent = if waiting + size > BYTES_MAX {
             false
@@ -212,6 +214,7 @@ fn journal() -> io::Result<Journal> {
         ..PriorityMappings::new()
     };
     let layer = tracing_journald::layer()?
+        // The default prefix would make `F_FND_FUNCTION` of `FND_FUNCTION`.
         .with_field_prefix(None)
         .with_syslog_identifier("fnd".to_owned())
         .with_priority_mappings(priorities);
@@ -225,6 +228,7 @@ struct Journal(tracing::Dispatch);
 
 impl Sink for Journal {
     fn take(&mut self, entry: &LogEntry) {
+        // By a dispatcher of its own: the global one would send the entry to this thread again.
         tracing::dispatcher::with_default(&self.0, || say(entry));
     }
 }

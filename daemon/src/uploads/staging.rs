@@ -93,6 +93,7 @@ impl Staged {
         for name in own(&target, &self.function)? {
             fs::rename(target.join(&name), part.join(&name))?;
         }
+        // Synced before the rename: after a power cut, no `old` may be there without its files.
         sync(&part)?;
         // The name `old` says that all files before are here. Only then may `take_back` delete those in place.
         fs::rename(&part, self.place.join("old"))?;

@@ -64,6 +64,8 @@ impl View<'_> {
             duration_ms: last.map(|attempt| milliseconds(attempt.duration_us)),
             cpu_ms: last.and_then(|attempt| attempt.usage.cpu()).map(milliseconds),
             memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak()),
+            // Left out here: this status is made for each change of a function, and memory and ports would have to be
+            // read from files of the kernel each time.
             memory_bytes: None,
             next_attempt_at: view.next_attempt_ms.map(instant::text),
             next_run_at: self.schedules.table.next_of(name).map(instant::text),
@@ -140,8 +142,10 @@ impl View<'_> {
     /// Returns the warnings about functions that a manifest calls and that its author may not operate.
     fn refused_calls(&self, name: &FunctionName, manifest: &Manifest) -> Vec<Diagnostic> {
         let alert = manifest.alert.as_ref().and_then(|alert| alert.call.as_ref());
+        // A manifest may name a function in several hooks; one warning is enough.
         let called: BTreeSet<_> = manifest.hooks.all().map(|item| &item.call).chain(alert).collect();
         let refused = called.into_iter().filter(|called| {
+            // A function that does not exist has a warning of its own.
             self.lifecycle.registry.get(called).is_some() && !self.node.settings.may_call(self.lifecycle, name, called)
         });
         refused
@@ -218,6 +222,7 @@ impl View<'_> {
             tree_bytes: serving
                 .and_then(|serving| serving.tree.as_deref().copied())
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
+            // A build of an earlier fnd is known only by the release that it has made.
             build: last_build.or_else(|| {
                 let releases = self.lifecycle.releases.get(name)?;
                 releases.get(releases.serving()?)?.build.as_deref().copied()
@@ -242,6 +247,7 @@ impl View<'_> {
     /// Returns the content that is newer than the serving version.
     pub(crate) fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
+        // Without a version that serves, nothing is newer: the error of the only content is in the status.
         view.version?;
         let refused = self.lifecycle.registry.get(name)?.findings.error.clone();
         if refused.is_none() && view.trial.is_none() {

@@ -29,6 +29,7 @@ impl View<'_> {
         let by_state = self.supervisor.by_state();
         let by_state = by_state.map(|(state, number)| (state.as_str().to_owned(), count(number)));
         let state = match (&self.workers.connection, self.supervisor.is_draining()) {
+            // Without a spawner nothing runs, whether fnd drains or not.
             (None, _) => NodeState::NoSpawner,
             (Some(_), true) => NodeState::Draining,
             (Some(_), false) => NodeState::Running,

@@ -32,6 +32,7 @@ impl TreesOnDisk {
 
     /// Returns the bytes of all trees in a directory.
     pub(crate) fn bytes(&self, trees: &Path) -> u64 {
+        // Kept until a tree comes or goes: monitoring asks for the status often, and each tree is a file to read.
         if self.bytes.get().is_none() {
             let all = std::fs::read_dir(trees).into_iter().flatten().flatten();
             let bytes = all.filter_map(|tree| tree_bytes(&tree.path())).sum();
@@ -50,6 +51,7 @@ pub(crate) fn tree_bytes(tree: &Path) -> Option<u64> {
 pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
     let path = state.join("deps").join(tree.hex()).join(COMPLETE);
     let mut text = String::new();
+    // A build has written the file, so it may have any length.
     let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
     // The packages are only shown to people, so a file that cannot be read counts as empty.
     let shown = read.map(|_| text.lines().map(str::to_owned).collect());

@@ -140,6 +140,7 @@ impl<'a> Auditing<'a> {
             let queued = || header(LOCATION)?.rsplit('/').next();
             header(INVOCATION).or_else(queued).and_then(InvocationId::parse)
         };
+        // A run that the call has started has its id only now.
         self.invocation = self.invocation.or_else(started);
         let entry = self.entry(Some(answer.status().as_u16()));
         if let Some(written) = self.backend.audit(entry) {

@@ -25,6 +25,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let function = named(&call)?;
     let condition = condition(&call, Version::parse, &CONDITION)?;
     let form = UploadForm::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
+    // Read after the headers were checked: a mistake there costs no transfer of 64 MiB.
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {
         function: function.clone(),
@@ -72,6 +73,7 @@ pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
 /// Returns the function in the path.
 fn named(call: &ControlCall) -> Result<FunctionName, Refusal> {
     let text = call.places.first().map_or("", String::as_str);
+    // A PUT makes a function, so an invalid name is the caller's mistake and not a function that is missing.
     FunctionName::new(text).map_err(|error| refuse(Code::BadRequest, error.to_string()))
 }
 

@@ -30,6 +30,7 @@ pub(super) fn find(
             continue;
         };
         if route.method != *method {
+            // An answer with 405 has to name the methods of the path (RFC 9110, section 15.5.6).
             allowed.push(route.method.as_str());
             continue;
         }
@@ -83,6 +84,8 @@ pub(super) fn permit_path(route: &ControlRoute, places: &[String], reach: &Permi
             Err(_) => (reach.greatest(), None),
         },
     };
+    // `None` is less than every role. So a route without a role is for everybody, and a caller without a role gets no
+    // other.
     match role >= route.role {
         true => Ok(()),
         false => Err(denied(role, route, function.as_ref())),
@@ -100,6 +103,7 @@ pub(super) async fn permit_invocation(
     audit: &mut Auditing<'_>,
 ) -> Result<(), Refusal> {
     let is_limited = call.reach.node() < route.role;
+    // A role for the node holds for all functions, so the history is read only for a limited caller and for the audit.
     if !is_limited && !audit.wants_function() {
         return Ok(());
     }

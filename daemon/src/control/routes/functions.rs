@@ -57,6 +57,7 @@ pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["watch"])?;
     let name = call.function()?;
     let role = call.reach.function(&name);
+    // Asked for a watch, too: a watch of an unknown function would be silent for ever.
     let mut detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
     if query.switch("watch")? {
         let filter = FunctionFilter {

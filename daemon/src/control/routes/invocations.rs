@@ -135,6 +135,8 @@ pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
             state: "cancelling".to_owned(),
         }),
         Answer::NotFound => {
+            // The supervisor knows only invocations that have not ended; the history tells an ended one from an unknown
+            // one.
             let known = call.backend.invocation(id).await.map_err(failed("read the history"))?;
             let view = known.ok_or_else(|| no_invocation(id))?;
             let detail = format!(

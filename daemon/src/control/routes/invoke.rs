@@ -136,6 +136,7 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
 /// Returns the refusal for a function that has no version that can run.
 fn cannot_run(call: &ControlCall, function: &FunctionName) -> Refusal {
     match call.backend.function(function) {
+        // A build ends by itself, so the caller may try again; an invalid file waits for a person.
         Some(FunctionDetail { status, .. }) if status.state == FunctionState::Building => {
             let reason = "its dependencies are being installed".to_owned();
             rejected(&Rejection::Unavailable { reason }, function)
@@ -162,6 +163,7 @@ fn read_headers(
     let priority = read(call, "fnd-priority", form, in_range)?;
     let not_before_ms = read(call, "fnd-at", ("fnd-at", INSTANT), instant)?;
     let expires_ms = read(call, "fnd-expires", ("fnd-expires", INSTANT), instant)?;
+    // A header without effect is refused and not ignored, because its sender relies on it.
     if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
         let detail = "`Fnd-At`, `Fnd-Expires` and `Fnd-Priority` are for queued invocations: POST to .../invocations";
         return Err(refuse(Code::BadRequest, detail));
@@ -201,6 +203,7 @@ fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
     let Some(text) = call.request.header("fnd-context")? else {
         return Ok(None);
     };
+    // Only checked: the function gets the text as its caller wrote it, because parsing could change large numbers.
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(Some(text.into())),
         Err(error) => Err(refuse(
@@ -243,6 +246,8 @@ fn read_key(call: &ControlCall) -> Result<Option<&str>, Refusal> {
 
 /// Returns the idempotency key of a request: a key belongs to the calling function, or to the user.
 fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -> Result<IdempotencyKey, Refusal> {
+    // The owner is a part of the key. With the text alone, a guessed key would give out the answer to somebody else's
+    // run, or keep that person's request from running.
     let owner = match &call.granted {
         Some(granted) => KeyOwner::Function(granted.function.as_str()),
         None => KeyOwner::User(call.uid),
@@ -250,6 +255,8 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
     let body = bytes_of(body)?;
     let target = request.payload.request.as_deref();
     let target = target.map_or(["", "", ""], |target| [&*target.method, &target.path, &target.query]);
+    // The key covers the whole request, so that the same key with another request is refused and does not get a wrong
+    // answer.
     let content = target.map(str::as_bytes).into_iter().chain([&*body]);
     Ok(IdempotencyKey::new(owner, key, content))
 }

@@ -148,6 +148,7 @@ pub(crate) async fn answer(
             },
             places,
         };
+        // The manifest of a function decides in place of roles, also about invocations.
         if let Some(granted) = &granted {
             let allowed = granted.check(&call, &route.method, route.path).await;
             allowed.inspect_err(|_| audit.refused = true)?;
@@ -160,10 +161,12 @@ pub(crate) async fn answer(
         Ok(response) => response,
         Err(refusal) => {
             audit.is_refused_with(&refusal, reach);
+            // A socket that is closed with unread bytes is reset, and the sender could lose the refusal.
             discard(&unread, Pace::LOCAL).await;
             problem(&refusal)
         }
     };
+    // The answer to a change waits here until its entry is stored, for a second at most.
     audit.answered(&response).await;
     response
 }

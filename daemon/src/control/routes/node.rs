@@ -174,6 +174,7 @@ pub(super) async fn drain(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["wait"])?;
     let wait = query.duration("wait", WAIT_MAX)?.unwrap_or(Duration::ZERO);
     let drained = call.backend.drain();
+    // A wait of zero looks at the drain once, so a node on which nothing runs is `drained` at once.
     match tokio::time::timeout(wait, drained).await {
         Ok(Ok(false)) => drain_state("running"),
         // A dropped sender means that the drain is over, or that the daemon is stopping, which it does when it is

@@ -117,6 +117,7 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
         } else {
             problem.of(function)
         },
+        // Only the disk may take the change in a moment; an old spawner stays until somebody starts it anew.
         retry_after: matches!(why, NotHeld::NotStored(_)).then_some(AGAIN.as_secs()),
         allow: None,
     })

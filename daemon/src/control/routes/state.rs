@@ -118,6 +118,7 @@ fn value(body: &[u8]) -> Result<String, Refusal> {
         return Err(refuse(Code::BadJson, "the value is nested too deep"));
     }
     match serde_json::from_slice::<&RawValue>(body) {
+        // Kept as it is written: a large number that is parsed and written anew can become another one.
         Ok(value) => Ok(value.get().to_owned()),
         Err(error) => {
             let detail = format!("the value is not JSON: {error}; a text is JSON in quotes, such as `\"paid\"`");

@@ -48,6 +48,7 @@ pub(super) async fn logs(call: ControlCall) -> Result<Answered, Refusal> {
         FunctionName::new(text).ok()
     })?;
     if let Some(name) = &function {
+        // A function that the caller may not view gets the answer of one that never existed.
         let known = call.reach.views(name) && (call.backend.function(name).is_some() || has_run(&call, name).await?);
         known.then_some(()).ok_or_else(|| no_function(name))?;
     }
@@ -124,6 +125,7 @@ pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
         function,
         kinds,
         from,
+        // Without a limit in the query all kept events are sent, however many there are.
         limit: limited.then_some(limit),
         follow,
         reach: call.reach.clone(),

@@ -143,6 +143,8 @@ impl Listeners {
         if !rustix::net::sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::other("the socket does not listen"));
         }
+        // systemd passes sockets in blocking mode by default (`NonBlocking=` in systemd.service(5)). accept(2) would
+        // then stop the main thread if a client leaves before it is accepted.
         rustix::io::ioctl_fionbio(&socket, true)?;
         let listening = if rustix::net::sockopt::socket_domain(&socket)? == rustix::net::AddressFamily::UNIX {
             Listening::Unix(UnixListener::from_std(socket.into())?)
@@ -163,6 +165,8 @@ impl Listeners {
     /// those that could not be used; the others serve. The same addresses may be applied again. Must run in a runtime.
     pub fn apply(&self, addresses: &[Address]) -> Vec<Unbound> {
         *self.0.wanted.borrow_mut() = addresses.to_vec();
+        // Sockets that are not wanted close before new ones are bound: `0.0.0.0:80` cannot be bound beside the
+        // `127.0.0.1:80` that it replaces.
         self.0.open.borrow_mut().retain(|open| {
             let stays = open.address.as_ref().is_none_or(|address| addresses.contains(address));
             if !stays && let Some(Address::Unix(path)) = &open.address {
@@ -258,6 +262,8 @@ impl Listeners {
             let Some(OpenListener { listening, .. }) = open.get(at) else {
                 continue;
             };
+            // Polled until it is pending, also after a connection that had to be closed: only then does the socket wake
+            // this task again.
             while let Poll::Ready(accepted) = listening.poll_accept(cx, &self.0.security.borrow()) {
                 if let Some(accepted) = accepted.transpose() {
                     self.0.first.set(at + 1);
@@ -265,6 +271,7 @@ impl Listeners {
                 }
             }
         }
+        // A socket that is added later has no waker yet; `add` uses this one.
         *self.0.waiting.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending
     }
@@ -334,6 +341,7 @@ fn bind_tcp(address: SocketAddr, all: &[Address]) -> io::Result<TcpListener> {
     } else {
         let socket = TcpSocket::new_v6()?;
         let is_v4_of_port = |other: &Address| matches!(other, Address::Tcp(other) if other.is_ipv4() && other.port() == address.port() && other.port() > 0);
+        // Otherwise the IPv6 socket takes the port of IPv4 as well, and the IPv4 address cannot be bound.
         rustix::net::sockopt::set_ipv6_v6only(&socket, all.iter().any(is_v4_of_port))?;
         socket
     };

@@ -64,6 +64,7 @@ impl Tls {
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| no_key(&pair.key).to_owned())?;
         let parsed = ParsedCertificate::try_from(&leaf);
         let parsed = parsed.map_err(|error| format!("the first certificate is not valid: {error}"))?;
+        // The provider is named here, so that none has to be installed for the whole process before.
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))

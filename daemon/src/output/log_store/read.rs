@@ -60,6 +60,7 @@ pub fn read(
         let mut here = VecDeque::new();
         for line in kept(std::slice::from_ref(segment)) {
             here.push_back(line);
+            // Cut at each line: a segment may have far more lines than somebody asks for.
             if last.len() + here.len() > tail {
                 here.pop_front();
             }

@@ -119,6 +119,7 @@ impl Audit {
         let waits = entry.kind() == AuditKind::Change;
         state.gathered.add(entry);
         let written = waits.then(|| state.wait());
+        // Exactly at half: with more entries the thread has been woken already.
         let is_half_full = state.gathered.entries.len() == WAITING_MAX / 2;
         drop(state);
         // While the thread gathers, waking it would cost each call as much as the call's own work.
@@ -139,6 +140,7 @@ impl Audit {
     pub(crate) async fn list(&self, filter: AuditFilter) -> Result<AuditList, String> {
         let written = self.shared.lock().wait();
         self.thread.send(Write);
+        // If the disk does not respond, the page lacks the newest calls: that is better than no page.
         let _ = tokio::time::timeout(WAIT_MAX, written).await;
         let path = self.shared.places.state.join(FILE);
         let read = tokio::task::spawn_blocking(move || store::list(&path, &filter));

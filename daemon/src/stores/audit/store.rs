@@ -66,6 +66,7 @@ impl AuditStore {
     pub(super) fn open(StorePlaces { state, run }: &StorePlaces) -> rusqlite::Result<(Self, Option<String>)> {
         let path = state.join(super::FILE);
         let shown = path.display();
+        // Asked before SQLite opens the database, because opening could copy the rest of a damaged log into it.
         // If that cannot be read, nothing is known to be missing.
         let lost = database::lost_commits(run, &path).ok().flatten();
         match Self::try_open(&path, run) {
@@ -159,6 +160,7 @@ impl AuditStore {
             }
         }
         transaction.commit()?;
+        // Taken over after the commit: the entries of a transaction that failed do not count.
         self.bytes = bytes;
         self.base.written();
         Ok(())
@@ -193,6 +195,8 @@ impl AuditStore {
         let (mut last, mut bytes) = (None, 0);
         for row in rows {
             let (id, size, at_ms) = row?;
+            // Rows are in the order in which they came, so those behind this one are newer too, unless the clock was
+            // set back.
             if at_ms >= before_ms {
                 break;
             }

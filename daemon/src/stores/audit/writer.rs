@@ -70,6 +70,7 @@ impl StoreWorker for AuditWriter {
             (gathered, waiting, state.keep_for)
         };
         for entry in &gathered.entries {
+            // The journal comes first: it has the call also if the disk takes nothing.
             self.tell(entry);
         }
         let room = WAITING_MAX.saturating_sub(self.unwritten.len());

@@ -45,6 +45,7 @@ pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) 
 
 /// Sets a damaged database aside if fnd does not run, and confirms what was read of one.
 fn mend(places: &StorePlaces, path: &Path, examined: &mut Examined) -> Result<(), OpenError> {
+    // A check must not make a database where no value was ever written.
     let is_new = !path.exists() && lost_commits(places)?.is_none();
     if !examined.running && !is_new {
         // This does what a start does.

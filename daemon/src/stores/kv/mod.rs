@@ -92,6 +92,7 @@ impl StateStore {
         async move {
             let stops = || "fnd is stopping".to_owned();
             let sender = sender.ok_or_else(stops)?;
+            // The place is waited for here. A send to a full queue would stop the main thread.
             let place = room.acquire_owned().await.map_err(|_| stops())?;
             let (answer, answered) = oneshot::channel();
             // With a place there is room in the queue: an error says that the thread has ended.

@@ -37,6 +37,7 @@ pub(super) fn replace(
     new.pragma_update(None, "auto_vacuum", "incremental")?;
     SCHEMA.make(&new)?;
     let transaction = new.unchecked_transaction()?;
+    // The schema begins with a floor of 0. The row of the damaged database, which is copied next, has the same key.
     transaction.execute("DELETE FROM floor", [])?;
     if let Some(old) = readable(from) {
         for table in [&ENTRIES, &FLOOR] {

@@ -133,9 +133,12 @@ impl KvStore {
         asks: &[KvRequest],
         now_ms: u64,
     ) -> rusqlite::Result<Vec<Result<KvResponse, KvRefusal>>> {
+        // Reads alone need no transaction of their own, so they cost no sync.
         if !asks.iter().any(KvRequest::changes) {
             return asks.iter().map(|ask| self.read(ask)).collect();
         }
+        // A deferred transaction that reads first and then writes fails at once if another program has written in
+        // between: SQLite does not wait then.
         let transaction =
             rusqlite::Transaction::new_unchecked(&self.base.db, rusqlite::TransactionBehavior::Immediate)?;
         let mut totals = self.totals;
@@ -158,6 +161,7 @@ impl KvStore {
         }
         transaction.commit()?;
         let smaller = totals.bytes < self.totals.bytes;
+        // Taken over after the commit: a transaction that failed has changed nothing.
         self.totals = totals;
         if smaller {
             self.base.shrink(FREE_MAX)?;
@@ -227,6 +231,8 @@ pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
         }
     }
     let mut delete = db.prepare("DELETE FROM entry WHERE rowid = ?1")?;
+    // Deleted after the list is complete: it is undefined whether a SELECT that is still open sees such a change
+    // (SQLite, "Isolation In SQLite").
     damaged.iter().try_for_each(|row| delete.execute([row]).map(drop))
 }
 
@@ -247,6 +253,7 @@ pub(super) fn check_version(db: &Connection) -> rusqlite::Result<i64> {
     let why = format!(
         "it was written by {by} (version {found}, this one knows {VERSION}): install that fnd again, or {then}"
     );
+    // No error that counts as damage: a damaged file would be set aside, and this one belongs to another fnd.
     Err(rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
         Some(why),
