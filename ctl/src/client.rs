@@ -156,6 +156,7 @@ impl Client {
             .map_err(|error| self.unreachable(&error))?;
         let handshake = http1::handshake(TokioIo::new(Patient::new(stream))).await;
         let (sender, connection) = handshake.map_err(|error| self.broke_off(&error))?;
+        // A `JoinSet` aborts its tasks when it is dropped: the connection ends together with the answer.
         let mut owner = JoinSet::new();
         owner.spawn(async move {
             // The caller that waits for the answer sees the same error.
@@ -297,6 +298,7 @@ impl BodyPieces {
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, CommandFailure> {
         loop {
             match self.body.frame().await {
+                // Only `None` means the end, so a frame without bytes (trailers, for example) must not look like it.
                 None => return Ok(None),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),

@@ -61,6 +61,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    // Only checks the name: it goes into a parameter, not into the path.
     let now = Timestamp::now();
     if let Some(function) = &args.function {
         function_path(function)?;
@@ -77,6 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         parameters.add("verb", args.verb.as_deref());
         parameters.add("refused", args.refused.then_some("1"));
         parameters.add_instant("since", args.since.as_deref(), now)?;
+        // `until` stays the same on every page, since `now` does: the cursor alone moves on.
         parameters.add_instant("until", args.until.as_deref(), now)?;
         parameters.add("limit", Some(&remaining.clamp(1, PAGE).to_string()));
         parameters.add("after", list.next.as_deref());

@@ -53,6 +53,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         PathBuf::from(format!("fnd-bundle-{now}.tar"))
     });
+    // The mode is strict, since the archive has the configuration and the names of functions.
     let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
     let file = file.map_err(|error| failed("create", &path, &error).help("name another file"))?;
     let (parts, left_out) = gather(context).await;
@@ -101,6 +102,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         ("metrics.txt", "/metrics"),
     ] {
         context.out.progress(&format!("{name} ..."));
+        // Each answer is read line by line, so that events and whole documents pass through the same `hide`.
         let reply = context.client.stream(path).await;
         take(
             name,
@@ -143,7 +145,7 @@ async fn all(lines: &mut crate::client::BodyPieces) -> Result<Vec<u8>, String> {
                 hide(&mut document);
                 bytes.extend(document.to_string().into_bytes());
             }
-            // Metrics: names and numbers.
+            // The lines of the metrics are not JSON. They have names and numbers only.
             Err(_) => bytes.extend(line),
         }
         bytes.push(b'\n');

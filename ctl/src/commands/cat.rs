@@ -96,6 +96,7 @@ fn listed(path: &Path, format: archive::Format) -> String {
             let mut names: Vec<&str> = files
                 .iter()
                 .map(|file| file.path.as_str())
+                // One name more than is shown tells whether names are left out.
                 .take(NAMES_MAX + 1)
                 .collect();
             if names.len() > NAMES_MAX {

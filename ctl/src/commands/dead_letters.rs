@@ -185,6 +185,7 @@ struct ShownDeadLetter {
 
 async fn show(context: &Context, typed: &One) -> Result<Exit, CommandFailure> {
     let id = match (&typed.id, &typed.last) {
+        // A whole id needs no list of all dead letters.
         (Some(id), _) => match InvocationId::parse(id) {
             Some(id) => id.to_string(),
             None => choose(id, &all(context).await?)?,
@@ -317,6 +318,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
         };
         return Err(CommandFailure::usage(format!("which dead letters? expected {what}")));
     }
+    // The default limit is for lists that people read. Here a filter means every dead letter that it matches.
     let everything = Filter {
         limit: Some(filter.limit.unwrap_or(u32::MAX)),
         function: filter.function.clone(),

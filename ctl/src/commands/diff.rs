@@ -93,6 +93,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 /// Returns the release to compare from, and the one that serves.
 fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<(String, String), CommandFailure> {
     let missing = |what: &str| CommandFailure::new(Exit::NoSuchThing, format!("`{function}` has no {what}"));
+    // The newest release comes first: one that waits or is a canary stands before the one that serves.
     let mut releases = list
         .versions
         .iter()

@@ -55,6 +55,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             "somebody cancelled the drain: fnd accepts and starts work again",
         ));
     }
+    // `--wait 0` asks for no wait, so work that still runs is no failure.
     if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
         return Err(CommandFailure::new(
             Exit::Timeout,
@@ -73,6 +74,7 @@ fn print(context: &Context, reply: &Reply) -> Result<(), CommandFailure> {
 
 /// Starts the drain and waits for its end; returns the last answer.
 async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, CommandFailure> {
+    // fnd waits at most an hour for one request, so a longer wait is several requests.
     let mut remaining = asked.unwrap_or(crate::common::results::LONGEST);
     loop {
         let step = remaining.min(STEP);

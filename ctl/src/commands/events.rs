@@ -48,6 +48,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut parameters = Parameters::default();
     if let Some(function) = &args.function {
+        // Only checks the name: it goes into a parameter, not into the path.
         function_path(function)?;
         parameters.add("function", Some(function));
     }

@@ -159,6 +159,7 @@ fn chosen<'a>(
 fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Vec<ShownHome> {
     let mut homes: Vec<ShownHome> = Vec::new();
     for line in table.lines() {
+        // The last word of a line may be its checksum, which begins with `#`. Only the spawner needs it.
         let words: Vec<&str> = line.split(' ').filter(|word| !word.starts_with('#')).collect();
         let (uid, owner) = match words.as_slice() {
             [uid, of] if *of == name.as_str() => (*uid, None),
@@ -196,8 +197,7 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Opened first: without this home, no other one is made.
     let source = openat(CWD, &from.path, flags, Mode::empty()).map_err(|errno| failed("open", &from.path, errno))?;
-    // A function that has not run yet has no home.
-    // Another error shows itself when the directory is opened below.
+    // A function that has not run yet has no home. An error shows itself when the directory is opened below.
     if mkdirat(CWD, &to.path, Mode::RWXU).is_ok() {
         let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.uid));
         chownat(CWD, &to.path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
@@ -216,6 +216,7 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     for name in &entries {
         let shown = name.to_string_lossy().into_owned();
         // It is moved first: the user before it cannot reach it there by a path.
+        // The move replaces nothing: the other home may have got a file of this name after the check above.
         match renameat_with(
             &source,
             name.as_c_str(),

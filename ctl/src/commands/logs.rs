@@ -143,6 +143,7 @@ async fn build_of(context: &Context, function: &str, release: Option<&str>) -> R
         });
     };
     let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    // A release is shown with and without `sha256:` in front, so both are accepted.
     let wanted = release.strip_prefix("sha256:").unwrap_or(release);
     let mut found = list.versions.iter().filter(|one| one.version.hex().starts_with(wanted));
     let missing = |message| CommandFailure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));

@@ -46,6 +46,7 @@ pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
 }
 
 fn editor() -> Result<OsString, CommandFailure> {
+    // `VISUAL` comes first, as in crontab(1) and git.
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
     if let Some(editor) = named.into_iter().find(|editor| !editor.is_empty()) {
         return Ok(editor);

@@ -68,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     loop {
         editor::edit(&place.file)?;
         let after = fs::read(&place.file).map_err(|error| refused("read", &place.file, &error, asked))?;
+        // A new manifest begins with one line from here. That line alone is no change.
         if Some(&after) == before.as_ref() || (before.is_none() && after == NEW) {
             context.out.line("nothing was changed, so nothing is saved")?;
             return Ok(Exit::Fine);
@@ -85,6 +86,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 return Ok(Exit::Fine);
             }
             EditorAnswer::Save => {
+                // The editor may have been open for a long time: a change that somebody else saved meanwhile is not
+                // overwritten.
                 if regular_file::read(&file).ok() != before {
                     let kept = place.keep();
                     let message = format!("`{}` was changed by somebody else meanwhile", file.display());
@@ -192,6 +195,7 @@ impl EditCopy {
             let ground = Ground::of(&self.function, &places, context.user);
             problems.extend(syntax::problems(&checked, &ground).await);
         }
+        // The copy is gone after the edit, so the person must not be sent to its paths.
         let copied = self.directory.path().display().to_string();
         let own = source.path.parent().unwrap_or(Path::new("/")).display().to_string();
         for problem in &mut problems {

@@ -74,6 +74,7 @@ fn headers(data: Option<&str>, now: Timestamp, id: &str) -> Vec<(String, String)
         ("event-namespace", "cli.kubeless.io".to_owned()),
     ];
     if let Some(data) = data {
+        // Kubeless parses the data into a map, so an array or a number counts as a form.
         let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(data).is_ok();
         let kind = if is_object {
             "application/json"
@@ -105,6 +106,7 @@ fn in_words_of_kubeless(mut failure: CommandFailure) -> CommandFailure {
     if failure.exit == Exit::Timeout {
         failure.message = "Request timeout exceeded".to_owned();
     }
+    // Kubeless ends with 1 after every failure. These two are problems of the machine, not of the call.
     if !matches!(failure.exit, Exit::NotReachable | Exit::NotAllowed | Exit::Fine) {
         failure.exit = Exit::FunctionFailed;
     }

@@ -46,6 +46,7 @@ pub(in crate::commands::kubeless) struct UpdateFunction {
 pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, CommandFailure> {
     let settings = args.settings;
     let Some(typed) = &settings.runtime else {
+        // The sentences without a remedy are those of Kubeless.
         let message = match &settings.cluster.runtime_image {
             Some(image) => format!("fnd runs no container images, so `{image}` cannot be deployed"),
             None => "Either `--runtime` or `--runtime-image` flag must be specified.".to_owned(),
@@ -68,6 +69,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
         ..KubelessCode::default()
     };
     settings.changes(Some(&chosen)).apply(&mut code.manifest)?;
+    // Kubeless gives these two labels to each function that it deploys.
     for (label, value) in [("created-by", "kubeless"), ("function", settings.function.as_str())] {
         table(&mut code.manifest, "labels")?.insert(label.to_owned(), value.into());
     }
@@ -99,6 +101,7 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
         |code: &KubelessCode, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
     let before = written(&code, "handler");
     let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
+    // A runtime that the command does not name stays as it is written: `choose` may have taken another version for it.
     let typed = typed.unwrap_or_else(|| code.runtime.clone());
     let chosen = choose(&typed, &runtimes(context).await?)?;
     let changed = settings.runtime.as_ref().map(|_| &chosen);

@@ -115,9 +115,11 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let name = values::trigger(&args.name)?;
             let mut entry = Table::new();
             args.route.apply(&mut entry);
+            // Kubeless's own default, which an `update` without `--path` must not set anew.
             entry.entry("path").or_insert_with(|| "/".into());
             // fnd refuses a route without `auth`, and a trigger of Kubeless is open to everybody.
             entry.entry("auth").or_insert_with(|| "none".into());
+            // A route of fnd has fewer methods by default than an ingress lets through.
             let methods = INGRESS_METHODS.map(Value::from);
             entry.insert("methods".to_owned(), Value::Array(methods.to_vec()));
             if args.dryrun {
