@@ -127,6 +127,7 @@ fn matching(version: Option<u64>) -> Vec<(String, String)> {
 /// Returns the path of a value, checked before anything is sent.
 fn path(text: &str) -> Result<String, CommandFailure> {
     let key = StateKey::parse(text).map_err(|expected| CommandFailure::usage(format!("`{text}`: {expected}")))?;
+    // The slashes of a key separate segments of the path, so only the segments are encoded.
     let segments: Vec<String> = key.key().split('/').map(encode).collect();
     Ok(format!("/v1/state/{}/{}", encode(key.scope()), segments.join("/")))
 }

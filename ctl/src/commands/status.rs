@@ -296,7 +296,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
         let each = node.not_enforced.iter();
         lines.extend(each.map(|(limit, why)| format!("not enforced here: {limit}: {why}")));
     } else {
-        // Kernels before Linux 6.12 have no such Landlock, and nobody can do anything about it each time.
+        // Kernels before Linux 6.12 lack what this layer needs. People cannot change that, so only `-o wide` shows it.
         let names = node.not_enforced.keys().map(String::as_str);
         let names: Vec<&str> = names.filter(|name| *name != "landlock").collect();
         if !names.is_empty() {

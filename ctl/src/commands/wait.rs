@@ -88,6 +88,7 @@ async fn named(context: &Context, typed: &str) -> Result<String, CommandFailure>
     if end_of_id(typed).is_ok() {
         return find(context, typed).await;
     }
+    // A word that cannot be a name gets the message about names instead.
     crate::context::function_path(typed)?;
     let message = format!("there is no function `{typed}`, and no run has such an id");
     let mut failure = CommandFailure::new(Exit::NoSuchThing, message);

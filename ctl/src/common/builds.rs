@@ -35,7 +35,7 @@ pub(crate) async fn built(context: &Context, function: &str, clean: bool) -> Res
 /// Waits for an answer of fnd, and shows meanwhile what builds print.
 pub(crate) async fn watched<T>(context: &Context, answer: impl Future<Output = T>) -> T {
     tokio::pin!(answer);
-    // Nothing is said about how it goes if its output cannot be had.
+    // If the output of builds cannot be read, only the answer is waited for.
     tokio::select! {
         answer = &mut answer => answer,
         () = watch(context) => answer.await,

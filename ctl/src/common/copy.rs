@@ -14,6 +14,7 @@ pub(crate) fn file(from: &Path, to: &Path) -> io::Result<()> {
     let mut opened = regular_file::open(from)?;
     let mode = opened.metadata()?.permissions().mode() & 0o755;
     io::copy(&mut opened, &mut fs::File::create(to)?)?;
+    // The owner must be able to change the copy, also that of a read-only file.
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
 }
 

@@ -102,6 +102,7 @@ fn standard_input() -> Result<Vec<u8>, CommandFailure> {
 /// Returns the media type of bytes. Broken JSON is refused: sent as text, it would fail in the function, or be ignored.
 pub(crate) fn media_type(bytes: &[u8]) -> Result<&'static str, CommandFailure> {
     let begins_like_json = matches!(bytes.trim_ascii_start(), [b'{' | b'[', ..]);
+    // Only the validity matters, so no value is built of the document.
     match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         Ok(_) => Ok(JSON),
         Err(error) if begins_like_json && std::str::from_utf8(bytes).is_ok() => {

@@ -75,6 +75,7 @@ pub(crate) async fn print(
         wait = if ended { Duration::ZERO } else { wait - step };
     }
     let reply = context.client.get(&format!("{path}/result")).await?;
+    // Lines of output have no line ends, so those at the end of the result do not count.
     if shown.is_none_or(|shown| shown.trim_end().as_bytes() != reply.body.trim_ascii_end()) {
         context.out.result(&reply.body)?;
     }

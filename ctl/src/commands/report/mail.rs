@@ -21,6 +21,7 @@ pub(super) fn message(report: &Report, now: Timestamp) -> String {
     };
     let host = header(&report.node);
     let body = lines(report, Some(COLUMNS), local).join("\n");
+    // `Auto-Submitted` (RFC 3834) keeps other programs from answering, such as those that announce a holiday.
     format!(
         "From: fnd <fnd@{host}>\nDate: {date}\nSubject: [fnd] {host}: {}\nAuto-Submitted: auto-generated\n\
          MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{body}\n",
@@ -30,6 +31,7 @@ pub(super) fn message(report: &Report, now: Timestamp) -> String {
 
 /// Returns a text for a header: one line of ASCII.
 fn header(text: &str) -> String {
+    // A line end would begin another header, so it is replaced, too.
     let shown = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     text.chars().map(shown).collect()
 }

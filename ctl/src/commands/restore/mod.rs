@@ -121,10 +121,12 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFail
         let there = match part {
             // The package brings a configuration; it is kept beside the restored one. For the rest see below.
             Part::Config | Part::Beside(_) => false,
+            // An installation brings empty directories.
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
             // Secrets that the key on this machine decrypts would be lost without it, so it is never replaced.
             Part::Key => path.exists(),
+            // An empty table names no user, so nothing is lost.
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {

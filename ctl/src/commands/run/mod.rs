@@ -110,8 +110,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 let ends = (&mut stop, Some(&mut changes));
                 once(context, subject, &wanted, ends).await.map(drop)
             }
+            // The failure was printed when the files were judged.
             Err(()) => Ok(()),
         };
+        // The next save may correct the mistake, so a failure does not end the verb.
         if let Err(failure) = ended {
             crate::output::failure(&failure);
         }
@@ -170,6 +172,7 @@ async fn once(
     (stop, changes): (&mut WaitStop, Option<&mut WaitChanges>),
 ) -> Result<Exit, CommandFailure> {
     let (mut process, private) = Private::start(context, subject, wanted)?;
+    // With a payload an HTTP program is called once, as a handler is.
     let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);
     let changed = async {
         match changes.filter(|_| long) {
@@ -182,6 +185,7 @@ async fn once(
         // Cancel-safe, as the others: the private fnd is stopped afterwards, and nothing goes on.
         ended = perform(&mut process, &private, subject, wanted, long.then_some(&mut shown)) => ended,
         () = stop.asked() => {
+            // Only Ctrl-C ends such a program, so it is no failure there.
             if long { Ok(Exit::Fine) } else { Err(CommandFailure::new(Exit::FunctionFailed, "cancelled")) }
         }
         () = changed => Ok(Exit::Fine),

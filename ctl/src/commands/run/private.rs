@@ -54,6 +54,7 @@ impl Private {
         for directory in ["functions", "config"] {
             copy::make_ready(&at(directory)).map_err(failed)?;
         }
+        // A script or a handler has ended by then, or the person has asked for its end.
         let grace = match subject.mode() {
             Mode::Http | Mode::Service => subject.manifest.limits.grace,
             Mode::Script | Mode::Handler => Duration::ZERO,

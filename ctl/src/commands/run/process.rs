@@ -100,6 +100,7 @@ impl Process {
                 // Cancel-safe: a datagram is read whole or not at all.
                 read = self.reports.recv(&mut report) => {
                     let text = report.get(..read.unwrap_or(0)).unwrap_or_default();
+                    // One message may have several assignments, each on a line of its own (sd_notify(3)).
                     if text.split(|byte| *byte == b'\n').any(|line| line == b"READY=1") {
                         return Ok(());
                     }

@@ -59,6 +59,7 @@ impl RunSubject {
         let manifest = verdict
             .manifest
             .ok_or_else(|| CommandFailure::new(Exit::InvalidManifest, "it has no manifest"))?;
+        // A person may name the manifest in a directory, and means the directory.
         let directory = path
             .parent()
             .filter(|_| path.ends_with("function.toml"))

@@ -210,6 +210,7 @@ fn install(
             }
         })?;
         let version = unpack(&package, known, &program)?;
+        // The version becomes the name of a directory and is shown to people, so the package must really have it.
         if version != release.version {
             let message = format!(
                 "the package of {} {} is version {}",
@@ -307,6 +308,7 @@ fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
         }
         interpreters.extend(versions.iter().map(|version| one(known, &installed, version)));
     }
+    // An unknown id matches nothing above, and the list would only be empty.
     if let Some(id) = &args.id {
         known(id)?;
     }

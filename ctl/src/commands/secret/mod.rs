@@ -222,6 +222,7 @@ async fn make(context: &Context, store: &SecretStore, new: New) -> Result<Exit, 
         .as_ref()
         .map_or_else(|| values::new(None), |given| Ok(given.clone()))?;
     store.add_user(name, user, &values::hash(password.as_bytes())?, new.existing.force)?;
+    // The person knows the password of a file. Only a new one must be shown.
     let shown = given.is_none().then_some(password.as_str());
     report(context, store, name, shown, &[]).await
 }

@@ -55,6 +55,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
             path.display()
         )));
     }
+    // Any other `.toml` file may be the manifest of a function.
     let is_configuration = path.is_file() && path.file_name().is_some_and(|name| name == "fnd.toml");
     let configuration = if is_configuration {
         path.clone()

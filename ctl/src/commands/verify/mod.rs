@@ -145,6 +145,7 @@ fn is_locked(path: &Path) -> bool {
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
 fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, CommandFailure> {
     // Both locks are held until the leftovers are removed.
+    // Without a table of users no spawner has ever run with this state.
     let _fnd = lock(state)?;
     let mut options = File::options();
     let _spawner = options
