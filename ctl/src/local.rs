@@ -102,6 +102,7 @@ pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
     let mut places: Vec<PathBuf> = beside
         .into_iter()
         .chain(on_path)
+        // On Debian, `PATH` of an ordinary user does not have `/usr/sbin`.
         .chain(["/usr/sbin/fnd".into()])
         .collect();
     places.dedup();

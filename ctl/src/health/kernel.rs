@@ -45,6 +45,7 @@ pub(crate) fn judge(facts: &KernelFacts) -> Vec<Finding> {
     let newer = "run Debian 12 or newer, or another system with Linux 5.14 or newer";
     vec![if !facts.missing.is_empty() {
         Finding::error(CHECK, format!("Linux {release} has no {}", facts.missing.join(", "))).fix(newer)
+    // A kernel may have any text as its release, so one without numbers is no problem.
     } else if version(release).is_some_and(|version| version < FLOOR) {
         let what = format!("Linux {release} is older than 5.14: it has no `cgroup.kill`");
         Finding::error(CHECK, what).fix(newer)
