@@ -47,6 +47,7 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
             match item.key {
                 "services" => {}
                 "version" | "name" => imported.report.works(&item.field(), ""),
+                // Keys that begin with `x-` are extensions, which compose itself ignores.
                 key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
                 "volumes" | "networks" => imported
                     .report
@@ -124,6 +125,7 @@ struct ComposeImport {
 
 impl ComposeImport {
     fn read(&mut self, service: &NamedValue<'_>) {
+        // One reason is enough, since the other keys are about the program in the image.
         if let Some(image) = service.get("image").or_else(|| service.get("build")) {
             let why = "fnd runs no images: install the program, name it in `command`, and remove this line";
             return self
@@ -137,6 +139,7 @@ impl ComposeImport {
         if self.service {
             self.made.manifest.set("mode", "service", None);
         } else {
+            // compose ends no command, however long it takes.
             self.made.manifest.set("limits.timeout", "none", None);
         }
         for item in service.items() {
@@ -374,6 +377,7 @@ impl ComposeImport {
         code.places.of_command(&words.join(" "));
         code.line(format!("cd {} || exit", quoted(&directory)));
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        // The program replaces the shell, so that it gets SIGTERM itself.
         code.line(format!("exec {}", words.join(" ")));
         code.put(&mut self.made);
     }

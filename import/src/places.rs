@@ -64,6 +64,7 @@ impl ShownPlaces {
         let strange = |part: &str| part.is_empty() || part == "." || part == "..";
         let strange = path.split('/').skip(1).any(strange) || path.chars().any(char::is_control);
         let hidden = Profile::Strict.hides().iter().any(&below);
+        // An empty path is the root directory, which would show everything.
         if strange || path.matches('/').count() == 0 || NEVER.iter().any(below) || OWN.contains(&path) {
             return;
         }

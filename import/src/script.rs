@@ -142,6 +142,7 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
     let opened = regular_file::open(path).ok()?;
     let size = opened.metadata().ok()?.len();
     let mut bytes = Vec::new();
+    // The file may grow while it is read, so the bytes are bounded, too.
     opened.take(SCRIPT_MAX + 1).read_to_end(&mut bytes).ok()?;
     (size <= SCRIPT_MAX && bytes.len() as u64 <= SCRIPT_MAX && bytes.starts_with(b"#!")).then_some(bytes)
 }
@@ -167,6 +168,7 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
             ('\\', Some('"')) => {
                 let next = chars.next()?;
                 let text = word.get_or_insert_default();
+                // Between double quotes a backslash stays, unless it protects a quote or another backslash.
                 if next != '"' && next != '\\' {
                     text.push('\\');
                 }
@@ -175,6 +177,7 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
             ('\\', None) => word.get_or_insert_default().push(chars.next()?),
             ('"' | '\'', None) => {
                 quote = Some(c);
+                // A pair of quotes with nothing between is a word, too.
                 word.get_or_insert_default();
             }
             (c, None) if c.is_whitespace() => words.extend(word.take()),

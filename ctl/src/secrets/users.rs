@@ -54,6 +54,7 @@ fn beside(source: &str, function: &str, name: &str) -> Option<PathBuf> {
     // A function of a group is one level deeper.
     let levels = 2 + usize::from(function.contains('/'));
     let places = || Path::new(source).ancestors().take(levels);
+    // An encrypted file wins over YAML, as it does for the spawner.
     let mut encrypted = places().map(|place| place.join(format!("{name}.age")));
     encrypted
         .find(|path| path.is_file())

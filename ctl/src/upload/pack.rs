@@ -146,6 +146,7 @@ impl Packed {
     /// Packs a directory; its manifest lies in it.
     fn directory(&mut self, options: &ManifestOptions) -> Result<(), CommandFailure> {
         let manifest = if options.is_empty() {
+            // Without options the manifest goes as it is, with its comments.
             None
         } else {
             let before = read_if_there(&self.sidecar)?.unwrap_or_default();
@@ -345,6 +346,7 @@ impl Pack {
 
     fn add(&mut self, bytes: &[u8], inside: &str, mode: u32) -> io::Result<()> {
         let mut header = Header::new_gnu();
+        // Times and owners are left out: with them the same files would make another archive, and another version.
         header.set_entry_type(EntryType::Regular);
         header.set_size(bytes.len() as u64);
         header.set_mode(mode);

@@ -60,6 +60,7 @@ fn names_users(file: &Path) -> bool {
 
 /// Returns what `crontab -l` prints.
 fn listed(user: &str) -> Result<ImportText, ImportFailure> {
+    // Only cron's own program may read the directory of crontabs.
     let output = Command::new("crontab").args(["-l", "-u", user]).output();
     let output = output.map_err(|error| {
         ImportFailure::usage(format!("failed to run `crontab -l -u {user}`: {error}"))
@@ -146,6 +147,7 @@ impl<'a> CrontabImport<'a> {
         let field = self.text.field(name, line, 1);
         let report = &mut self.report;
         match name {
+            // cron sends no mail then, so fnd does the same.
             "MAILTO" if value.is_empty() => report.works(&field, ""),
             "MAILTO" | "MAILFROM" => report.not_here(
                 &field,
@@ -168,6 +170,7 @@ impl<'a> CrontabImport<'a> {
             "SHELL" if value.starts_with('/') && !value.contains([' ', '\t']) => {
                 report.works(&field, "entry");
                 value.clone_into(&mut self.shell);
+                // cron also gives the variable to the command.
                 self.set(name, value, field);
             }
             "SHELL" => report.refused(&field, "expected the absolute path of a shell"),
@@ -240,6 +243,7 @@ impl<'a> CrontabImport<'a> {
     /// Returns the script: in the home directory, as cron runs it.
     fn code(&self, entry: &CrontabEntry) -> ScriptCode {
         let mut code = ScriptCode::new(&self.shell);
+        // In a command with several parts, `exec` would end the line with its first part.
         let words = script::simple(&entry.command);
         let command = match words.as_deref() {
             Some([program, arguments @ ..]) => {
@@ -259,6 +263,7 @@ impl<'a> CrontabImport<'a> {
             while input.lines().any(|line| line == end) {
                 end.push('_');
             }
+            // As the input of the shell, the text reaches whichever command of the line reads first, as with cron.
             code.line(format!("exec <<'{end}'\n{input}{end}"));
         }
         code.line(command);

@@ -269,6 +269,7 @@ fn variables(env: &NamedValue<'_>, prefix: &str, report: &mut ConversionReport) 
             && !name.starts_with("FND_")
             && !name.starts_with(|c: char| c.is_ascii_digit());
         match value {
+            // dagu fills in variables there, and runs a command between backquotes.
             Some(value) if value.contains(['$', '`']) => report.refused(
                 &field,
                 "fnd expands nothing in `[env]`: write the value, or set it in the script",

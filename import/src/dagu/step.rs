@@ -159,6 +159,7 @@ fn retries(made: &mut MadeManifest, report: &mut ConversionReport, policy: &Name
     made.works(report, "retry.retries", limit, field);
     let interval = interval.max(1);
     made.manifest.set("retry.interval", format!("{interval}s"), Some(field));
+    // dagu waits exactly this pause.
     made.manifest.set("retry.jitter", "none", None);
     let factor = entry(policy, "backoff").map(|item| match item.truth() {
         Some(true) => Some(2.0),

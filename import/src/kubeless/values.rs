@@ -57,6 +57,7 @@ pub fn memory(text: &str) -> Result<String, ImportFailure> {
 /// # Errors
 /// It is no such number.
 pub fn cpu(text: &str) -> Result<String, ImportFailure> {
+    // Shares such as `50%` are fnd's own form, which Kubernetes does not have.
     let milli = parse_cpu(text).ok().filter(|_| !text.ends_with('%'));
     milli.map(print_cpu).ok_or_else(|| {
         ImportFailure::usage(format!("wrong format of the cpu value: `{text}`"))

@@ -285,6 +285,7 @@ impl<'a> App<'a> {
             }
             None => self.base.to_owned(),
         };
+        // Parts such as `.` are left out, since `add` would not show a place with them.
         let directory = directory
             .components()
             .collect::<std::path::PathBuf>()
@@ -314,6 +315,7 @@ impl<'a> App<'a> {
             words[0] = format!("./{}", script.trim_start_matches("./"));
         }
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        // The program replaces the shell, so that it gets SIGTERM itself.
         code.line(format!("exec {}", words.join(" ")));
         let notes = code.put(&mut self.made);
         let note = format!(

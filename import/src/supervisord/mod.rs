@@ -263,6 +263,7 @@ impl SupervisordImport<'_> {
                 Some(seconds) => made.works(report, "limits.grace", format!("{seconds}s"), field),
                 None => report.refused(field, "expected a number of seconds"),
             },
+            // fnd ends every process of a function in any case.
             "stopasgroup" | "killasgroup" => report.works(field, ""),
             "priority" => report.not_here(
                 field,

@@ -66,6 +66,7 @@ fn line(words: &[String]) -> Result<String, String> {
     }
     let weekdays = days.map(weekdays).transpose()?;
     let (month, day) = date.map_or(Ok(("*".to_owned(), "*".to_owned())), self::date)?;
+    // Without a time it is midnight (systemd.time(7)).
     let mut parts = time.unwrap_or("0:0").splitn(3, ':');
     let hour = component(parts.next().unwrap_or("0"), "hour", 0, 23)?;
     let minute = component(parts.next().unwrap_or("0"), "minute", 0, 59)?;
@@ -152,6 +153,7 @@ fn component(text: &str, name: &str, least: u32, most: u32) -> Result<String, St
             _ if range == "*" && step.is_none() => return Ok("*".to_owned()),
             _ if range == "*" => (least, most),
             Some((from, to)) => (number(from)?, number(to)?),
+            // A repetition without an end goes up to the largest number.
             None if step.is_some() => (number(range)?, most),
             None => return number(range).map(|number| number.to_string()),
         };
@@ -210,6 +212,7 @@ pub(super) fn duration(text: &str) -> Result<Option<Duration>, String> {
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = behind.trim_start();
     }
+    // fnd's durations have whole milliseconds.
     let rounded = (total * 1000.0).round() / 1000.0;
     Duration::try_from_secs_f64(rounded)
         .ok()

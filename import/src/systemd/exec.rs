@@ -62,6 +62,7 @@ fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
         } else {
             specifiers.fill(word)?
         };
+        // `$NAME` as a word of its own is split into words, `${NAME}` is not (systemd.service(5)).
         let name = word.strip_prefix('$').filter(|name| is_name(name) && expands);
         splits |= name.is_some();
         arguments.push(match name {

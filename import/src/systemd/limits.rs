@@ -24,6 +24,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             },
         ),
         "CPUQuota" => ("limits.cpu", cpu(value).map(Value::from)),
+        // For the kernel `idle` is less than any weight, so the smallest weight comes nearest to it.
         "CPUWeight" | "StartupCPUWeight" if value == "idle" => ("limits.cpu_weight", Ok(Value::from(1))),
         "CPUWeight" => ("limits.cpu_weight", whole(1, 10_000)),
         "IOWeight" => ("limits.io_weight", whole(1, 10_000)),
