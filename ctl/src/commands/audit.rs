@@ -27,6 +27,7 @@ pub(crate) struct Args {
     #[arg(add = candidates::functions())]
     function: Option<String>,
 
+    // The option is `--by`, since `--user` already means the user's own fnd.
     /// Select only calls of this user: a name or a uid.
     #[arg(long, value_name = "USER")]
     by: Option<String>,

@@ -99,6 +99,7 @@ fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<
         .iter()
         .skip_while(|release| release.state != ReleaseState::Serving);
     let serving = releases.next().ok_or_else(|| missing("release that serves"))?;
+    // A release that failed has never served, so nothing was changed from it.
     let before = releases.find(|release| release.state == ReleaseState::Retired);
     let before = from.or_else(|| before.map(|release| release.version.hex()));
     let before = before.ok_or_else(|| missing("release before the one that serves"))?;
@@ -132,6 +133,7 @@ fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<ChangedFile> {
 
 fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> Option<ChangedFile> {
     let change = match pair {
+        // Files that are large or no text come without their content, but with a hash.
         [Some(old), Some(new)] if old.sha256 != new.sha256 => "changed",
         [Some(old), Some(new)] if old.executable != new.executable => "mode",
         [None, Some(_)] => "added",

@@ -98,6 +98,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         reply.body
     };
     context.out.document(&body, |node: &NodeStatus, out| {
+        // After the installation this is the first thing that many people see, so it says where functions go.
         if let (true, false, Some(places)) = (node.functions.is_empty(), args.selects(), &node.places) {
             let directories = places.functions.join(" or ");
             out.line(&format!(
@@ -309,6 +310,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
     if node.unclaimed_count > 0 {
         lines.push(unclaimed(node));
     }
+    // fnd removes no home, since homes have data of people. That is no problem, so only `-o wide` names them.
     if !node.left_behind.is_empty() && out.format == Format::Wide {
         let names = node.left_behind.join(", ");
         let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";

@@ -52,6 +52,7 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
     }
     let end = end_of_id(typed)?;
     let now = Timestamp::now();
+    // The search is here and not in the API: no index helps for the ends of ids, so fnd would read its whole history.
     let runs = list(context, None, SEARCHED, now).await?;
     let found = only(
         &end,
@@ -60,6 +61,7 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
         now,
     );
     found.map_err(|failure| match failure.help {
+        // Several runs with this end are a failure that has its own advice.
         None => failure.help("`fndctl history -o wide` prints whole ids, which also name older runs"),
         Some(_) => failure,
     })

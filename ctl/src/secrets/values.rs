@@ -40,6 +40,7 @@ pub(crate) fn new(sender: Option<Sender>) -> Result<Zeroizing<String>, CommandFa
             let message = "this sender makes the value itself";
             return Err(CommandFailure::usage(message).help("copy it from the sender, then `fndctl secret set NAME`"));
         }
+        // The prefix and the alphabet are those of the specification of Standard Webhooks.
         Some(Sender::Standard) => format!("whsec_{}", STANDARD.encode(bytes.as_slice())),
         Some(Sender::Github | Sender::Gitlab | Sender::Gitea) | None => URL_SAFE_NO_PAD.encode(bytes.as_slice()),
     }))

@@ -56,6 +56,7 @@ impl Packed {
         let archive = SUFFIXES
             .iter()
             .find(|(suffix, _)| !about.is_dir() && file.ends_with(suffix));
+        // The suffixes of archives may have two dots, so they are cut off as a whole.
         let stem = match (archive, about.is_dir()) {
             (Some((suffix, _)), _) => file.strip_suffix(suffix).unwrap_or(file),
             (None, true) => file,
@@ -178,6 +179,7 @@ impl Packed {
                 let (message, help) = refusal.words();
                 CommandFailure::new(Exit::InvalidManifest, format!("`{shown}`: {message}")).help(help)
             })?;
+            // fnd refuses an archive with a manifest inside and another one beside it.
             if files.iter().any(|file| file.path == "function.toml") {
                 let message = format!("`{shown}` has a `function.toml`, so options cannot be added to it");
                 return Err(CommandFailure::usage(message)

@@ -60,6 +60,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         report.refused(&root.named("steps"), "expected a map with `steps`");
         return imported;
     }
+    // Keys for all steps may stand behind the steps, so they are read first.
     let mut common = WholeDag::default();
     for item in root.items() {
         common.item(&item, report);

@@ -206,6 +206,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 
 /// Writes the functions and prints the report.
 fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
+    // The rows come function by function, and people read them beside the file.
     imported.report.sort();
     // Before anything is written: a function that fnd would refuse does not reach the directory.
     let problems = judge(context, &mut imported)?;

@@ -143,6 +143,7 @@ fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), CommandFailur
         let path = write::target(roots, &place);
         let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
         match std::fs::symlink_metadata(&path) {
+            // A machine that was set up again by the same means has the same files. Nothing is lost then.
             Ok(about) if is_beside && !is_same(entry, &path, &about) => Err(is_there(&path)),
             _ => Ok(()),
         }

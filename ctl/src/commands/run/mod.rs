@@ -171,6 +171,7 @@ async fn once(
     wanted: &RunNeeds,
     (stop, changes): (&mut WaitStop, Option<&mut WaitChanges>),
 ) -> Result<Exit, CommandFailure> {
+    // An fnd of its own: limits, retries and messages are those of an installed function, and nothing is built twice.
     let (mut process, private) = Private::start(context, subject, wanted)?;
     // With a payload an HTTP program is called once, as a handler is.
     let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);

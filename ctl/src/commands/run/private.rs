@@ -74,6 +74,7 @@ impl Private {
         let private = Self {
             context: Context {
                 client: Client::new(socket.clone(), context.user),
+                // The output is shown while it comes, and a pager would wait for its end.
                 out: context.out.unpaged(),
                 user: context.user,
             },

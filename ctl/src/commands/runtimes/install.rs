@@ -172,6 +172,7 @@ fn install(
     known: &'static KnownInterpreter,
     installed: &InstalledFiles,
 ) -> Result<String, CommandFailure> {
+    // With `--file` the configuration of the registry is not read at all.
     let downloads = || {
         let registry = Registry::of_machine(known, args.registry.as_deref());
         Downloads::new(registry, known)
@@ -186,6 +187,7 @@ fn install(
     };
     // The version is found before: one that does not exist leaves no directory.
     let fresh = installed.prepare()?;
+    // Whatever fails in here, the unfinished directory is removed at the end.
     let filled = (|| {
         let program = fresh.join("bin").join(known.id);
         let Some((release, downloads)) = found else {

@@ -138,6 +138,7 @@ pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, 
 
 fn of(detail: &FunctionDetail) -> Value {
     let mut object = object::function(detail.status.function.as_str(), &detail.more.manifest);
+    // Kubeless has the text of the file with the dependencies there.
     object["spec"]["deps"] = detail.more.packages.join("\n").into();
     object
 }

@@ -152,6 +152,7 @@ impl Settings {
                 let store = format!("fndctl secret set {}", self.secrets.join("`, `fndctl secret set "));
                 without_secrets(failure, &self.function, &keys, &store)
             }
+            // Other conflicts have the same error code, so the text decides.
             Exit::Busy if failure.message.contains("there is a function") => {
                 failure.help(format!("kubeless function update {}", self.function))
             }
