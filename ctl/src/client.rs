@@ -140,6 +140,7 @@ impl Client {
             .to_bytes();
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => problem.into(),
+            // Every refusal of fnd is a problem document, so another program listens there.
             Err(_) => {
                 let path = self.path.display();
                 CommandFailure::new(

@@ -158,6 +158,7 @@ impl From<Problem> for CommandFailure {
         }
         if let Some(id) = problem
             .invocation
+            // A run that was skipped has printed nothing.
             .filter(|_| problem.reason.is_some() && !never_started)
         {
             failure.help = Some(format!("fndctl logs --id {id} shows its output"));

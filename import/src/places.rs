@@ -32,6 +32,7 @@ impl ShownPlaces {
                 rest = rest.get(c.len_utf8()..).unwrap_or_default();
                 continue;
             }
+            // A path between quotes may have blanks, and ends with the quote.
             let ends = |c: char| match before {
                 '"' | '\'' => c == before,
                 _ => c.is_whitespace() || "\"'=<>(){};|&,:`\\".contains(c),

@@ -152,6 +152,7 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
 pub(crate) fn simple(command: &str) -> Option<Vec<&str>> {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c) || c == ' ' || c == '\t';
     let words: Vec<&str> = command.split_whitespace().collect();
+    // `A=b x` sets a variable, but behind `exec` it would name a program.
     let assigns = words.first().is_none_or(|word| word.contains('='));
     (command.chars().all(plain) && !assigns).then_some(words)
 }

@@ -156,6 +156,7 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
             CommandFailure::usage(message).help("--force changes the entries that you name, and keeps the others")
         );
     }
+    // The specification of service bindings requires this entry (servicebinding.io).
     if !dir.join("type").exists() && entries.iter().all(|(key, _)| key != "type") {
         let help = "name the kind of service, such as type=postgresql";
         return Err(CommandFailure::usage("every service binding has an entry `type`").help(help));

@@ -54,6 +54,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         PathBuf::from(format!("fnd-bundle-{now}.tar"))
     });
     // The mode is strict, since the archive has the configuration and the names of functions.
+    // The file is made first: a name that exists is refused before anything is gathered.
     let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
     let file = file.map_err(|error| failed("create", &path, &error).help("name another file"))?;
     let (parts, left_out) = gather(context).await;
@@ -122,6 +123,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     );
     context.out.progress("log.txt ...");
     let units = ["-u", "fnd.service", "-u", "fnd-spawner.service"];
+    // Only JSON has the fields by which output of functions is recognized.
     let form = ["--no-pager", "-n", LINES, "-o", "json"];
     let journal = program::output("journalctl", &[&units[..], &form[..]].concat()).await;
     take("log.txt", journal.map(|lines| own_lines(&lines).into_bytes()));

@@ -37,6 +37,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .files()
         .map_err(|error| refused("read", &source.path, &error, asked))?;
     let out = &context.out;
+    // Names are printed before the files are read, since the caller may not be allowed to read them.
     if out.format == Format::Name {
         paths
             .iter()

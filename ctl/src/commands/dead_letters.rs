@@ -350,6 +350,7 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure
     let ids = ids(context, &which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
+    // A function that is gone does not keep the other dead letters from being redriven.
     let mut left = Vec::new();
     for id in ids {
         match redrive_one(context, &id).await {

@@ -45,6 +45,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Ok(Exit::Fine);
     }
     let asked = args.wait.as_deref().map(span).transpose()?;
+    // If this question fails, the drain goes on, and only its progress is not shown.
     let about = async || remaining(context).await.unwrap_or_default();
     let reply = while_working(context, wait(context, asked), about).await?;
     print(context, &reply)?;

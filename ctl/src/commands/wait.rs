@@ -51,6 +51,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         ids.push(named(context, typed).await?);
     }
     let mut ended = Vec::new();
+    // The runs go on at the same time, so waiting for one after the other takes no longer.
     for id in &ids {
         let (began, name) = (Instant::now(), id.get(id.len().saturating_sub(8)..).unwrap_or_default());
         let about = async || format!("waiting for run {name}: {}s", began.elapsed().as_secs());

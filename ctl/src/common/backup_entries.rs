@@ -70,6 +70,7 @@ pub(crate) fn place(path: &Path) -> Option<EntryPlace> {
     for component in path.components() {
         match component {
             Component::Normal(name) => names.push(name.to_owned()),
+            // Such a path could lead out of its part.
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => return None,
         }
     }

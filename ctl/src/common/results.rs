@@ -80,6 +80,7 @@ pub(crate) async fn print(
         context.out.result(&reply.body)?;
     }
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+    // A stored result is answered with 200, so the status that the function chose is in a header.
     print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
     let state = header("fnd-state").unwrap_or("succeeded");
     if state == "succeeded" {

@@ -28,6 +28,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// Returns the directories for a judged path.
     pub(crate) fn of(path: &Path, places: &LocalPlaces, user: bool) -> Self {
+        // A directory with this file is one function in directory form.
         let is_functions_directory = path.is_dir() && !path.join("function.toml").exists();
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let judged = if is_functions_directory {

@@ -45,7 +45,6 @@ pub(crate) fn judge(facts: &KernelFacts) -> Vec<Finding> {
     let newer = "run Debian 12 or newer, or another system with Linux 5.14 or newer";
     vec![if !facts.missing.is_empty() {
         Finding::error(CHECK, format!("Linux {release} has no {}", facts.missing.join(", "))).fix(newer)
-    // A kernel may have any text as its release, so one without numbers is no problem.
     } else if version(release).is_some_and(|version| version < FLOOR) {
         let what = format!("Linux {release} is older than 5.14: it has no `cgroup.kill`");
         Finding::error(CHECK, what).fix(newer)
@@ -56,6 +55,7 @@ pub(crate) fn judge(facts: &KernelFacts) -> Vec<Finding> {
 
 /// Returns the first two numbers of a release.
 fn version(release: &str) -> Option<(u32, u32)> {
+    // A kernel may have any text as its release. One without numbers is judged by its system calls alone.
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

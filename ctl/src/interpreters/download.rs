@@ -105,6 +105,7 @@ impl Downloads {
     /// The registry has no such version, or no checksum for it.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<InterpreterRelease, CommandFailure> {
         let list = self.list()?;
+        // The publisher recommends this version, which need not be the one with the highest number.
         let latest = list.latest.as_ref().filter(|_| wanted.is_none());
         // A preview is chosen only by its whole name.
         let exact = wanted

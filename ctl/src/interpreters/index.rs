@@ -172,6 +172,7 @@ impl Index {
             let Some(version) = version.filter(|_| is_for_this_machine && !yanked) else {
                 continue;
             };
+            // Checksums are compared as texts, and an index may write them in capitals.
             let sum = file.hashes.get("sha256").map(|sum| Sum::Sha256(sum.to_lowercase()));
             versions.insert(version.to_owned(), Offer { file: file.url, sum });
         }

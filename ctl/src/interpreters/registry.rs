@@ -94,6 +94,7 @@ impl Registry {
             // Addresses of the index end with a slash (PEP 503).
             RegistryKind::PyPi => "/",
         };
+        // npm encodes the slash in the name of a scoped package.
         format!("{}/{}{end}", self.url, utf8_percent_encode(package, &PLAIN))
     }
 

@@ -40,6 +40,7 @@ pub(crate) async fn of_all_with_files(
             let beside = beside(&detail.more.source, function.function.as_str(), &name);
             files.extend(beside.map(|path| (name.clone(), path)));
             let users = users.entry(name).or_default();
+            // A manifest may name one secret in several places.
             if !users.contains(&function.function.to_string()) {
                 users.push(function.function.to_string());
             }

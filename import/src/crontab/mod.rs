@@ -42,12 +42,14 @@ pub struct CrontabOptions {
 pub fn import(args: &CrontabOptions, own: bool) -> Result<Imported, ImportFailure> {
     let (text, users) = match (&args.file, &args.user_of) {
         (Some(file), _) => (ImportText::read(file)?, args.user_column || names_users(file)),
+        // A crontab of one user has no column with users (crontab(5)).
         (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
     };
     let scripts = Scripts {
         link: args.link,
         read: script::read,
     };
+    // Somebody's own fnd runs every function as this person.
     let user = args.user_of.clone().filter(|_| !own);
     Ok(CrontabImport::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
 }

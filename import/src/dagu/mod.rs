@@ -86,6 +86,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
             return imported;
         }
     };
+    // dagu names a DAG after its file, unless the file has a name.
     let name = root.text_of("name").unwrap_or_else(|| stem(file).to_owned());
     let mut names = ImportedNames::default();
     let title = |step: &chain::DagStep<'_>| {

@@ -53,6 +53,7 @@ pub(super) fn keys(
             ),
             "command" | "run" => command = command.or(Some((item, field))),
             "script" => script = Some((text, field)),
+            // bash runs scripts for `sh` as well.
             "shell" if ["sh", "bash"].contains(&stem(&text)) => report.works(&field, "entry"),
             "dir" | "workingDir" => {
                 report.works(&field, "entry");

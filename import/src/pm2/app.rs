@@ -206,6 +206,7 @@ impl<'a> App<'a> {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         // `-1`: all CPUs but one, and at least one.
         let fewer = text.strip_prefix('-').map(str::parse::<u64>);
+        // For pm2 `0` means `max`, too.
         let every = matches!(text.as_str(), "max" | "0") || matches!(fewer, Some(Ok(_)));
         let count = match fewer {
             Some(Ok(fewer)) => cpus.saturating_sub(fewer).max(1),

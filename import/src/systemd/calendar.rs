@@ -27,6 +27,7 @@ pub(super) struct Calendar {
 pub(super) fn calendar(text: &str) -> Result<Calendar, String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let named = |name: &&&str| fnd_manifest::cron::zone(name).is_some();
+    // The zone is the last word (systemd.time(7)).
     let zone = words.last().filter(named).map(|name| (*name).to_owned());
     if zone.is_some() {
         words.pop();
@@ -88,6 +89,7 @@ fn line(words: &[String]) -> Result<String, String> {
 /// Reads `Mon`, `Mon..Fri,Sun`.
 fn weekdays(text: &str) -> Result<String, String> {
     let number = |name: &str| {
+        // The name of a day is whole, or has three letters.
         let is = |day: &&str| name.len() >= 3 && (name.len() == 3 && day.starts_with(name) || *day == name);
         DAYS.iter()
             .position(is)

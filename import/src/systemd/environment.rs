@@ -38,6 +38,7 @@ fn variable(maker: &mut UnitImport<'_>, item: &UnitSetting, pair: &str) {
 
 /// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
 pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
+    // With `-` the unit starts without the file, too (systemd.exec(5)).
     let lenient = item.value.starts_with('-');
     let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
         Ok(path) => path,

@@ -15,6 +15,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let (key, value): (&str, Result<Value, String>) = match item.key.as_str() {
         "MemoryMax" | "MemoryLimit" => ("limits.memory", size(value).map(Value::from)),
         "MemoryHigh" => ("limits.memory_high", size(value).map(Value::from)),
+        // `size` refuses 0, which means here that nothing is swapped.
         "MemorySwapMax" => (
             "limits.swap",
             if value == "0" {
@@ -68,6 +69,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             );
             return true;
         }
+        // For a unit that ends by itself, systemd takes the whole run for its start.
         "TimeoutStartSec" | "RuntimeMaxSec" => ("limits.timeout", duration(value).map(Value::from)),
         _ => return false,
     };

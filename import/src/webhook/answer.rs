@@ -75,6 +75,7 @@ impl WebhookImport {
         if !headers.is_empty() {
             answer.insert("headers".to_owned(), Value::Table(headers));
         }
+        // webhook answers at once, and its command goes on.
         self.route.push(("async", Value::from(true), None));
         let origin = message.map(|item| item.field());
         self.route.push(("answer", Value::Table(answer), origin));

@@ -152,6 +152,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
             "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself",
         );
     }
+    // The number keeps the order. The path is left out, since `restore` may put the directory elsewhere.
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
     }

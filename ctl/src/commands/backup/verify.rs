@@ -72,6 +72,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         "archive",
         format!("{count} files and directories ({bytes} bytes) can be read, and every header has the right checksum"),
     )];
+    // The reader takes the end of the file for that of the archive: a cut between two entries shows only here.
     if !has_end(file)? {
         findings.push(Finding::error(
             "archive",

@@ -160,6 +160,7 @@ impl EditCopy {
     fn of(source: &FunctionSource, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
         // The whole function is copied, since the judge also looks at the files beside the edited one.
         let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
+        // The copy keeps the name, since the name of the file is that of the function.
         let name = source.path.file_name().unwrap_or_default();
         let function = directory.path().join(name);
         let copied = if source.is_directory {

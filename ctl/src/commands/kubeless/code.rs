@@ -114,6 +114,7 @@ async fn shown(
     path: &str,
 ) -> Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure> {
     let list = releases::of(context, function).await?;
+    // The archive on the disk is that of the newest release, so both ways read the same files.
     let newest = list
         .versions
         .first()

@@ -130,6 +130,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 // Cancel-safe: changes stay in their queue.
                 () = changes.next() => {}
             }
+            // The run that follows has this change already.
             changes.take();
         }
         next = RunSubject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
@@ -220,6 +221,7 @@ async fn perform(
             .run(private)
             .await;
     }
+    // The run is queued: so its id is known at once, and its output can be followed.
     let path = format!("{}/invocations", crate::context::function_path(subject.name())?);
     let (headers, body) = match &wanted.payload {
         Some((bytes, media_type)) => {

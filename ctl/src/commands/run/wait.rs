@@ -23,6 +23,7 @@ impl WaitStop {
     /// # Errors
     /// The kernel refuses.
     pub(super) fn new() -> Result<Self, CommandFailure> {
+        // A terminal that is closed sends SIGHUP. The private fnd must end then, too.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
         let signals =
             signals.map_err(|error| CommandFailure::usage(format!("failed to watch for signals: {error}")))?;

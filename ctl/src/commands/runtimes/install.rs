@@ -203,6 +203,7 @@ fn install(
         let mut tenths = 0;
         downloads.fetch(&release, &mut file, |done, all| {
             let now = all.map_or(0, |all| done.saturating_mul(10) / all.max(1));
+            // A line for each tenth is enough: a line for each piece would fill the terminal.
             if now > tenths {
                 tenths = now;
                 let mebibytes = done >> 20;

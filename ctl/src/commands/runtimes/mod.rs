@@ -101,6 +101,7 @@ async fn installed(runtime: &RuntimeSummary) -> Vec<InstalledInterpreter> {
         if seen.insert(version.path.as_ref()) {
             let printed = asked(runtime, version).await;
             found.push(InstalledInterpreter {
+                // An interpreter that was not run still has the name of its version in `runtime.toml`.
                 version: printed.unwrap_or_else(|| version.name.clone()),
                 interpreter: version.interpreter.clone(),
             });

@@ -82,6 +82,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
     if settings.dryrun {
         return settings.print(context, &code);
     }
+    // Kubeless's `deploy` does not replace a function that exists.
     let sent = upload(context, &code, &settings.function, true).await;
     sent.map_err(|failure| settings.advised(failure))?;
     context

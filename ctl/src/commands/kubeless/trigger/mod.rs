@@ -184,6 +184,7 @@ impl TriggerKind {
         let mut found = Vec::new();
         for function in &list.functions {
             let function = function.function.as_str();
+            // The list of functions has no manifests.
             let reply = context.client.get(&function_path(function)?).await?;
             let detail: FunctionDetail = crate::output::parse(&reply.body)?;
             let label = detail.status.labels.get(self.place.1).map_or("", String::as_str);
