@@ -156,6 +156,7 @@ impl ComposeImport {
             return;
         }
         match item.key {
+            // `script` reads both, in the order in which they are one command.
             "command" | "entrypoint" => {}
             "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
                 report.works(&field, "");

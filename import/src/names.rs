@@ -77,6 +77,7 @@ pub(crate) fn of_command(command: &str) -> String {
         if !BEFORE.contains(&name) {
             return name.to_owned();
         }
+        // If all commands only prepare for another one, the first of them gives the name.
         if fallback.is_empty() {
             name.clone_into(&mut fallback);
         }

@@ -101,6 +101,7 @@ impl ShownPlaces {
 
 /// Sets the user that a function runs as.
 pub(crate) fn user(made: &mut MadeManifest, report: &mut ConversionReport, user: &str, field: &Field) {
+    // Root is never taken over: only a person may write this into a manifest.
     if user == "root" || user == "0" {
         let note = "it runs as a user of its own, not as root; if it must be root, set `sandbox.user = \"root\"`, and \
                     `allow_root = true` in `[users]` of fnd.toml";

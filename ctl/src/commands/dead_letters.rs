@@ -163,6 +163,7 @@ fn payload(letter: &DeadLetter, most: usize) -> String {
         (_, None) => "-".to_owned(),
         (Some(text), Some(bytes)) => {
             let short: String = text.chars().take(most).collect();
+            // The API shows only the beginning of a long payload, so the size decides.
             let whole = short.len() as u64 == bytes;
             format!("{}{}", escape(&short, false), if whole { "" } else { " ..." })
         }

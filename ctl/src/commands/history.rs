@@ -36,6 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY", value_enum, conflicts_with_all = ["id", "last"])]
     sort: Option<RunOrder>,
 
+    // An option without effect is an error and is not ignored, so the filters conflict with these two.
     /// Show this run with its attempts.
     #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::runs())]
     id: Option<String>,

@@ -175,6 +175,7 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
         };
         let Ok(uid) = uid.parse::<u32>() else { continue };
         let file_form = name.file_form();
+        // `~` marks a user that the function got later. The home of such a user has the uid in its name.
         let apart = owner.is_some_and(|owner| owner.starts_with('~'));
         let directory = if apart { format!("{file_form}~{uid}") } else { file_form };
         homes.push(ShownHome {

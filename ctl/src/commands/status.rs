@@ -231,6 +231,7 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
                 told.alert.as_str()
             ));
         }
+        // The warnings of a function are one text, each on a line of its own.
         let warnings = function.warning.iter().flat_map(|text| text.lines());
         lines.extend(warnings.map(|warning| format!("{}: {warning}", function.function)));
         if has_failed(function) {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 async fn watch(context: &Context) {
     let mut parameters = Parameters::default();
     parameters.add("function", Some("fnd-build"));
+    // Output of earlier builds is no news.
     parameters.add("since", Some(&Timestamp::now().to_string()));
     parameters.add("follow", Some("1"));
     let Ok(mut lines) = context.client.stream(&format!("/v1/logs{}", parameters.0)).await else {

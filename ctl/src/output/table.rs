@@ -168,6 +168,7 @@ impl TextTable {
                 return;
             };
             if let Some(width) = widths.get_mut(column) {
+                // By one each time, so that the wide columns become equally wide.
                 *width -= 1;
             }
         }

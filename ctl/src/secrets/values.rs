@@ -140,6 +140,7 @@ pub(crate) fn hash(password: &[u8]) -> Result<String, CommandFailure> {
     argon2
         .hash_password_into(password, salt.as_slice(), &mut out)
         .map_err(failed)?;
+    // The text has the parameters, so a hash stays valid when the defaults of the crate change.
     let parameters = argon2.params();
     Ok(format!(
         "$argon2id$v=19$m={},t={},p={}${}${}",

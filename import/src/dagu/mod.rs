@@ -216,6 +216,7 @@ impl WholeDag {
         if let Some((text, field)) = self.description.as_ref().filter(|_| first) {
             made.manifest.set("description", text.clone(), Some(field));
         }
+        // The steps behind the first one are called by the step before them.
         for (line, field) in self.schedules.iter().filter(|_| first) {
             made.manifest
                 .push("schedule", [("cron", Value::from(line.as_str()), Some(field.clone()))]);

@@ -217,6 +217,7 @@ impl WebhookImport {
                 report.not_here(&field, "a wrong signature is always answered with 401");
             }
             "keep-file-environment" => report.not_here(&field, "`$TMPDIR` is removed after the run"),
+            // `answer` and `script` read the keys of this arm.
             "execute-command"
             | "command-working-directory"
             | "response-message"

@@ -10,6 +10,7 @@ const COLUMNS: u16 = 78;
 
 /// Returns the message. Its lines end as a program writes them; sendmail makes CRLF of that.
 pub(super) fn message(report: &Report, now: Timestamp) -> String {
+    // A mail is read later and elsewhere, so each time has its offset.
     let zone = TimeZone::system();
     let date = now
         .to_zoned(zone.clone())

@@ -29,6 +29,7 @@ impl RunSubject {
     /// The path does not name one function, or the function is invalid.
     pub(super) fn of(context: &Context, args: &Args) -> Result<Self, CommandFailure> {
         let path = &args.file;
+        // The word may be the name of a function that fnd has loaded, so the advice names `invoke`.
         if let Err(error) = std::fs::metadata(path) {
             let message = format!("failed to read `{}`: {error}", path.display());
             return Err(CommandFailure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));

@@ -106,6 +106,7 @@ impl TopView {
             TopPage::One => lines.extend(self.one(rates)),
             TopPage::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
         }
+        // A terminal that gets more lines than it has rows would scroll.
         lines.truncate(usize::from(rows));
         let columns = usize::from(columns);
         for line in &mut lines {

@@ -150,6 +150,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let updated = KIND
                 .update(context, (&args.name, args.function_name.as_deref()), change)
                 .await;
+            // The advice has a placeholder: the command line need not name the function, and only the trigger knows it.
             let function = args.function_name.as_deref().unwrap_or("FUNCTION");
             updated.map_err(|failure| args.route.advised(failure, function))?;
         }
