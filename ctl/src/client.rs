@@ -48,6 +48,7 @@ impl Client {
         Self {
             path,
             user,
+            // A text that cannot be a header is no id of a run.
             invocation: invocation.and_then(|id| HeaderValue::try_from(id).ok()),
         }
     }

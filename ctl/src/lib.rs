@@ -217,6 +217,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailur
         format = Format::Json;
     }
     fits(format, verb)?;
+    // A format that was named wins over `-q`.
     if printing.quiet && format == Format::Table && prints_table(verb) {
         format = Format::Name;
     }

@@ -139,6 +139,7 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
         return None;
     }
     let path = Path::new(path);
+    // A FIFO, or a lease on the file, must not make the import wait.
     let opened = regular_file::open(path).ok()?;
     let size = opened.metadata().ok()?.len();
     let mut bytes = Vec::new();

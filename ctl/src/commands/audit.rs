@@ -81,6 +81,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         parameters.add_instant("since", args.since.as_deref(), now)?;
         // `until` stays the same on every page, since `now` does: the cursor alone moves on.
         parameters.add_instant("until", args.until.as_deref(), now)?;
+        // fnd refuses a limit of 0, and one above the size of its pages.
         parameters.add("limit", Some(&remaining.clamp(1, PAGE).to_string()));
         parameters.add("after", list.next.as_deref());
         let reply = context.client.get(&format!("/v1/audit{}", parameters.0)).await?;

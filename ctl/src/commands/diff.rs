@@ -144,6 +144,7 @@ fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> 
     let text = |side: Option<&ReleaseFile>| side.and_then(|file| file.text.clone()).unwrap_or_default();
     let label = |side: Option<&ReleaseFile>, name: &str| match side {
         Some(_) => format!("{path}  (release {name})"),
+        // By this name patch(1) knows that there is no file on this side.
         None => "/dev/null".to_owned(),
     };
     let [old, new] = pair;

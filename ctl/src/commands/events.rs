@@ -57,6 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let message = format!("`{kind}` is not a kind of event: expected some of {}", known.join(", "));
         return Err(CommandFailure::usage(message));
     }
+    // `0` stands for everything that fnd keeps.
     if let Some(since) = args.since.as_deref().filter(|since| *since != "now" && *since != "0")
         && Seq::parse(since).is_none()
     {

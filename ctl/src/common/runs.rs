@@ -75,6 +75,7 @@ const SHORTEST: usize = 4;
 /// # Errors
 /// It cannot be one.
 pub(crate) fn end_of_id(typed: &str) -> Result<String, CommandFailure> {
+    // Ids are compared as they are printed: in lower case.
     let end = typed.to_lowercase();
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if end.len() < SHORTEST || !end.bytes().all(is_part) {

@@ -50,6 +50,7 @@ pub(crate) fn inspect(unit: Option<&Unit>) -> CgroupFacts {
         }
     }
     facts.v2 = tree.as_deref().map(|tree| controllers(tree).unwrap_or_default());
+    // Without the slash at the beginning: `join` would drop the path of the mount before an absolute path.
     let group = unit
         .map(|unit| unit.cgroup.trim_start_matches('/'))
         .filter(|path| !path.is_empty());

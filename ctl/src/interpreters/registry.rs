@@ -38,6 +38,7 @@ impl Registry {
             .or_else(|| variable("npm_config_registry"))
             .or_else(|| value("registry"))
             .unwrap_or_else(|| DEFAULT.to_owned());
+        // Addresses are made by adding a slash and a name.
         let url = url.trim_end_matches('/').to_owned();
         // An npmrc has tokens by address without its scheme: `//HOST/:_authToken`.
         let token = url

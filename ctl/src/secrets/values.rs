@@ -94,6 +94,7 @@ pub(crate) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, CommandFa
     let failed = |error: io::Error| CommandFailure::usage(format!("failed to read the value from {shown}: {error}"));
     // Large enough at once: a buffer that grows leaves copies in freed memory.
     let mut value = Zeroizing::new(Vec::with_capacity(usize::try_from(SECRET_MAX + 1).unwrap_or(0)));
+    // One byte more than is allowed shows that the value is too large.
     let read = match file {
         Some(path) => File::open(path)
             .map_err(failed)?

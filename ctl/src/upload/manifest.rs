@@ -138,6 +138,7 @@ impl ManifestOptions {
             .map(|line| line.strip_prefix([' ', '\t']).unwrap_or(line))
             .collect();
         let (text, remarks) = self.merged(&text, shown)?;
+        // A line that is no comment would end the block, so an empty line becomes an empty comment.
         let commented = text
             .lines()
             .map(|line| format!("{prefix} {line}").trim_end().to_owned() + "\n");

@@ -99,6 +99,7 @@ pub(super) fn keys(
     if let Some(program) = text.split_whitespace().next().filter(|word| word.starts_with('/')) {
         code.places.add(program, false);
     }
+    // If the command is only a shell, the lines of the script can stand in this one.
     let shell = text.is_empty() || ["sh", "bash"].contains(&text.trim().rsplit('/').next().unwrap_or_default());
     let line = match &script {
         None if text.trim().is_empty() => {

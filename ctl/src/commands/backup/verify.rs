@@ -144,6 +144,7 @@ impl DatabaseCopy {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
+        // `fnd --examine` runs in the directory `/`, so the path must be absolute.
         let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
         let make = |directory: PathBuf| {
             let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);

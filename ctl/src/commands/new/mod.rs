@@ -107,6 +107,7 @@ fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
     } else {
         directory
     };
+    // If the directory cannot be read, the first write fails and says why.
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut taken: Vec<PathBuf> = entries
         .filter(|entry| {

@@ -64,6 +64,7 @@ impl Process {
         if context.user || !rustix::process::geteuid().is_root() {
             command.arg("--user");
         }
+        // An installed fnd has few variables. With those of the person, functions could behave otherwise than there.
         let kept = ["PATH", "HOME", "TZ", "XDG_DATA_HOME", "FND_RUNTIMES", "FND_LOG"];
         command
             .env_clear()

@@ -62,6 +62,7 @@ impl WaitChanges {
         let failed = |error: &dyn std::fmt::Display| {
             CommandFailure::usage(format!("failed to watch `{}`: {error}", beside.display()))
         };
+        // The watcher reports paths that begin like the watched one, so all of them are made absolute.
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| failed(&error));
         let code = absolute(&subject.code)?;
         let is_directory = subject.is_directory();

@@ -123,6 +123,7 @@ fn rows<'a>(functions: impl Iterator<Item = &'a str>, metrics: &str) -> Vec<Row>
 
 /// Returns the series, the function, the method and the value of a line; nothing for other lines.
 fn sample(line: &str) -> Option<(&str, &str, &str, &str)> {
+    // Lines without labels are comments, or metrics of the whole node.
     let (series, rest) = line.split_once('{')?;
     let (labels, value) = rest.split_once("} ")?;
     let label = |name: &str| {
