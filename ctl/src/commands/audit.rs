@@ -62,9 +62,9 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    // Only checks the name: it goes into a parameter, not into the path.
     let now = Timestamp::now();
     if let Some(function) = &args.function {
+        // Only checks the name: it goes into a parameter, not into the path.
         function_path(function)?;
     }
     let mut list = AuditList {

@@ -61,6 +61,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let path = function_path(&args.function)?;
     let (from, to) = match (args.from, args.to) {
         (Some(from), Some(to)) => (from, to),
+        // B alone cannot be given, since the first word is A.
         (from, _) => {
             let list = releases::of(context, &args.function).await?;
             let (before, serving) = last_two(&args.function, &list, from)?;

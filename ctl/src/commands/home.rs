@@ -78,6 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .and_then(|detail| detail.more.uid),
         Err(_) => None, // the list is true without fnd
     };
+    // fnd knows its own state directory. Without fnd it is that of an installation.
     let state = match crate::common::state_directory::state_directory(context).await {
         Some(state) => state,
         None => LocalPlaces::of(context.user)?.state,

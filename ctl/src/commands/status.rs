@@ -145,6 +145,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
             function.state.as_str().to_owned(),
             last(function, now),
             distance(next, now),
+            // A retry and a poll are no runs of their own, and a cancelled run is no failure.
             function.runs.to_string(),
             function.failures.to_string(),
             brief(function.p50_ms),

@@ -83,7 +83,7 @@ fn piped(context: &Context) -> Result<Vec<u8>, CommandFailure> {
         tv_nsec: 0,
     };
     // An error of poll is one of the read, too.
-    // A failure before anything runs: waiting on would hang, and going on would leave out what a slow program sends.
+    // This fails before anything runs: to wait on could hang, and to go on would leave out what a slow program sends.
     if let Ok(0) = rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&silent))) {
         let message = format!("standard input is an open pipe, but nothing came for {SILENT_SECONDS} s");
         return Err(CommandFailure::new(Exit::Usage, message)

@@ -33,6 +33,7 @@ pub(crate) async fn follow(
         .await?;
     while let Some(line) = lines.line().await? {
         if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
+            // Standard output is for the result alone.
             context.out.aside(&reworded(&line.text));
             if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
                 shown.push_str(&line.text);

@@ -66,6 +66,7 @@ fn files(source: &CheckedSource) -> Vec<(String, Vec<u8>)> {
     let wanted = suffix(entry);
     let is_one = move |file: &str| match &wanted {
         Some(_) => suffix(file) == wanted,
+        // Without a suffix nothing tells the language, so only the file that runs is checked.
         None => file.ends_with(entry),
     };
     let archive = source.files.first().map(String::as_str).unwrap_or_default();

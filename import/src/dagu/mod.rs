@@ -228,6 +228,7 @@ impl WholeDag {
         for (name, value, field) in &self.env {
             made.manifest.set_in("env", name, value.clone(), Some(field));
         }
+        // dagu ends no step unless the file says so.
         let (timeout, field) = self
             .timeout
             .as_ref()

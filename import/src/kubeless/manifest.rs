@@ -174,6 +174,7 @@ fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, V
         table(manifest, "labels")?.remove(label);
         return Ok(());
     }
+    // An entry without a name has an empty one between two commas, so that the others keep their places.
     table(manifest, "labels")?.insert(label.to_owned(), Value::String(names.join(",")));
     manifest.insert(key.to_owned(), Value::Array(entries));
     Ok(())

@@ -33,9 +33,9 @@ pub fn function(name: &str, manifest: &Value) -> Value {
             "runtime": text("runtime"),
             "handler": text("handler"),
             "timeout": timeout,
-            // Kubeless asks for as much as it allows, so both have the same amounts.
             "deployment": {"spec": {"template": {"spec": {"containers": [{
                 "env": env,
+                // Kubeless asks for as much as it allows, so both have the same amounts.
                 "resources": {"limits": resources, "requests": resources},
             }]}}}},
         },

@@ -19,7 +19,6 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, ImportFailure> {
     let text = tree_text(path)?;
     let full = std::path::absolute(path).map_err(|error| ImportFailure::usage(format!("`{name}`: {error}")))?;
     let mut node = Command::new("node");
-    // Behind `--` a name that begins with a hyphen is no option of node.
     node.args(["-e", PROGRAM, "--"]).arg(&full).stdin(Stdio::null());
     let output = node.output().map_err(|error| {
         ImportFailure::usage(format!("failed to run `node`, which evaluates `{name}`: {error}"))

@@ -63,6 +63,7 @@ pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         let value = words(value.trim()).map(|words| words.join(" "));
         match value {
             Ok(value) if public => variable(maker, item, &format!("{}={value}", name.trim())),
+            // Everybody may read a manifest, but not this file.
             Ok(value) => maker.secret(item, name.trim(), &value),
             Err(why) => maker.report.refused(&item.field, &format!("`{path}`: {why}")),
         }

@@ -246,7 +246,7 @@ fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<Stri
 fn matched(rule: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
     let parameter = rule.get("parameter").ok_or("`parameter` is missing")?;
     match (rule.text_of("type").as_deref(), rule.text_of("value")) {
-        // Between quotes the right side is a text for bash, and no pattern.
+        // A quoted right side of `==` is a text for bash, and no pattern.
         (Some("value"), Some(value)) => Ok(format!("[[ {} == {} ]]", word(&parameter, needs)?, quoted(&value))),
         _ => Err("only `value` can be tested by the script; put what always holds at the top of the rule, or test it yourself".to_owned()),
     }

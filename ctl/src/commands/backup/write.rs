@@ -227,8 +227,8 @@ impl<W: Write> Archive<W> {
         let mut bytes = vec![0; PIECE];
         while self.missing > 0 {
             let count = match file.read(&mut bytes) {
-                // The header with the length is written already. Without filling, the archive could not be read behind
-                // this file.
+                // The header with the length is written already. Without filling, a reader would take the next header
+                // for content of this file.
                 Err(error) => {
                     self.leave_out(
                         found.path,

@@ -54,7 +54,7 @@ fn table(list: &RouteList) -> TextTable {
         "METHOD", "HOST", "PATH", "FUNCTION", "AUTH", "CALLS", "P50", "P99", "LAST",
     ]);
     for route in &list.routes {
-        // Statuses below 500 are mistakes of callers.
+        // A status below 500 is no fault of the function.
         let tone = match route.last_status {
             Some(500..) => Tone::Bad,
             _ => Tone::Plain,

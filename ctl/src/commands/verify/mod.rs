@@ -145,9 +145,9 @@ fn is_locked(path: &Path) -> bool {
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
 fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, CommandFailure> {
     // Both locks are held until the leftovers are removed.
-    // Without a table of users no spawner has ever run with this state.
     let _fnd = lock(state)?;
     let mut options = File::options();
+    // Without a table of users no spawner has ever run with this state, so there is nothing to lock.
     let _spawner = options
         .read(true)
         .custom_flags(libc::O_NOFOLLOW)

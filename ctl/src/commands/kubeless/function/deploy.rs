@@ -102,9 +102,9 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
         |code: &KubelessCode, key: &str| code.manifest.get(key).and_then(toml::Value::as_str).map(str::to_owned);
     let before = written(&code, "handler");
     let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
-    // A runtime that the command does not name stays as it is written: `choose` may have taken another version for it.
     let typed = typed.unwrap_or_else(|| code.runtime.clone());
     let chosen = choose(&typed, &runtimes(context).await?)?;
+    // A runtime that the command does not name stays as it is written: `choose` may have taken another version for it.
     let changed = settings.runtime.as_ref().map(|_| &chosen);
     settings.report(context, changed);
     settings.changes(changed).apply(&mut code.manifest)?;

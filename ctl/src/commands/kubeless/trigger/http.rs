@@ -115,7 +115,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let name = values::trigger(&args.name)?;
             let mut entry = Table::new();
             args.route.apply(&mut entry);
-            // Kubeless's own default, which an `update` without `--path` must not set anew.
+            // Kubeless's own default. `apply` does not set it, since an `update` without `--path` keeps the path.
             entry.entry("path").or_insert_with(|| "/".into());
             // fnd refuses a route without `auth`, and a trigger of Kubeless is open to everybody.
             entry.entry("auth").or_insert_with(|| "none".into());
