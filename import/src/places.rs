@@ -62,6 +62,7 @@ impl ShownPlaces {
             path.strip_prefix(*place)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
+        // A path with such parts need not be the place that it seems to be.
         let strange = |part: &str| part.is_empty() || part == "." || part == "..";
         let strange = path.split('/').skip(1).any(strange) || path.chars().any(char::is_control);
         let hidden = Profile::Strict.hides().iter().any(&below);

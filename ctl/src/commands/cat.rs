@@ -60,6 +60,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         Format::Json | Format::Yaml => {
             let list = files.iter().map(|(path, bytes)| {
+                // An archive is no text, so the names of its files stand for it.
                 let archive = source.archive().filter(|_| *path == source.path);
                 let text = archive.map_or_else(
                     || String::from_utf8_lossy(bytes).into_owned(),

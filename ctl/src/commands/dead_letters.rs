@@ -299,6 +299,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
         }
     }
     let filter = &which.filter;
+    // A limit alone is no selection: nobody knows which dead letters it would take.
     let narrowed = [
         &filter.function,
         &filter.state,

@@ -96,6 +96,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .await?;
     context.out.document(&reply.body, |event: &EventAccepted, out| {
         let delivered = &event.delivered;
+        // A sender may repeat an event to be sure of it, so this is no failure.
         if delivered.duplicate {
             out.aside(&format!(
                 "the event `{}` of `{}` was sent before; it ran then",

@@ -134,6 +134,7 @@ fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable 
                 ],
             );
         }
+        // A schedule that is paused has no next slots, so the table has no row of it.
         if schedule.state != ScheduleState::Active {
             out.progress(&format!("{}: {}", schedule.function, schedule.state.as_str()));
         }

@@ -48,6 +48,7 @@ pub(crate) fn inspect(places: &LocalPlaces, files: &[String]) -> PermissionFacts
         }
     }
     let uploads = places.uploads();
+    // This directory belongs to the user that runs fnd, who has to write the uploads.
     let own = fs::metadata(places.state.join("state")).map(|about| about.uid());
     if let (Ok(about), Ok(own)) = (fs::metadata(&uploads), own)
         && about.uid() != own

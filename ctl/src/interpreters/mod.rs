@@ -68,7 +68,7 @@ pub(crate) struct KnownInterpreter {
 
 const KNOWN: [KnownInterpreter; 4] = [
     KnownInterpreter {
-        // The package `deno` of npm has no program of its own: it depends on one of these.
+        // npm's package `deno` has no program of its own: it depends on packages such as this one.
         id: "deno",
         package: if cfg!(target_arch = "aarch64") {
             "@deno/linux-arm64-glibc"

@@ -255,6 +255,7 @@ impl<'a> CrontabImport<'a> {
             _ => entry.command.clone(),
         };
         code.places.of_command(&entry.command);
+        // The command begins in this directory, so the sandbox must show it.
         for (_, value, _) in self.env.iter().filter(|(name, ..)| name == "HOME") {
             code.places.add(value, false);
         }

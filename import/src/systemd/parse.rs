@@ -154,6 +154,7 @@ pub(super) fn words(value: &str) -> Result<Vec<String>, String> {
             (c, Some(open)) if c == open => quote = None,
             ('"' | '\'', None) => {
                 quote = Some(c);
+                // A pair of quotes with nothing between is a word, too.
                 word.get_or_insert_default();
             }
             ('\\', _) => {

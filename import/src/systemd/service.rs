@@ -125,6 +125,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         "StandardOutput" | "StandardError" if ["journal", "inherit", "journal+console", "syslog"].contains(&value) => {
             report.works(field, "");
         }
+        // The standard input of a run without a payload is empty.
         "StandardInput" if value == "null" => report.works(field, ""),
         "StandardOutput" | "StandardError" | "StandardInput" | "TTYPath" => {
             report.not_here(

@@ -84,6 +84,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     // The lock creates directories. So the archive is checked before: if a wrong file is named, nothing changes.
     let _lock = lock(&roots.state)?;
     if !args.force {
+        // The second check reads the archive once more, so the quick one comes first.
         refuse_what_is_there(&roots, &parts)?;
         refuse_what_is_beside(&file, &roots)?;
     }

@@ -213,6 +213,7 @@ async fn perform(
 ) -> Result<Exit, CommandFailure> {
     process.ready().await?;
     let context = &private.context;
+    // The packages come first: fnd has no verdict on a function that is being built.
     install(private, subject, wanted.again).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {

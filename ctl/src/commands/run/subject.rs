@@ -52,6 +52,7 @@ impl RunSubject {
         let (mut verdicts, files) = checked
             .map(|checked| (checked.verdicts, checked.files))
             .unwrap_or_default();
+        // A directory of functions has several verdicts, and `run` needs one function.
         let (Some(verdict), true) = (verdicts.pop(), verdicts.is_empty()) else {
             let message = format!("`{}` is not one function", path.display());
             return Err(CommandFailure::usage(message)

@@ -68,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
         let mut checked = check(&judge, &Disk, &path.display().to_string());
         judged = checked.verdicts.len();
         let ground = Ground::of(&path, &places, context.user);
+        // With `--content` the files are for another machine, so the judge's warning about the version stays.
         if !args.content {
             version::compare(&mut checked, &ground, judge.runtimes()).await;
         }

@@ -57,6 +57,7 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> 
     let reply = context.client.send(request).await?;
     let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
     if state.is_some_and(|state| state != "succeeded") {
+        // Kubeless, too, prints the answer of a function that failed to standard error.
         context.out.aside(&String::from_utf8_lossy(&reply.body));
         let message = format!("the function failed: it answered {}", reply.status);
         return Err(CommandFailure::new(Exit::FunctionFailed, message));

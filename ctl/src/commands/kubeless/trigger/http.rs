@@ -139,6 +139,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             }
             let created = KIND.create(context, &args.function_name, name, &entry).await;
             created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
+            // The trigger exists all the same, since the listener may be set later.
             say_if_nobody_listens(context).await?;
         }
         HttpTriggerVerb::Update(args) => {
