@@ -104,7 +104,7 @@ pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // These have verbs of their own.
+    // `dead-letters` and `kubeless` have verbs of their own.
     let usage = error
         .get(ContextKind::Usage)
         .map(ToString::to_string)

@@ -52,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     match out.format {
         Format::Raw => {
-            // Of several files, a reader could not tell where one ends.
+            // Only the code is printed: of several files, a reader could not tell where one ends.
             let code = files
                 .iter()
                 .find(|(path, _)| !source.is_directory || *path == source.manifest);

@@ -217,7 +217,7 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     let (mut moved, mut left) = (0, Vec::new());
     for name in &entries {
         let shown = name.to_string_lossy().into_owned();
-        // It is moved first: the user before it cannot reach it there by a path.
+        // Each entry is moved first: in the other home the earlier user cannot reach it by a path.
         // The move replaces nothing: the other home may have got a file of this name after the check above.
         match renameat_with(
             &source,
@@ -256,7 +256,7 @@ fn give(directory: &OwnedFd, name: &CString, users: (u32, u32), depth: u32, (sho
             return chownat(&file, c"", Some(uid), Some(gid), empty);
         }
         let opened = openat(&file, c".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        // From now on its user before changes nothing in it.
+        // From now on the earlier user can change nothing in this directory.
         fchown(&opened, Some(uid), Some(gid))?;
         if depth == 0 {
             return Err(Errno::NAMETOOLONG);

@@ -98,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {
-            // For a person only: an empty output of a command in a pipe means that there is nothing.
+            // Only a person needs this sentence. In a pipe, an empty output means that there is nothing.
             if list.lines.is_empty() && out.is_terminal() {
                 let history = args.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
                 out.aside(&format!(

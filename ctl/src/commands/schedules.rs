@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         path.push_str(&format!("&function={}", crate::client::encode(function)));
     }
     let reply = context.client.get(&path).await?;
-    // After the answer, so that a run that has ended meanwhile ended in the past.
+    // The time is taken after the answer, so that a run that has ended meanwhile ended in the past.
     let now = Timestamp::now();
     context.out.document(&reply.body, |list: &ScheduleList, out| {
         if list.schedules.is_empty() {

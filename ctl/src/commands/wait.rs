@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 .out
                 .document(&body, |view: &InvocationView, out| out.remark(&line(view)))?;
         } else if !context.out.format.is_document() {
-            // Each as soon as it has ended.
+            // Each run is printed as soon as it has ended.
             context.out.remark(&line(&view))?;
         }
         ended.push(view);

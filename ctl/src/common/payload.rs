@@ -82,7 +82,7 @@ fn piped(context: &Context) -> Result<Vec<u8>, CommandFailure> {
         tv_sec: SILENT_SECONDS,
         tv_nsec: 0,
     };
-    // An error of poll is one of the read, too.
+    // If poll fails, the read below fails, too.
     // This fails before anything runs: to wait on could hang, and to go on would leave out what a slow program sends.
     if let Ok(0) = rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&silent))) {
         let message = format!("standard input is an open pipe, but nothing came for {SILENT_SECONDS} s");

@@ -144,7 +144,8 @@ fn entry(text: &str, key: &str, variable: impl Fn(&str) -> Option<String>) -> Op
     let (_, value) = pairs.rfind(|(found, _)| found.trim() == key)?;
     let mut rest = value.trim().trim_matches(['"', '\'']);
     let mut filled = String::new();
-    // Once from front to back, as npm does: a variable whose value names itself would else be replaced for ever.
+    // Variables are filled in once, from front to back, as npm does it. Otherwise a variable whose value names itself
+    // would be replaced for ever.
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}')?;
         filled += before;

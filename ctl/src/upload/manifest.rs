@@ -81,7 +81,7 @@ impl ManifestOptions {
                         "`--set {pair}`: expected KEY=VALUE, such as `limits.timeout=30s`"
                     ))
                 })?;
-            // As in TOML, or a text without quotes.
+            // The value is written as in TOML. A text may also have no quotes.
             let parsed = format!("value = {text}").parse::<Table>().ok();
             let value = parsed
                 // A line end in the text could bring further keys.

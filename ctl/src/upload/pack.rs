@@ -299,7 +299,7 @@ impl Pack {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| unreadable(&error))?;
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-        // So that the same files make the same archive, and the same version.
+        // The order is fixed, so that the same files make the same archive, and the same version.
         paths.sort();
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str());

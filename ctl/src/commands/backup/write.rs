@@ -172,7 +172,8 @@ impl<W: Write> Archive<W> {
             self.leave_out(found.path, &why);
             return Ok(());
         }
-        // The file that was looked at, whatever its name means by now. A lease on it makes nobody wait.
+        // This path opens the file that was looked at, whatever its name means by now. With `O_NONBLOCK` a lease makes
+        // nobody wait.
         let known = format!("/proc/self/fd/{}", file.as_raw_fd());
         match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(known) {
             Ok(opened) => self.add_file(opened, &about, found),

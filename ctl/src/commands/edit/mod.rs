@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
-    // Asked before the editor starts, so that a person without the right does not edit in vain.
+    // This is checked before the editor starts, so that a person without the right does not edit in vain.
     save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
     let before = match regular_file::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -36,7 +36,7 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
     parameters.add("kind", Some("loaded,refused"));
     // The stream begins now: an earlier event of the same function would be taken for the answer to this edit.
     parameters.add("since", Some("now"));
-    // Asked before, so that no event is missed.
+    // The stream is opened before the file is replaced, so that no event is missed.
     let mut events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await?;
     replace(file, bytes).map_err(|error| refused("replace", file, &error, ("edit", function)))?;
     context.out.line(&format!("saved {}", file.display()))?;

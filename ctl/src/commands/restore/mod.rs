@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     if let Some(state) = args.state {
         places.state = state;
     }
-    // After the options, since the directory of uploads lies in the state directory.
+    // The uploads come after the options, since their directory lies in the state directory.
     places.add_uploads();
     let file = File::open(&args.file).map_err(|error| failed("read", &args.file, &error))?;
     let roots = Roots {

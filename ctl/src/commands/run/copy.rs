@@ -25,7 +25,7 @@ pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Re
     let code = to.join(name.file_name().unwrap_or_default());
     let is_unchanged = wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load;
     if is_unchanged {
-        // As it is, so that the lines in messages are those of the person's file.
+        // The files stay as they are, so that the lines in messages are those of the person's file.
         if subject.is_directory() {
             return tree(&subject.code, &code, 0).map_err(failed);
         }

@@ -270,7 +270,7 @@ const ALWAYS: [&str; 2] = ["memory", "pids"];
 async fn check(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let context = &private.context;
     let status: NodeStatus = crate::output::parse(&context.client.get("/v1/status").await?.body)?;
-    // Only those that the manifest sets, or that hold for each function.
+    // Only limits matter that the manifest sets, or that every function has.
     let matters =
         |limit: &&str| subject.manifest.limits.asked.iter().any(|asked| asked == limit) || ALWAYS.contains(limit);
     let limits: Vec<&str> = status.not_enforced.keys().map(String::as_str).filter(matters).collect();

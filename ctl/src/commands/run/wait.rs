@@ -67,7 +67,7 @@ impl WaitChanges {
         let code = absolute(&subject.code)?;
         let is_directory = subject.is_directory();
         let manifest = code.with_file_name(format!("{}.toml", subject.name()));
-        // One is enough: a change that finds it full is told by the one before.
+        // Room for one is enough: a change that finds it full is announced by the one before.
         let (tell, changes) = mpsc::channel(1);
         let handler = move |event: notify::Result<notify::Event>| {
             let Ok(event) = event else { return };
