@@ -28,6 +28,8 @@ impl Cli {
     /// out: clap copies the global options for each verb that it knows, which takes a sixth of the time of
     /// `fndctl invoke`.
     pub(crate) fn command_for(words: &[OsString]) -> Command {
+        // Behind an option the verb cannot be found without clap, since the option may have a value. Then clap gets all
+        // verbs.
         let may_be_verb = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
         let verb = |word| {
             Verb::augment_subcommands(Command::new(NAME))

@@ -48,6 +48,7 @@ impl Client {
         Self {
             path,
             user,
+            // A text that cannot be a header is no id of a run.
             invocation: invocation.and_then(|id| HeaderValue::try_from(id).ok()),
         }
     }
@@ -140,6 +141,7 @@ impl Client {
             .to_bytes();
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => problem.into(),
+            // Every refusal of fnd is a problem document, so another program listens there.
             Err(_) => {
                 let path = self.path.display();
                 CommandFailure::new(
@@ -156,6 +158,7 @@ impl Client {
             .map_err(|error| self.unreachable(&error))?;
         let handshake = http1::handshake(TokioIo::new(Patient::new(stream))).await;
         let (sender, connection) = handshake.map_err(|error| self.broke_off(&error))?;
+        // A `JoinSet` aborts its tasks when it is dropped: the connection ends together with the answer.
         let mut owner = JoinSet::new();
         owner.spawn(async move {
             // The caller that waits for the answer sees the same error.
@@ -297,6 +300,7 @@ impl BodyPieces {
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, CommandFailure> {
         loop {
             match self.body.frame().await {
+                // Only `None` means the end, so a frame without bytes (trailers, for example) must not look like it.
                 None => return Ok(None),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),

@@ -131,6 +131,7 @@ impl CommandFailure {
 
 impl From<Problem> for CommandFailure {
     fn from(problem: Problem) -> Self {
+        // A newer fnd may have a code that this fndctl does not know.
         let exit = Code::parse(&problem.code).map_or(Exit::FunctionFailed, Exit::of);
         let never_started = problem.reason.is_some_and(|reason| reason.class() == Class::Skipped);
         // With an id, the problem is about a run of that function.
@@ -143,6 +144,7 @@ impl From<Problem> for CommandFailure {
             (Some(function), Some(reason)) if never_started => {
                 format!("`{function}` was skipped (`{reason}`): {}", problem.detail)
             }
+            // A sentence that names the function already needs no second name.
             (Some(function), Some(reason)) if !problem.detail.contains(&format!("`{function}`")) => {
                 format!("`{function}` ended with `{reason}`: {}", problem.detail)
             }
@@ -156,6 +158,7 @@ impl From<Problem> for CommandFailure {
         }
         if let Some(id) = problem
             .invocation
+            // A run that was skipped has printed nothing.
             .filter(|_| problem.reason.is_some() && !never_started)
         {
             failure.help = Some(format!("fndctl logs --id {id} shows its output"));

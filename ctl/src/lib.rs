@@ -201,6 +201,7 @@ fn run(cli: Cli) -> Result<Exit, CommandFailure> {
 /// Returns how a verb prints.
 fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailure> {
     let mut format = if printing.json { Format::Json } else { printing.output };
+    // A wrong expression is refused here, before anything is sent.
     let jq = printing.jq.as_deref().map(Jq::new).transpose()?;
     if jq.is_some() {
         if !matches!(format, Format::Table | Format::Json) {
@@ -216,6 +217,7 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailur
         format = Format::Json;
     }
     fits(format, verb)?;
+    // A format that was named wins over `-q`.
     if printing.quiet && format == Format::Table && prints_table(verb) {
         format = Format::Name;
     }

@@ -94,6 +94,7 @@ impl LocalPlaces {
 /// # Errors
 /// There is none; the message says where it was looked for.
 pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
+    // fndctl reads answers of `fnd --examine`, whose form belongs to one version. So the program beside it comes first.
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     // A relative directory on `PATH` would let the current directory decide which program root runs.
@@ -102,6 +103,7 @@ pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
     let mut places: Vec<PathBuf> = beside
         .into_iter()
         .chain(on_path)
+        // On Debian, `PATH` of an ordinary user does not have `/usr/sbin`.
         .chain(["/usr/sbin/fnd".into()])
         .collect();
     places.dedup();

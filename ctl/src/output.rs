@@ -468,6 +468,7 @@ pub(crate) fn failure(failure: &CommandFailure) {
         say(&format!("{}\n", escape(&problem.render(Colour::Plain), true)));
     }
     if !failure.message.is_empty() {
+        // The message may have text of a function or of a file.
         say(&format!("error: {}", escape(&failure.message, true)));
     }
     if let Some(help) = &failure.help {

@@ -104,7 +104,7 @@ pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // These have verbs of their own.
+    // `dead-letters` and `kubeless` have verbs of their own.
     let usage = error
         .get(ContextKind::Usage)
         .map(ToString::to_string)
@@ -121,6 +121,7 @@ pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
 /// Returns the failure of an `invoke` that has words after the name of the function, with the command line that sends
 /// them as the payload.
 pub(crate) fn payload_without_option(words: &[String]) -> CommandFailure {
+    // The shell has taken quotes away, so several words were one payload.
     let payload = words.join(" ");
     let typed: Vec<String> = std::env::args().collect();
     let help = match corrected(&typed, words) {

@@ -47,6 +47,7 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
             match item.key {
                 "services" => {}
                 "version" | "name" => imported.report.works(&item.field(), ""),
+                // Keys that begin with `x-` are extensions, which compose itself ignores.
                 key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
                 "volumes" | "networks" => imported
                     .report
@@ -124,6 +125,7 @@ struct ComposeImport {
 
 impl ComposeImport {
     fn read(&mut self, service: &NamedValue<'_>) {
+        // One reason is enough, since the other keys are about the program in the image.
         if let Some(image) = service.get("image").or_else(|| service.get("build")) {
             let why = "fnd runs no images: install the program, name it in `command`, and remove this line";
             return self
@@ -137,6 +139,7 @@ impl ComposeImport {
         if self.service {
             self.made.manifest.set("mode", "service", None);
         } else {
+            // compose ends no command, however long it takes.
             self.made.manifest.set("limits.timeout", "none", None);
         }
         for item in service.items() {
@@ -153,6 +156,7 @@ impl ComposeImport {
             return;
         }
         match item.key {
+            // `script` reads both, in the order in which they are one command.
             "command" | "entrypoint" => {}
             "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
                 report.works(&field, "");
@@ -374,6 +378,7 @@ impl ComposeImport {
         code.places.of_command(&words.join(" "));
         code.line(format!("cd {} || exit", quoted(&directory)));
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        // The program replaces the shell, so that it gets SIGTERM itself.
         code.line(format!("exec {}", words.join(" ")));
         code.put(&mut self.made);
     }

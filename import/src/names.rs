@@ -77,6 +77,7 @@ pub(crate) fn of_command(command: &str) -> String {
         if !BEFORE.contains(&name) {
             return name.to_owned();
         }
+        // If all commands only prepare for another one, the first of them gives the name.
         if fallback.is_empty() {
             name.clone_into(&mut fallback);
         }
@@ -103,6 +104,7 @@ fn target<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<&'a str> {
             Some(word) => program = word.trim_matches(['"', '\'']),
             None => return Some(program),
         }
+        // Behind an interpreter comes its script, and behind the script come only arguments.
         if !around {
             return Some(program);
         }
@@ -124,6 +126,7 @@ fn is_amount(word: &str) -> bool {
 pub(crate) fn stem(path: &str) -> &str {
     let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
     match file.rsplit_once('.') {
+        // A longer part behind a dot is rather a part of the name than a suffix.
         Some((stem, suffix)) if !stem.is_empty() && suffix.len() <= 4 => stem,
         _ => file,
     }

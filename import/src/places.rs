@@ -32,6 +32,7 @@ impl ShownPlaces {
                 rest = rest.get(c.len_utf8()..).unwrap_or_default();
                 continue;
             }
+            // A path between quotes may have blanks, and ends with the quote.
             let ends = |c: char| match before {
                 '"' | '\'' => c == before,
                 _ => c.is_whitespace() || "\"'=<>(){};|&,:`\\".contains(c),
@@ -61,9 +62,11 @@ impl ShownPlaces {
             path.strip_prefix(*place)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
+        // A path with such parts need not be the place that it seems to be.
         let strange = |part: &str| part.is_empty() || part == "." || part == "..";
         let strange = path.split('/').skip(1).any(strange) || path.chars().any(char::is_control);
         let hidden = Profile::Strict.hides().iter().any(&below);
+        // An empty path is the root directory, which would show everything.
         if strange || path.matches('/').count() == 0 || NEVER.iter().any(below) || OWN.contains(&path) {
             return;
         }
@@ -99,6 +102,7 @@ impl ShownPlaces {
 
 /// Sets the user that a function runs as.
 pub(crate) fn user(made: &mut MadeManifest, report: &mut ConversionReport, user: &str, field: &Field) {
+    // Root is never taken over: only a person may write this into a manifest.
     if user == "root" || user == "0" {
         let note = "it runs as a user of its own, not as root; if it must be root, set `sandbox.user = \"root\"`, and \
                     `allow_root = true` in `[users]` of fnd.toml";

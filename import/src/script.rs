@@ -139,9 +139,11 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
         return None;
     }
     let path = Path::new(path);
+    // A FIFO, or a lease on the file, must not make the import wait.
     let opened = regular_file::open(path).ok()?;
     let size = opened.metadata().ok()?.len();
     let mut bytes = Vec::new();
+    // The file may grow while it is read, so the bytes are bounded, too.
     opened.take(SCRIPT_MAX + 1).read_to_end(&mut bytes).ok()?;
     (size <= SCRIPT_MAX && bytes.len() as u64 <= SCRIPT_MAX && bytes.starts_with(b"#!")).then_some(bytes)
 }
@@ -151,6 +153,7 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
 pub(crate) fn simple(command: &str) -> Option<Vec<&str>> {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c) || c == ' ' || c == '\t';
     let words: Vec<&str> = command.split_whitespace().collect();
+    // `A=b x` sets a variable, but behind `exec` it would name a program.
     let assigns = words.first().is_none_or(|word| word.contains('='));
     (command.chars().all(plain) && !assigns).then_some(words)
 }
@@ -167,6 +170,7 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
             ('\\', Some('"')) => {
                 let next = chars.next()?;
                 let text = word.get_or_insert_default();
+                // Between double quotes a backslash stays, unless it protects a quote or another backslash.
                 if next != '"' && next != '\\' {
                     text.push('\\');
                 }
@@ -175,6 +179,7 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
             ('\\', None) => word.get_or_insert_default().push(chars.next()?),
             ('"' | '\'', None) => {
                 quote = Some(c);
+                // A pair of quotes with nothing between is a word, too.
                 word.get_or_insert_default();
             }
             (c, None) if c.is_whitespace() => words.extend(word.take()),

@@ -70,6 +70,7 @@ impl<'a> NamedValue<'a> {
             name: name.to_owned(),
             line,
             column,
+            // A comment in a manifest and a row of the report have no use for more.
             excerpt: excerpt.map(|text| text.chars().take(400).collect()).unwrap_or_default(),
         }
     }

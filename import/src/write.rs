@@ -23,6 +23,7 @@ pub fn functions(base: &Path, force: bool, imported: &Imported) -> Result<Vec<Pa
     let places = imported.functions.iter().map(|made| ("", base.join(&made.name)));
     let values = imported.secrets().map(|(name, _)| ("the secret ", secrets.join(name)));
     for (what, place) in places.chain(values) {
+        // A link that leads nowhere counts, too: a file would be written through it.
         if place.symlink_metadata().is_ok() && !force {
             let message = format!("{what}`{}` exists already; nothing was written", place.display());
             return Err(

@@ -23,6 +23,7 @@ pub fn import(files: &[PathBuf]) -> Result<Imported, ImportFailure> {
             Err(problem) => problems.push(*problem),
         }
     }
+    // Objects in one file may need those of another, so a broken file leaves nothing to use.
     if !problems.is_empty() {
         let mut failure = ImportFailure::new(FailureKind::InvalidManifest, "no file was used");
         failure.diagnostics = problems;

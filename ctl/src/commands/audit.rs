@@ -27,6 +27,7 @@ pub(crate) struct Args {
     #[arg(add = candidates::functions())]
     function: Option<String>,
 
+    // The option is `--by`, since `--user` already means the user's own fnd.
     /// Select only calls of this user: a name or a uid.
     #[arg(long, value_name = "USER")]
     by: Option<String>,
@@ -63,6 +64,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     if let Some(function) = &args.function {
+        // Only checks the name: it goes into a parameter, not into the path.
         function_path(function)?;
     }
     let mut list = AuditList {
@@ -77,7 +79,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         parameters.add("verb", args.verb.as_deref());
         parameters.add("refused", args.refused.then_some("1"));
         parameters.add_instant("since", args.since.as_deref(), now)?;
+        // `until` stays the same on every page, since `now` does: the cursor alone moves on.
         parameters.add_instant("until", args.until.as_deref(), now)?;
+        // fnd refuses a limit of 0, and one above the size of its pages.
         parameters.add("limit", Some(&remaining.clamp(1, PAGE).to_string()));
         parameters.add("after", list.next.as_deref());
         let reply = context.client.get(&format!("/v1/audit{}", parameters.0)).await?;

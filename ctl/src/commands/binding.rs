@@ -156,12 +156,14 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
             CommandFailure::usage(message).help("--force changes the entries that you name, and keeps the others")
         );
     }
+    // The specification of service bindings requires this entry (servicebinding.io).
     if !dir.join("type").exists() && entries.iter().all(|(key, _)| key != "type") {
         let help = "name the kind of service, such as type=postgresql";
         return Err(CommandFailure::usage("every service binding has an entry `type`").help(help));
     }
     let write = |dir: &Path| {
         for (key, value) in entries {
+            // A name with a dot in front is no entry, so a file that a killed process leaves here is not listed.
             let mode = Permissions::from_mode(0o400);
             let mut file = tempfile::Builder::new()
                 .prefix(".new-")
@@ -219,6 +221,7 @@ async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result
 }
 
 async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
+    // Without fnd the command still lists the files. Only the column of users is unknown then.
     let users = users::of_all(context, users::bindings).await.ok();
     let mut found: BTreeMap<String, ListedBinding> = BTreeMap::new();
     let used_by = |name: &str| users.as_ref().map(|users| users.get(name).cloned().unwrap_or_default());
@@ -226,6 +229,7 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         entries => names(entries.map_err(|error| failed(&error, "read", all))?),
     };
+    // A binding that a function names belongs in the list even if its directory is not there.
     for name in users.iter().flat_map(BTreeMap::keys).chain(&there) {
         let dir = all.join(name);
         let kind = fs::read_to_string(dir.join("type"))

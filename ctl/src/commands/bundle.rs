@@ -53,6 +53,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         PathBuf::from(format!("fnd-bundle-{now}.tar"))
     });
+    // The mode is strict, since the archive has the configuration and the names of functions.
+    // The file is made first: a name that exists is refused before anything is gathered.
     let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
     let file = file.map_err(|error| failed("create", &path, &error).help("name another file"))?;
     let (parts, left_out) = gather(context).await;
@@ -101,6 +103,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         ("metrics.txt", "/metrics"),
     ] {
         context.out.progress(&format!("{name} ..."));
+        // Each answer is read line by line, so that events and whole documents pass through the same `hide`.
         let reply = context.client.stream(path).await;
         take(
             name,
@@ -120,6 +123,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     );
     context.out.progress("log.txt ...");
     let units = ["-u", "fnd.service", "-u", "fnd-spawner.service"];
+    // Only JSON has the fields by which output of functions is recognized.
     let form = ["--no-pager", "-n", LINES, "-o", "json"];
     let journal = program::output("journalctl", &[&units[..], &form[..]].concat()).await;
     take("log.txt", journal.map(|lines| own_lines(&lines).into_bytes()));
@@ -143,7 +147,7 @@ async fn all(lines: &mut crate::client::BodyPieces) -> Result<Vec<u8>, String> {
                 hide(&mut document);
                 bytes.extend(document.to_string().into_bytes());
             }
-            // Metrics: names and numbers.
+            // The lines of the metrics are not JSON. They have names and numbers only.
             Err(_) => bytes.extend(line),
         }
         bytes.push(b'\n');

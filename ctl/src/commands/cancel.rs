@@ -54,6 +54,7 @@ struct Cancelled {
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let ids = ids(context, &args).await?;
+    // One run has the answer of the API, several have a list.
     if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
         let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
         context.out.document(&reply.body, |changed: &Changed, out| {

@@ -37,6 +37,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .files()
         .map_err(|error| refused("read", &source.path, &error, asked))?;
     let out = &context.out;
+    // Names are printed before the files are read, since the caller may not be allowed to read them.
     if out.format == Format::Name {
         paths
             .iter()
@@ -51,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     match out.format {
         Format::Raw => {
-            // Of several files, a reader could not tell where one ends.
+            // Only the code is printed: of several files, a reader could not tell where one ends.
             let code = files
                 .iter()
                 .find(|(path, _)| !source.is_directory || *path == source.manifest);
@@ -59,6 +60,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         Format::Json | Format::Yaml => {
             let list = files.iter().map(|(path, bytes)| {
+                // An archive is no text, so the names of its files stand for it.
                 let archive = source.archive().filter(|_| *path == source.path);
                 let text = archive.map_or_else(
                     || String::from_utf8_lossy(bytes).into_owned(),
@@ -96,6 +98,7 @@ fn listed(path: &Path, format: archive::Format) -> String {
             let mut names: Vec<&str> = files
                 .iter()
                 .map(|file| file.path.as_str())
+                // One name more than is shown tells whether names are left out.
                 .take(NAMES_MAX + 1)
                 .collect();
             if names.len() > NAMES_MAX {

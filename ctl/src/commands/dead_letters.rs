@@ -163,6 +163,7 @@ fn payload(letter: &DeadLetter, most: usize) -> String {
         (_, None) => "-".to_owned(),
         (Some(text), Some(bytes)) => {
             let short: String = text.chars().take(most).collect();
+            // The API shows only the beginning of a long payload, so the size decides.
             let whole = short.len() as u64 == bytes;
             format!("{}{}", escape(&short, false), if whole { "" } else { " ..." })
         }
@@ -185,6 +186,7 @@ struct ShownDeadLetter {
 
 async fn show(context: &Context, typed: &One) -> Result<Exit, CommandFailure> {
     let id = match (&typed.id, &typed.last) {
+        // A whole id needs no list of all dead letters.
         (Some(id), _) => match InvocationId::parse(id) {
             Some(id) => id.to_string(),
             None => choose(id, &all(context).await?)?,
@@ -297,6 +299,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
         }
     }
     let filter = &which.filter;
+    // A limit alone is no selection: nobody knows which dead letters it would take.
     let narrowed = [
         &filter.function,
         &filter.state,
@@ -317,6 +320,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
         };
         return Err(CommandFailure::usage(format!("which dead letters? expected {what}")));
     }
+    // The default limit is for lists that people read. Here a filter means every dead letter that it matches.
     let everything = Filter {
         limit: Some(filter.limit.unwrap_or(u32::MAX)),
         function: filter.function.clone(),
@@ -348,6 +352,7 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure
     let ids = ids(context, &which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
+    // A function that is gone does not keep the other dead letters from being redriven.
     let mut left = Vec::new();
     for id in ids {
         match redrive_one(context, &id).await {

@@ -61,6 +61,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let path = function_path(&args.function)?;
     let (from, to) = match (args.from, args.to) {
         (Some(from), Some(to)) => (from, to),
+        // B alone cannot be given, since the first word is A.
         (from, _) => {
             let list = releases::of(context, &args.function).await?;
             let (before, serving) = last_two(&args.function, &list, from)?;
@@ -93,11 +94,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 /// Returns the release to compare from, and the one that serves.
 fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<(String, String), CommandFailure> {
     let missing = |what: &str| CommandFailure::new(Exit::NoSuchThing, format!("`{function}` has no {what}"));
+    // The newest release comes first: one that waits or is a canary stands before the one that serves.
     let mut releases = list
         .versions
         .iter()
         .skip_while(|release| release.state != ReleaseState::Serving);
     let serving = releases.next().ok_or_else(|| missing("release that serves"))?;
+    // A release that failed has never served, so nothing was changed from it.
     let before = releases.find(|release| release.state == ReleaseState::Retired);
     let before = from.or_else(|| before.map(|release| release.version.hex()));
     let before = before.ok_or_else(|| missing("release before the one that serves"))?;
@@ -131,6 +134,7 @@ fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<ChangedFile> {
 
 fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> Option<ChangedFile> {
     let change = match pair {
+        // Files that are large or no text come without their content, but with a hash.
         [Some(old), Some(new)] if old.sha256 != new.sha256 => "changed",
         [Some(old), Some(new)] if old.executable != new.executable => "mode",
         [None, Some(_)] => "added",
@@ -141,6 +145,7 @@ fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> 
     let text = |side: Option<&ReleaseFile>| side.and_then(|file| file.text.clone()).unwrap_or_default();
     let label = |side: Option<&ReleaseFile>, name: &str| match side {
         Some(_) => format!("{path}  (release {name})"),
+        // By this name patch(1) knows that there is no file on this side.
         None => "/dev/null".to_owned(),
     };
     let [old, new] = pair;

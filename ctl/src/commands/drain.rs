@@ -45,6 +45,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Ok(Exit::Fine);
     }
     let asked = args.wait.as_deref().map(span).transpose()?;
+    // If this question fails, the drain goes on, and only its progress is not shown.
     let about = async || remaining(context).await.unwrap_or_default();
     let reply = while_working(context, wait(context, asked), about).await?;
     print(context, &reply)?;
@@ -55,6 +56,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             "somebody cancelled the drain: fnd accepts and starts work again",
         ));
     }
+    // `--wait 0` asks for no wait, so work that still runs is no failure.
     if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
         return Err(CommandFailure::new(
             Exit::Timeout,
@@ -73,6 +75,7 @@ fn print(context: &Context, reply: &Reply) -> Result<(), CommandFailure> {
 
 /// Starts the drain and waits for its end; returns the last answer.
 async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, CommandFailure> {
+    // fnd waits at most an hour for one request, so a longer wait is several requests.
     let mut remaining = asked.unwrap_or(crate::common::results::LONGEST);
     loop {
         let step = remaining.min(STEP);

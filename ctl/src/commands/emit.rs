@@ -77,6 +77,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .ok_or_else(|| CommandFailure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE")))?;
         attributes.push((name.to_owned(), value.to_owned()));
     }
+    // Attributes are headers (CloudEvents' binary content mode), so the data is sent as it is.
     let encoded = attributes.into_iter().map(|(name, value)| {
         let value = utf8_percent_encode(&value, ENCODED).to_string();
         (format!("ce-{name}"), value)
@@ -95,6 +96,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .await?;
     context.out.document(&reply.body, |event: &EventAccepted, out| {
         let delivered = &event.delivered;
+        // A sender may repeat an event to be sure of it, so this is no failure.
         if delivered.duplicate {
             out.aside(&format!(
                 "the event `{}` of `{}` was sent before; it ran then",

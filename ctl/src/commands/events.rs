@@ -48,6 +48,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut parameters = Parameters::default();
     if let Some(function) = &args.function {
+        // Only checks the name: it goes into a parameter, not into the path.
         function_path(function)?;
         parameters.add("function", Some(function));
     }
@@ -56,6 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let message = format!("`{kind}` is not a kind of event: expected some of {}", known.join(", "));
         return Err(CommandFailure::usage(message));
     }
+    // `0` stands for everything that fnd keeps.
     if let Some(since) = args.since.as_deref().filter(|since| *since != "now" && *since != "0")
         && Seq::parse(since).is_none()
     {

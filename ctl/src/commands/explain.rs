@@ -45,6 +45,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 fn explanations(what: &str) -> Vec<String> {
     let mut found = Vec::new();
     let word = match Reason::parse(what) {
+        // These four codes have explanations of their own. All others are explained together.
         Some(Reason::Exit(code)) if ![0, 65, 75, 99].contains(&code) => "exit-N",
         Some(Reason::Signal(_)) => "signal-NAME",
         _ => what,

@@ -36,6 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY", value_enum, conflicts_with_all = ["id", "last"])]
     sort: Option<RunOrder>,
 
+    // An option without effect is an error and is not ignored, so the filters conflict with these two.
     /// Show this run with its attempts.
     #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"], add = candidates::runs())]
     id: Option<String>,
@@ -87,6 +88,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .await?,
         next: wanted.next,
     };
+    // The API lists runs by time only, so the runs that were read are put in order here.
     if let Some(key) = args.sort {
         sort(&mut list.invocations, key);
     }
@@ -94,6 +96,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     context.out.document(&body, |list: &InvocationList, out| {
         out.table(&table(out, &list.invocations, now))?;
         if let Some(next) = &list.next {
+            // The cursor goes to standard error: standard output has the runs, and nothing else.
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
@@ -106,6 +109,7 @@ fn sort(runs: &mut [InvocationView], key: RunOrder) {
     let instant = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
     match key {
         RunOrder::Name => runs.sort_by(|a, b| a.function.cmp(&b.function)),
+        // The API writes all instants in one form, which sorts as text.
         RunOrder::Accepted => runs.sort_by(|a, b| b.accepted_at.cmp(&a.accepted_at)),
         RunOrder::Duration => {
             let lasted = |run: &InvocationView| Some(instant(&run.ended_at)?.duration_since(instant(&run.started_at)?));
@@ -253,6 +257,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Comman
             view.version.map_or("-".to_owned(), |version| version.to_string()),
         ),
     ];
+    // The message may be text of the function. A line end in it would look like the beginning of another field.
     for (name, value) in lines {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }

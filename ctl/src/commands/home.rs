@@ -78,6 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .and_then(|detail| detail.more.uid),
         Err(_) => None, // the list is true without fnd
     };
+    // fnd knows its own state directory. Without fnd it is that of an installation.
     let state = match crate::common::state_directory::state_directory(context).await {
         Some(state) => state,
         None => LocalPlaces::of(context.user)?.state,
@@ -159,6 +160,7 @@ fn chosen<'a>(
 fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Vec<ShownHome> {
     let mut homes: Vec<ShownHome> = Vec::new();
     for line in table.lines() {
+        // The last word of a line may be its checksum, which begins with `#`. Only the spawner needs it.
         let words: Vec<&str> = line.split(' ').filter(|word| !word.starts_with('#')).collect();
         let (uid, owner) = match words.as_slice() {
             [uid, of] if *of == name.as_str() => (*uid, None),
@@ -174,6 +176,7 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
         };
         let Ok(uid) = uid.parse::<u32>() else { continue };
         let file_form = name.file_form();
+        // `~` marks a user that the function got later. The home of such a user has the uid in its name.
         let apart = owner.is_some_and(|owner| owner.starts_with('~'));
         let directory = if apart { format!("{file_form}~{uid}") } else { file_form };
         homes.push(ShownHome {
@@ -196,8 +199,7 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Opened first: without this home, no other one is made.
     let source = openat(CWD, &from.path, flags, Mode::empty()).map_err(|errno| failed("open", &from.path, errno))?;
-    // A function that has not run yet has no home.
-    // Another error shows itself when the directory is opened below.
+    // A function that has not run yet has no home. An error shows itself when the directory is opened below.
     if mkdirat(CWD, &to.path, Mode::RWXU).is_ok() {
         let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.uid));
         chownat(CWD, &to.path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
@@ -215,7 +217,8 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     let (mut moved, mut left) = (0, Vec::new());
     for name in &entries {
         let shown = name.to_string_lossy().into_owned();
-        // It is moved first: the user before it cannot reach it there by a path.
+        // Each entry is moved first: in the other home the earlier user cannot reach it by a path.
+        // The move replaces nothing: the other home may have got a file of this name after the check above.
         match renameat_with(
             &source,
             name.as_c_str(),
@@ -253,7 +256,7 @@ fn give(directory: &OwnedFd, name: &CString, users: (u32, u32), depth: u32, (sho
             return chownat(&file, c"", Some(uid), Some(gid), empty);
         }
         let opened = openat(&file, c".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        // From now on its user before changes nothing in it.
+        // From now on the earlier user can change nothing in this directory.
         fchown(&opened, Some(uid), Some(gid))?;
         if depth == 0 {
             return Err(Errno::NAMETOOLONG);

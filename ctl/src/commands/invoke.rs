@@ -75,6 +75,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = function_path(&args.function)?;
     let (headers, body) = headers_and_body(context, &args)?;
+    // A priority and a later start make sense only for a run that waits in the queue.
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
     let query = if args.status_sync { "?status=sync" } else { "" };
@@ -88,6 +89,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let reply = context.client.send(request);
     if verb == "invoke" {
         let reply = reporting(context, &args.function, reply).await?;
+        // The answer of a function that failed has a body, too, so it is printed before the failure.
         context.out.result(&reply.body)?;
         let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
         if state.is_some_and(|state| state != "succeeded") {
@@ -117,6 +119,7 @@ fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, Stri
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     if let Some(timeout) = &args.timeout {
+        // Only checks the duration: fnd gets the text as it was typed.
         span(timeout)?;
         headers.push(("Fnd-Timeout".to_owned(), timeout.clone()));
     }
@@ -133,6 +136,7 @@ fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, Stri
         let at = at.map_err(|_| CommandFailure::usage(format!("--in {after}: too far in the future")))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
+    // A media type that the person names wins over the one that the payload looks like.
     let named = headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));

@@ -44,6 +44,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 
 async fn show(context: &Context, args: &Args, path: &str) -> Result<(), CommandFailure> {
     let mut body = context.client.get(path).await?.body;
+    // Otherwise the body of fnd is printed as it is, also with fields that this fndctl does not know.
     if args.selection.changes() {
         let mut list: FunctionList = parse(&body)?;
         args.selection.apply(&mut list.functions)?;

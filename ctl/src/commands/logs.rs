@@ -98,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
         context.out.document(&reply.body, |list: &LogList, out| {
-            // For a person only: an empty output of a command in a pipe means that there is nothing.
+            // Only a person needs this sentence. In a pipe, an empty output means that there is nothing.
             if list.lines.is_empty() && out.is_terminal() {
                 let history = args.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
                 out.aside(&format!(
@@ -143,6 +143,7 @@ async fn build_of(context: &Context, function: &str, release: Option<&str>) -> R
         });
     };
     let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    // A release is shown with and without `sha256:` in front, so both are accepted.
     let wanted = release.strip_prefix("sha256:").unwrap_or(release);
     let mut found = list.versions.iter().filter(|one| one.version.hex().starts_with(wanted));
     let missing = |message| CommandFailure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));

@@ -85,6 +85,7 @@ pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Resul
     if let Some(release) = &args.release {
         path.push_str(&format!("?version={}", encode(release)));
     }
+    // fnd answers when the release serves or cannot, and a trial may take a while.
     context.out.progress("waiting until the release serves");
     let reply = context.client.post(&path).await?;
     let until = if verb == "pin" {

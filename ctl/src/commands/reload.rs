@@ -44,6 +44,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     };
     let reply = while_working(context, context.client.post(path), about).await?;
     let report = serde_json::from_slice::<ReloadReport>(&reply.body);
+    // A report that cannot be read is no verdict. `document` below fails at it.
     let bad = report.is_ok_and(|report| {
         report.configuration_refused || (!args.ignore_invalid && report.diagnostics.iter().any(Diagnostic::is_error))
     });

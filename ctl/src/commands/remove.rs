@@ -33,6 +33,7 @@ pub(crate) struct Args {
 /// fnd refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let functions = expand(context, &args.functions).await?;
+    // Without a terminal nobody could answer, so a script is not asked.
     if !args.yes && io::stdin().is_terminal() && !confirmed(&functions)? {
         context.out.aside("nothing was removed");
         return Ok(Exit::FunctionFailed);

@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         path.push_str(&format!("&function={}", crate::client::encode(function)));
     }
     let reply = context.client.get(&path).await?;
-    // After the answer, so that a run that has ended meanwhile ended in the past.
+    // The time is taken after the answer, so that a run that has ended meanwhile ended in the past.
     let now = Timestamp::now();
     context.out.document(&reply.body, |list: &ScheduleList, out| {
         if list.schedules.is_empty() {
@@ -134,6 +134,7 @@ fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable 
                 ],
             );
         }
+        // A schedule that is paused has no next slots, so the table has no row of it.
         if schedule.state != ScheduleState::Active {
             out.progress(&format!("{}: {}", schedule.function, schedule.state.as_str()));
         }

@@ -50,6 +50,7 @@ enum StateVerb {
         #[arg(value_name = "SCOPE/KEY")]
         key: String,
 
+        // A value such as `-1` is no option.
         /// Stored as JSON if it parses, else as a text; `@FILE` reads a file, `-` reads standard input.
         #[arg(value_name = "JSON|@FILE|-", allow_negative_numbers = true)]
         value: String,
@@ -127,6 +128,7 @@ fn matching(version: Option<u64>) -> Vec<(String, String)> {
 /// Returns the path of a value, checked before anything is sent.
 fn path(text: &str) -> Result<String, CommandFailure> {
     let key = StateKey::parse(text).map_err(|expected| CommandFailure::usage(format!("`{text}`: {expected}")))?;
+    // The slashes of a key separate segments of the path, so only the segments are encoded.
     let segments: Vec<String> = key.key().split('/').map(encode).collect();
     Ok(format!("/v1/state/{}/{}", encode(key.scope()), segments.join("/")))
 }
@@ -146,6 +148,7 @@ fn value(bytes: Vec<u8>, text: bool) -> Result<Vec<u8>, CommandFailure> {
 async fn scopes(context: &Context) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/state").await?;
     context.out.document(&reply.body, |list: &StateScopes, out| {
+        // With `-q` a script gets nothing instead of a sentence.
         if list.scopes.is_empty() && out.format != Format::Name {
             return out.remark("the state has no keys");
         }

@@ -98,6 +98,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         reply.body
     };
     context.out.document(&body, |node: &NodeStatus, out| {
+        // After the installation this is the first thing that many people see, so it says where functions go.
         if let (true, false, Some(places)) = (node.functions.is_empty(), args.selects(), &node.places) {
             let directories = places.functions.join(" or ");
             out.line(&format!(
@@ -144,6 +145,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
             function.state.as_str().to_owned(),
             last(function, now),
             distance(next, now),
+            // A retry and a poll are no runs of their own, and a cancelled run is no failure.
             function.runs.to_string(),
             function.failures.to_string(),
             brief(function.p50_ms),
@@ -230,6 +232,7 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
                 told.alert.as_str()
             ));
         }
+        // The warnings of a function are one text, each on a line of its own.
         let warnings = function.warning.iter().flat_map(|text| text.lines());
         lines.extend(warnings.map(|warning| format!("{}: {warning}", function.function)));
         if has_failed(function) {
@@ -296,7 +299,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
         let each = node.not_enforced.iter();
         lines.extend(each.map(|(limit, why)| format!("not enforced here: {limit}: {why}")));
     } else {
-        // Kernels before Linux 6.12 have no such Landlock, and nobody can do anything about it each time.
+        // Kernels before Linux 6.12 lack what this layer needs. People cannot change that, so only `-o wide` shows it.
         let names = node.not_enforced.keys().map(String::as_str);
         let names: Vec<&str> = names.filter(|name| *name != "landlock").collect();
         if !names.is_empty() {
@@ -309,6 +312,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
     if node.unclaimed_count > 0 {
         lines.push(unclaimed(node));
     }
+    // fnd removes no home, since homes have data of people. That is no problem, so only `-o wide` names them.
     if !node.left_behind.is_empty() && out.format == Format::Wide {
         let names = node.left_behind.join(", ");
         let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";

@@ -51,6 +51,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         ids.push(named(context, typed).await?);
     }
     let mut ended = Vec::new();
+    // The runs go on at the same time, so waiting for one after the other takes no longer.
     for id in &ids {
         let (began, name) = (Instant::now(), id.get(id.len().saturating_sub(8)..).unwrap_or_default());
         let about = async || format!("waiting for run {name}: {}s", began.elapsed().as_secs());
@@ -60,7 +61,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 .out
                 .document(&body, |view: &InvocationView, out| out.remark(&line(view)))?;
         } else if !context.out.format.is_document() {
-            // Each as soon as it has ended.
+            // Each run is printed as soon as it has ended.
             context.out.remark(&line(&view))?;
         }
         ended.push(view);
@@ -88,6 +89,7 @@ async fn named(context: &Context, typed: &str) -> Result<String, CommandFailure>
     if end_of_id(typed).is_ok() {
         return find(context, typed).await;
     }
+    // A word that cannot be a name gets the message about names instead.
     crate::context::function_path(typed)?;
     let message = format!("there is no function `{typed}`, and no run has such an id");
     let mut failure = CommandFailure::new(Exit::NoSuchThing, message);

@@ -70,6 +70,7 @@ pub(crate) fn place(path: &Path) -> Option<EntryPlace> {
     for component in path.components() {
         match component {
             Component::Normal(name) => names.push(name.to_owned()),
+            // Such a path could lead out of its part.
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => return None,
         }
     }
@@ -94,6 +95,7 @@ pub(crate) fn place(path: &Path) -> Option<EntryPlace> {
 fn fits(place: &EntryPlace, kind: EntryType) -> bool {
     match place.part {
         Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
+        // `restore` opens the directory of a part by its path, so a link must not stand there.
         Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
         Part::Beside(_) | Part::Functions(_) | Part::Home => kind.is_file() || kind.is_dir() || kind.is_symlink(),
     }
@@ -118,6 +120,7 @@ pub(crate) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, CommandFail
         }
         Ok(())
     })?;
+    // Every backup has the history, so an archive without it is something else.
     if parts.contains(&Part::Ledger) {
         return Ok(parts);
     }

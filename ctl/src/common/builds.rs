@@ -10,6 +10,7 @@ use jiff::Timestamp;
 async fn watch(context: &Context) {
     let mut parameters = Parameters::default();
     parameters.add("function", Some("fnd-build"));
+    // Output of earlier builds is no news.
     parameters.add("since", Some(&Timestamp::now().to_string()));
     parameters.add("follow", Some("1"));
     let Ok(mut lines) = context.client.stream(&format!("/v1/logs{}", parameters.0)).await else {
@@ -35,7 +36,7 @@ pub(crate) async fn built(context: &Context, function: &str, clean: bool) -> Res
 /// Waits for an answer of fnd, and shows meanwhile what builds print.
 pub(crate) async fn watched<T>(context: &Context, answer: impl Future<Output = T>) -> T {
     tokio::pin!(answer);
-    // Nothing is said about how it goes if its output cannot be had.
+    // If the output of builds cannot be read, only the answer is waited for.
     tokio::select! {
         answer = &mut answer => answer,
         () = watch(context) => answer.await,

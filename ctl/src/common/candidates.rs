@@ -59,6 +59,7 @@ pub(crate) fn releases() -> ArgValueCandidates {
             .iter()
             .position(|word| matches!(word.as_str(), "rollback" | "undo" | "pin" | "diff"));
         let named = verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default();
+        // The word that is being completed is empty at first.
         let function = named.iter().find(|word| !word.starts_with('-') && !word.is_empty());
         let list: Option<ReleaseList> =
             function.and_then(|function| ask(&format!("/v1/functions/{}/versions", crate::client::encode(function))));

@@ -11,9 +11,11 @@ use std::path::Path;
 /// # Errors
 /// A file cannot be read or written.
 pub(crate) fn file(from: &Path, to: &Path) -> io::Result<()> {
+    // A FIFO, or a lease on the file, must not make fndctl wait.
     let mut opened = regular_file::open(from)?;
     let mode = opened.metadata()?.permissions().mode() & 0o755;
     io::copy(&mut opened, &mut fs::File::create(to)?)?;
+    // The owner must be able to change the copy, also that of a read-only file.
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
 }
 

@@ -70,6 +70,7 @@ impl RunFilter {
     /// A name or an instant is not valid.
     pub(crate) fn new(filter: &Filter, now: Timestamp) -> Result<Self, CommandFailure> {
         if let Some(function) = &filter.function {
+            // Only checks the name: it goes into a parameter, not into the path.
             function_path(function)?;
         }
         let mut parameters = Parameters::default();
@@ -112,6 +113,7 @@ impl RunFilter {
         let mut all = Vec::new();
         loop {
             let mut parameters = Parameters(self.parameters.clone());
+            // fnd refuses a limit of 0, and one above the size of its pages.
             parameters.add("limit", Some(&self.remaining.clamp(1, PAGE).to_string()));
             parameters.add("after", self.next.as_deref());
             let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;

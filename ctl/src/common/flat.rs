@@ -18,6 +18,7 @@ fn collect(value: &Value, path: &str, lines: &mut Vec<String>) {
                 let key = if bare {
                     key.clone()
                 } else {
+                    // A JSON string is also a basic string of TOML, which a key with other characters must be.
                     Value::from(key.as_str()).to_string()
                 };
                 let path = if path.is_empty() { key } else { format!("{path}.{key}") };

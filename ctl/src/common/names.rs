@@ -18,6 +18,7 @@ pub(crate) async fn expand(context: &Context, typed: &[String]) -> Result<Vec<St
     if typed.iter().any(|name| is_pattern(name)) {
         return select(typed, &all(context).await?);
     }
+    // All names are checked before the first function is changed.
     for name in typed {
         function_path(name)?;
     }

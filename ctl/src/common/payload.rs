@@ -82,7 +82,8 @@ fn piped(context: &Context) -> Result<Vec<u8>, CommandFailure> {
         tv_sec: SILENT_SECONDS,
         tv_nsec: 0,
     };
-    // An error of poll is one of the read, too.
+    // If poll fails, the read below fails, too.
+    // This fails before anything runs: to wait on could hang, and to go on would leave out what a slow program sends.
     if let Ok(0) = rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&silent))) {
         let message = format!("standard input is an open pipe, but nothing came for {SILENT_SECONDS} s");
         return Err(CommandFailure::new(Exit::Usage, message)
@@ -102,6 +103,7 @@ fn standard_input() -> Result<Vec<u8>, CommandFailure> {
 /// Returns the media type of bytes. Broken JSON is refused: sent as text, it would fail in the function, or be ignored.
 pub(crate) fn media_type(bytes: &[u8]) -> Result<&'static str, CommandFailure> {
     let begins_like_json = matches!(bytes.trim_ascii_start(), [b'{' | b'[', ..]);
+    // Only the validity matters, so no value is built of the document.
     match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         Ok(_) => Ok(JSON),
         Err(error) if begins_like_json && std::str::from_utf8(bytes).is_ok() => {

@@ -33,6 +33,7 @@ pub(crate) async fn follow(
         .await?;
     while let Some(line) = lines.line().await? {
         if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
+            // Standard output is for the result alone.
             context.out.aside(&reworded(&line.text));
             if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
                 shown.push_str(&line.text);
@@ -75,10 +76,12 @@ pub(crate) async fn print(
         wait = if ended { Duration::ZERO } else { wait - step };
     }
     let reply = context.client.get(&format!("{path}/result")).await?;
+    // Lines of output have no line ends, so those at the end of the result do not count.
     if shown.is_none_or(|shown| shown.trim_end().as_bytes() != reply.body.trim_ascii_end()) {
         context.out.result(&reply.body)?;
     }
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+    // A stored result is answered with 200, so the status that the function chose is in a header.
     print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
     let state = header("fnd-state").unwrap_or("succeeded");
     if state == "succeeded" {

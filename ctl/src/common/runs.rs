@@ -52,6 +52,7 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
     }
     let end = end_of_id(typed)?;
     let now = Timestamp::now();
+    // The search is here and not in the API: no index helps for the ends of ids, so fnd would read its whole history.
     let runs = list(context, None, SEARCHED, now).await?;
     let found = only(
         &end,
@@ -60,6 +61,7 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
         now,
     );
     found.map_err(|failure| match failure.help {
+        // Several runs with this end are a failure that has its own advice.
         None => failure.help("`fndctl history -o wide` prints whole ids, which also name older runs"),
         Some(_) => failure,
     })
@@ -73,6 +75,7 @@ const SHORTEST: usize = 4;
 /// # Errors
 /// It cannot be one.
 pub(crate) fn end_of_id(typed: &str) -> Result<String, CommandFailure> {
+    // Ids are compared as they are printed: in lower case.
     let end = typed.to_lowercase();
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if end.len() < SHORTEST || !end.bytes().all(is_part) {

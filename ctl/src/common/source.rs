@@ -37,6 +37,7 @@ impl FunctionSource {
         let manifest = if about.is_dir() {
             path.join("function.toml")
         } else {
+            // The group of a function is a directory, so only the last part is in the name of the file.
             let stem = function.rsplit('/').next().unwrap_or(function);
             path.with_file_name(format!("{stem}.toml"))
         };

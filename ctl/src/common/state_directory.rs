@@ -23,6 +23,7 @@ pub(crate) fn lock(state: &Path) -> Result<File, CommandFailure> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
         made.map_err(|error| failed("create", path, &error))
     };
+    // The users of functions reach their homes and versions through this directory, so others may enter it.
     make(state, 0o711)?;
     make(&own, 0o700)?;
     let path = own.join("lock");

@@ -22,6 +22,7 @@ pub(crate) async fn reporting<T>(context: &Context, function: &str, work: impl F
     let mut parameters = Parameters::default();
     parameters.add("function", Some(function));
     parameters.add("kind", Some("accepted,started,retried,polled"));
+    // Earlier events are about other runs.
     parameters.add("since", Some("now"));
     let events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await;
     let mut work = pin!(work);

@@ -50,6 +50,7 @@ pub(crate) fn inspect(unit: Option<&Unit>) -> CgroupFacts {
         }
     }
     facts.v2 = tree.as_deref().map(|tree| controllers(tree).unwrap_or_default());
+    // Without the slash at the beginning: `join` would drop the path of the mount before an absolute path.
     let group = unit
         .map(|unit| unit.cgroup.trim_start_matches('/'))
         .filter(|path| !path.is_empty());
@@ -85,6 +86,7 @@ pub(crate) fn judge(facts: &CgroupFacts, node: Option<&NodeStatus>, installed: b
 fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     let mut findings = vec![match (node.containment.as_str(), installed) {
         ("cgroup", _) => Finding::ok(CHECK, format!("functions are contained by cgroups ({})", node.cgroups)),
+        // The unit of an installed fnd has cgroups, so their absence is a fault. A person's own fnd often has none.
         (other, true) => {
             let what = format!("functions are contained by a {other}, not by cgroups");
             Finding::error(CHECK, what).fix("journalctl -u fnd-spawner says why")
@@ -99,6 +101,7 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     for (limit, why) in node
         .not_enforced
         .iter()
+        // Layers of the sandbox have a check of their own.
         .filter(|(name, _)| !LAYERS.contains(&name.as_str()))
     {
         lacking.entry(why).or_default().push(format!("`{limit}`"));

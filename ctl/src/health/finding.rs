@@ -116,6 +116,7 @@ pub(crate) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Comma
     } else {
         Exit::FunctionFailed
     };
+    // The verdict stands before anything is printed, so `fndctl doctor | head` has the same exit code.
     verdict.after(print(out, &report))
 }
 

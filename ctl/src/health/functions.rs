@@ -39,6 +39,7 @@ pub(crate) fn judge(facts: &FunctionFacts<'_>) -> Vec<Finding> {
 
 /// Judges the daemon's status of its functions and of the node.
 fn reported(node: &NodeStatus) -> Vec<Finding> {
+    // Problems of the configuration begin with their severity. All others are errors.
     let problem = |problem: &String| match problem.strip_prefix("warning: ") {
         Some(what) => Finding::warning(CONFIGURATION, what),
         None => Finding::error(CONFIGURATION, problem.strip_prefix("error: ").unwrap_or(problem)),

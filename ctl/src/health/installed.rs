@@ -28,6 +28,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// Returns the directories for a judged path.
     pub(crate) fn of(path: &Path, places: &LocalPlaces, user: bool) -> Self {
+        // A directory with this file is one function in directory form.
         let is_functions_directory = path.is_dir() && !path.join("function.toml").exists();
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let judged = if is_functions_directory {
@@ -86,6 +87,7 @@ impl Ground {
             let above = real.ancestors().skip(1).take_while(|above| above.starts_with(base));
             above
                 .filter(|above| fs::metadata(above).is_ok_and(|about| open_to_others(&about)))
+                // The outermost one, since its mode opens everything below it.
                 .last()
                 .map(Path::to_path_buf)
         }?;
@@ -164,6 +166,7 @@ fn usable(path: &Path, owners: &[u32]) -> Result<(), String> {
     if !about.is_file() || about.mode() & 0o111 == 0 {
         return Err(refusal::NOT_EXECUTABLE.to_owned());
     }
+    // The directory of a link counts, too: whoever can write there can make the link name another program.
     let given_in = path
         .parent()
         .and_then(|directory| fs::canonicalize(directory).ok())

@@ -55,6 +55,7 @@ pub(crate) fn judge(facts: &KernelFacts) -> Vec<Finding> {
 
 /// Returns the first two numbers of a release.
 fn version(release: &str) -> Option<(u32, u32)> {
+    // A kernel may have any text as its release. One without numbers is judged by its system calls alone.
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

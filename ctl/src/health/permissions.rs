@@ -48,6 +48,7 @@ pub(crate) fn inspect(places: &LocalPlaces, files: &[String]) -> PermissionFacts
         }
     }
     let uploads = places.uploads();
+    // This directory belongs to the user that runs fnd, who has to write the uploads.
     let own = fs::metadata(places.state.join("state")).map(|about| about.uid());
     if let (Ok(about), Ok(own)) = (fs::metadata(&uploads), own)
         && about.uid() != own
@@ -74,6 +75,7 @@ pub(crate) fn inspect(places: &LocalPlaces, files: &[String]) -> PermissionFacts
 impl PermissionFacts {
     fn add_above(&mut self, directory: &Path) {
         for above in directory.ancestors() {
+            // The files of functions have few directories above them, and each of these is looked at once.
             if !self.above.contains_key(above)
                 && let Ok(seen) = seen(above)
             {
@@ -95,6 +97,7 @@ fn seen(path: &Path) -> std::io::Result<SeenFileMode> {
 /// Returns the first of a real path and the directories above it that a user other than these owners can write to.
 pub(crate) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
     let fine = |seen: SeenFileMode| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
+    // A directory that cannot be looked at counts as insecure.
     path.ancestors()
         .find(|above| !seen(above).is_ok_and(fine))
         .map(Path::to_owned)

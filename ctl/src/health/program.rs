@@ -36,6 +36,7 @@ pub(crate) async fn output(program: &str, arguments: &[impl AsRef<OsStr>]) -> Re
 
 /// Returns the version in what an interpreter prints: `Python 3.11.2`, `v20.20.2`, `GNU bash, version 5.2.15(1)-release`.
 pub(crate) fn number(printed: &str) -> Option<String> {
+    // Only the first line counts: deno prints the version of v8 below its own.
     let words = printed.lines().next()?.split_whitespace();
     let mut numbers = words.map(|word| word.strip_prefix('v').unwrap_or(word));
     let word = numbers.find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;

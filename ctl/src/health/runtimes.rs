@@ -137,6 +137,7 @@ fn is_script(path: &Path) -> bool {
 }
 
 pub(crate) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
+    // A runtime without candidates starts the file itself.
     if !facts.enabled || facts.candidates.is_empty() {
         return Vec::new();
     }

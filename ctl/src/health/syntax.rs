@@ -66,6 +66,7 @@ fn files(source: &CheckedSource) -> Vec<(String, Vec<u8>)> {
     let wanted = suffix(entry);
     let is_one = move |file: &str| match &wanted {
         Some(_) => suffix(file) == wanted,
+        // Without a suffix nothing tells the language, so only the file that runs is checked.
         None => file.ends_with(entry),
     };
     let archive = source.files.first().map(String::as_str).unwrap_or_default();
@@ -86,6 +87,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         .unwrap_or("ts");
     match runtime {
         "python" => {
+            // With `-I` and `-S` python reads neither the variables and packages of the user nor `site.py`.
             let (out, _) = run(interpreter, &["-I", "-S", "-c", PYTHON], bytes).await?;
             let (line, column, message) = serde_json::from_str(&out).ok()?;
             Some(SyntaxError { line, column, message })
@@ -93,6 +95,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
         "go" => {
+            // go has no option that only parses. gofmt has one, and lies beside go.
             let gofmt = interpreter.with_file_name("gofmt");
             of_gofmt(&run(&gofmt, &["-e"], bytes).await?.1)
         }
@@ -153,6 +156,7 @@ fn unix(bytes: &[u8]) -> Vec<u8> {
 
 /// `bash: line 3: syntax error near ...`, `dash: 3: Syntax error: ...`.
 fn of_shell(errors: &str) -> Option<SyntaxError> {
+    // bash reports an open quotation as an unexpected EOF, without the words `syntax error`.
     let line = errors
         .lines()
         .find(|line| line.to_lowercase().contains(": syntax error") || line.contains("unexpected EOF"))?;
@@ -221,6 +225,7 @@ fn of_deno(errors: &str) -> Option<SyntaxError> {
     let place = errors
         .lines()
         .find_map(|line| line.trim_start().strip_prefix("at file://"))?;
+    // Split from the end, since the path before may have colons.
     let mut numbers = place.rsplitn(3, ':');
     let column = numbers.next()?.parse().ok()?;
     let line = numbers.next()?.parse().ok()?;

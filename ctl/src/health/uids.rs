@@ -51,6 +51,7 @@ pub(crate) fn scan(state: &Path) -> UidTable {
             let (Ok(about), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else {
                 continue;
             };
+            // The metadata of an entry are those of a link itself, so a link to a directory is no home.
             if about.is_dir() {
                 table.directories.push((entry.path(), name, about.uid()));
             }

@@ -107,6 +107,7 @@ fn state(unit: &Unit, served: bool) -> Option<Finding> {
             Finding::error(CHECK, "it does not listen").fix("sudo systemctl start fnd.socket")
         }
         ("loaded", "inactive") => Finding::error(CHECK, "it is not running").fix("sudo systemctl start fnd"),
+        // The states on the way, such as `activating`, pass by themselves.
         ("loaded", other) => Finding::warning(CHECK, format!("it is {other}")).fix("run doctor again in a moment"),
         ("masked", _) => Finding::error(CHECK, "it is masked").fix(format!("sudo systemctl unmask {}", unit.name)),
         ("not-found", _) => {

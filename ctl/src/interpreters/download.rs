@@ -36,6 +36,7 @@ pub(crate) fn agent() -> ureq::Agent {
     // Fails if a provider is installed already; then that one is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    // The transfer has no limit of time, since a large package may take long on a slow line.
     let config = ureq::Agent::config_builder()
         .tls_config(tls)
         .timeout_connect(Some(CONNECT))
@@ -76,6 +77,7 @@ impl Downloads {
     fn list(&self) -> Result<Index, CommandFailure> {
         let url = self.registry.versions(self.package);
         let accepted = match self.kind {
+            // The first form is npm's short one: it has what counts, in a small part of the bytes.
             RegistryKind::Npm => "application/vnd.npm.install-v1+json, application/json;q=0.8",
             RegistryKind::PyPi => "application/vnd.pypi.simple.v1+json",
         };
@@ -103,12 +105,15 @@ impl Downloads {
     /// The registry has no such version, or no checksum for it.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<InterpreterRelease, CommandFailure> {
         let list = self.list()?;
+        // The publisher recommends this version, which need not be the one with the highest number.
         let latest = list.latest.as_ref().filter(|_| wanted.is_none());
+        // A preview is chosen only by its whole name.
         let exact = wanted
             .filter(|wanted| list.versions.contains_key(*wanted))
             .map(str::to_owned);
         let newest = || {
             let fits = |found: &&String| {
+                // The dot keeps `2` from meaning version 20.
                 let begins = |wanted: &str| found.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'));
                 rank(found).1 && wanted.is_none_or(begins)
             };

@@ -140,6 +140,7 @@ impl Index {
 
     fn of_npm(list: NpmList) -> Self {
         let offer = |dist: NpmDist| {
+            // Only the name counts, since the address may be that of another host: `Registry::file` makes the address.
             let file = dist.tarball.rsplit('/').next().unwrap_or_default();
             // There may be several checksums, each with its kind (Subresource Integrity).
             let sums = &mut dist.integrity.split_whitespace();
@@ -159,6 +160,7 @@ impl Index {
     fn of_pypi(package: &str, list: PyPiList) -> Self {
         let mut versions = BTreeMap::new();
         for file in list.files {
+            // The wheels for musl and for other processors are in the same list.
             let is_for_this_machine = file.filename.ends_with(WHEEL) && file.filename.contains(GLIBC);
             // A yanked file is not to be chosen any more (PEP 592).
             let yanked = !matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false));
@@ -170,6 +172,7 @@ impl Index {
             let Some(version) = version.filter(|_| is_for_this_machine && !yanked) else {
                 continue;
             };
+            // Checksums are compared as texts, and an index may write them in capitals.
             let sum = file.hashes.get("sha256").map(|sum| Sum::Sha256(sum.to_lowercase()));
             versions.insert(version.to_owned(), Offer { file: file.url, sum });
         }

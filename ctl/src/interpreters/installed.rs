@@ -34,6 +34,7 @@ impl InstalledFiles {
     pub(crate) fn versions(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        // An unfinished directory begins with a dot, so it is no version.
         let program = |name: &String| self.directory.join(name).join("bin").join(self.id).is_file();
         let mut versions: Vec<String> = names.filter(|name| version(name).is_ok() && program(name)).collect();
         versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
@@ -75,6 +76,7 @@ impl InstalledFiles {
     /// It cannot be renamed.
     pub(crate) fn finish(&self, fresh: &Path, version: &str) -> Result<(), CommandFailure> {
         let program = fresh.join("bin").join(self.id);
+        // rename(2) does not replace a directory with files, so an installed version is moved away first.
         let target = self.directory.join(version);
         let placed = fs::set_permissions(&program, Permissions::from_mode(0o755))
             .and_then(|()| {

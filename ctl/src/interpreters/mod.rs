@@ -68,6 +68,7 @@ pub(crate) struct KnownInterpreter {
 
 const KNOWN: [KnownInterpreter; 4] = [
     KnownInterpreter {
+        // npm's package `deno` has no program of its own: it depends on packages such as this one.
         id: "deno",
         package: if cfg!(target_arch = "aarch64") {
             "@deno/linux-arm64-glibc"
@@ -147,6 +148,7 @@ pub(crate) fn version(text: &str) -> Result<&str, CommandFailure> {
     let fits = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
+    // The digit at the beginning keeps versions apart from the link `current` and from unfinished directories.
     if fits && text.len() <= 64 && text.starts_with(|first: char| first.is_ascii_digit()) {
         return Ok(text);
     }
@@ -159,6 +161,7 @@ pub(crate) fn version(text: &str) -> Result<&str, CommandFailure> {
 pub(crate) fn rank(version: &str) -> (Vec<u64>, bool) {
     let main = version.split(['-', '+']).next().unwrap_or_default();
     let numbers = main.split('.').map(|part| part.parse().unwrap_or(0)).collect();
+    // A hyphen begins the name of a preview (semver.org).
     (numbers, !version.contains('-'))
 }
 

@@ -31,12 +31,16 @@ impl Registry {
         let scope = package.split_once('/').map(|(scope, _)| scope);
         let url = named
             .map(str::to_owned)
+            // npm prefers the registry of a scope to the general one.
             .or_else(|| value(&format!("{}:registry", scope?)))
+            // npm reads its variables in both cases.
             .or_else(|| variable("NPM_CONFIG_REGISTRY"))
             .or_else(|| variable("npm_config_registry"))
             .or_else(|| value("registry"))
             .unwrap_or_else(|| DEFAULT.to_owned());
+        // Addresses are made by adding a slash and a name.
         let url = url.trim_end_matches('/').to_owned();
+        // An npmrc has tokens by address without its scheme: `//HOST/:_authToken`.
         let token = url
             .split_once(':')
             .and_then(|(_, rest)| value(&format!("{rest}/:_authToken")));
@@ -63,6 +67,7 @@ impl Registry {
         if known.kind == RegistryKind::PyPi {
             let home = std::env::home_dir().unwrap_or_default();
             let config = variable("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), Into::into);
+            // The files of the user win over that of the machine, as with pip.
             let all = [
                 config.join("pip/pip.conf"),
                 home.join(".pip/pip.conf"),
@@ -77,6 +82,7 @@ impl Registry {
         let own = variable("NPM_CONFIG_USERCONFIG")
             .map(std::path::PathBuf::from)
             .or_else(|| Some(std::env::home_dir()?.join(".npmrc")));
+        // npm has the file of the machine below its prefix, which is `/usr`; Debian's npm has it in `/etc`.
         let all = own.into_iter().chain(["/etc/npmrc".into(), "/usr/etc/npmrc".into()]);
         let files: Vec<String> = all.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
         Self::find(known.package, named, &files, variable)
@@ -86,8 +92,10 @@ impl Registry {
     pub(crate) fn versions(&self, package: &str) -> String {
         let end = match self.kind {
             RegistryKind::Npm => "",
+            // Addresses of the index end with a slash (PEP 503).
             RegistryKind::PyPi => "/",
         };
+        // npm encodes the slash in the name of a scoped package.
         format!("{}/{}{end}", self.url, utf8_percent_encode(package, &PLAIN))
     }
 
@@ -136,7 +144,8 @@ fn entry(text: &str, key: &str, variable: impl Fn(&str) -> Option<String>) -> Op
     let (_, value) = pairs.rfind(|(found, _)| found.trim() == key)?;
     let mut rest = value.trim().trim_matches(['"', '\'']);
     let mut filled = String::new();
-    // Once from front to back, as npm does: a variable whose value names itself would else be replaced for ever.
+    // Variables are filled in once, from front to back, as npm does it. Otherwise a variable whose value names itself
+    // would be replaced for ever.
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}')?;
         filled += before;

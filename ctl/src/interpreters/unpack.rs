@@ -29,6 +29,7 @@ pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Res
     let shown = package.display();
     let broken = |error: std::io::Error| failed(format!("failed to read the package `{shown}`: {error}"));
     let file = File::open(package).map_err(broken)?;
+    // The size is bounded after decompression, since a small file may become any number of bytes.
     let mut archive = tar::Archive::new(GzDecoder::new(file).take(UNPACKED_MAX));
     let (mut description, mut written) = (None, false);
     for entry in archive.entries().map_err(broken)? {
@@ -47,6 +48,7 @@ pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Res
             description =
                 Some(found.map_err(|error| failed(format!("`package.json` in `{shown}` is damaged: {error}")))?);
         } else if path == Path::new(known.program) {
+            // Of two files with this name, another reader could take the other one.
             if !regular || written {
                 let why = if regular {
                     "is there twice"
@@ -60,6 +62,7 @@ pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Res
         }
     }
     let description = description.ok_or_else(|| failed(format!("`{shown}` has no `package.json`")))?;
+    // Of a package from `--file` nothing else says which one it is.
     if description.name != known.package {
         let found = description.name.escape_debug();
         return Err(failed(format!(

@@ -33,6 +33,7 @@ impl Sink for Taken<'_> {
     }
 
     fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // The bytes of all other files of the wheel come here, too.
         let program = self.program.as_mut().filter(|_| self.inside);
         program.map_or(Ok(()), |(_, program)| program.write_all(bytes))
     }

@@ -22,7 +22,7 @@ pub(super) fn show(text: &[u8]) -> bool {
     if command.is_empty() || command == "cat" {
         return false;
     }
-    // Without a pager of the environment, that less is missing is nobody's mistake.
+    // If the environment names no pager, a missing `less` is nobody's mistake.
     let errors = if named.is_some() {
         Stdio::inherit()
     } else {

@@ -105,6 +105,7 @@ impl TextTable {
                 .iter()
                 .any(|(_, cells)| cells.get(column).is_some_and(|cell| cell != "-"))
         };
+        // The header of a table without rows stays whole.
         let columns = 0..self.header.len();
         columns
             .map(|column| column == 0 || self.rows.is_empty() || has_value(column))
@@ -168,6 +169,7 @@ impl TextTable {
                 return;
             };
             if let Some(width) = widths.get_mut(column) {
+                // By one each time, so that the wide columns become equally wide.
                 *width -= 1;
             }
         }

@@ -95,6 +95,7 @@ impl SecretStore {
                         "--rotate keeps one old line beside one new line, and the value has more",
                     ));
                 }
+                // Of two old values the first one is the newer, which the sender uses now.
                 let first = old
                     .split(|byte| *byte == b'\n')
                     .find(|line| !line.is_empty())

@@ -40,6 +40,7 @@ pub(crate) async fn of_all_with_files(
             let beside = beside(&detail.more.source, function.function.as_str(), &name);
             files.extend(beside.map(|path| (name.clone(), path)));
             let users = users.entry(name).or_default();
+            // A manifest may name one secret in several places.
             if !users.contains(&function.function.to_string()) {
                 users.push(function.function.to_string());
             }
@@ -54,6 +55,7 @@ fn beside(source: &str, function: &str, name: &str) -> Option<PathBuf> {
     // A function of a group is one level deeper.
     let levels = 2 + usize::from(function.contains('/'));
     let places = || Path::new(source).ancestors().take(levels);
+    // An encrypted file wins over YAML, as it does for the spawner.
     let mut encrypted = places().map(|place| place.join(format!("{name}.age")));
     encrypted
         .find(|path| path.is_file())

@@ -40,6 +40,7 @@ pub(crate) fn new(sender: Option<Sender>) -> Result<Zeroizing<String>, CommandFa
             let message = "this sender makes the value itself";
             return Err(CommandFailure::usage(message).help("copy it from the sender, then `fndctl secret set NAME`"));
         }
+        // The prefix and the alphabet are those of the specification of Standard Webhooks.
         Some(Sender::Standard) => format!("whsec_{}", STANDARD.encode(bytes.as_slice())),
         Some(Sender::Github | Sender::Gitlab | Sender::Gitea) | None => URL_SAFE_NO_PAD.encode(bytes.as_slice()),
     }))
@@ -93,6 +94,7 @@ pub(crate) fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, CommandFa
     let failed = |error: io::Error| CommandFailure::usage(format!("failed to read the value from {shown}: {error}"));
     // Large enough at once: a buffer that grows leaves copies in freed memory.
     let mut value = Zeroizing::new(Vec::with_capacity(usize::try_from(SECRET_MAX + 1).unwrap_or(0)));
+    // One byte more than is allowed shows that the value is too large.
     let read = match file {
         Some(path) => File::open(path)
             .map_err(failed)?
@@ -139,6 +141,7 @@ pub(crate) fn hash(password: &[u8]) -> Result<String, CommandFailure> {
     argon2
         .hash_password_into(password, salt.as_slice(), &mut out)
         .map_err(failed)?;
+    // The text has the parameters, so a hash stays valid when the defaults of the crate change.
     let parameters = argon2.params();
     Ok(format!(
         "$argon2id$v=19$m={},t={},p={}${}${}",

@@ -81,7 +81,7 @@ impl ManifestOptions {
                         "`--set {pair}`: expected KEY=VALUE, such as `limits.timeout=30s`"
                     ))
                 })?;
-            // As in TOML, or a text without quotes.
+            // The value is written as in TOML. A text may also have no quotes.
             let parsed = format!("value = {text}").parse::<Table>().ok();
             let value = parsed
                 // A line end in the text could bring further keys.
@@ -138,6 +138,7 @@ impl ManifestOptions {
             .map(|line| line.strip_prefix([' ', '\t']).unwrap_or(line))
             .collect();
         let (text, remarks) = self.merged(&text, shown)?;
+        // A line that is no comment would end the block, so an empty line becomes an empty comment.
         let commented = text
             .lines()
             .map(|line| format!("{prefix} {line}").trim_end().to_owned() + "\n");

@@ -56,6 +56,7 @@ impl Packed {
         let archive = SUFFIXES
             .iter()
             .find(|(suffix, _)| !about.is_dir() && file.ends_with(suffix));
+        // The suffixes of archives may have two dots, so they are cut off as a whole.
         let stem = match (archive, about.is_dir()) {
             (Some((suffix, _)), _) => file.strip_suffix(suffix).unwrap_or(file),
             (None, true) => file,
@@ -146,6 +147,7 @@ impl Packed {
     /// Packs a directory; its manifest lies in it.
     fn directory(&mut self, options: &ManifestOptions) -> Result<(), CommandFailure> {
         let manifest = if options.is_empty() {
+            // Without options the manifest goes as it is, with its comments.
             None
         } else {
             let before = read_if_there(&self.sidecar)?.unwrap_or_default();
@@ -177,6 +179,7 @@ impl Packed {
                 let (message, help) = refusal.words();
                 CommandFailure::new(Exit::InvalidManifest, format!("`{shown}`: {message}")).help(help)
             })?;
+            // fnd refuses an archive with a manifest inside and another one beside it.
             if files.iter().any(|file| file.path == "function.toml") {
                 let message = format!("`{shown}` has a `function.toml`, so options cannot be added to it");
                 return Err(CommandFailure::usage(message)
@@ -296,7 +299,7 @@ impl Pack {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| unreadable(&error))?;
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-        // So that the same files make the same archive, and the same version.
+        // The order is fixed, so that the same files make the same archive, and the same version.
         paths.sort();
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -345,6 +348,7 @@ impl Pack {
 
     fn add(&mut self, bytes: &[u8], inside: &str, mode: u32) -> io::Result<()> {
         let mut header = Header::new_gnu();
+        // Times and owners are left out: with them the same files would make another archive, and another version.
         header.set_entry_type(EntryType::Regular);
         header.set_size(bytes.len() as u64);
         header.set_mode(mode);

@@ -42,12 +42,14 @@ pub struct CrontabOptions {
 pub fn import(args: &CrontabOptions, own: bool) -> Result<Imported, ImportFailure> {
     let (text, users) = match (&args.file, &args.user_of) {
         (Some(file), _) => (ImportText::read(file)?, args.user_column || names_users(file)),
+        // A crontab of one user has no column with users (crontab(5)).
         (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
     };
     let scripts = Scripts {
         link: args.link,
         read: script::read,
     };
+    // Somebody's own fnd runs every function as this person.
     let user = args.user_of.clone().filter(|_| !own);
     Ok(CrontabImport::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
 }
@@ -60,6 +62,7 @@ fn names_users(file: &Path) -> bool {
 
 /// Returns what `crontab -l` prints.
 fn listed(user: &str) -> Result<ImportText, ImportFailure> {
+    // Only cron's own program may read the directory of crontabs.
     let output = Command::new("crontab").args(["-l", "-u", user]).output();
     let output = output.map_err(|error| {
         ImportFailure::usage(format!("failed to run `crontab -l -u {user}`: {error}"))
@@ -146,6 +149,7 @@ impl<'a> CrontabImport<'a> {
         let field = self.text.field(name, line, 1);
         let report = &mut self.report;
         match name {
+            // cron sends no mail then, so fnd does the same.
             "MAILTO" if value.is_empty() => report.works(&field, ""),
             "MAILTO" | "MAILFROM" => report.not_here(
                 &field,
@@ -168,6 +172,7 @@ impl<'a> CrontabImport<'a> {
             "SHELL" if value.starts_with('/') && !value.contains([' ', '\t']) => {
                 report.works(&field, "entry");
                 value.clone_into(&mut self.shell);
+                // cron also gives the variable to the command.
                 self.set(name, value, field);
             }
             "SHELL" => report.refused(&field, "expected the absolute path of a shell"),
@@ -240,6 +245,7 @@ impl<'a> CrontabImport<'a> {
     /// Returns the script: in the home directory, as cron runs it.
     fn code(&self, entry: &CrontabEntry) -> ScriptCode {
         let mut code = ScriptCode::new(&self.shell);
+        // In a command with several parts, `exec` would end the line with its first part.
         let words = script::simple(&entry.command);
         let command = match words.as_deref() {
             Some([program, arguments @ ..]) => {
@@ -249,6 +255,7 @@ impl<'a> CrontabImport<'a> {
             _ => entry.command.clone(),
         };
         code.places.of_command(&entry.command);
+        // The command begins in this directory, so the sandbox must show it.
         for (_, value, _) in self.env.iter().filter(|(name, ..)| name == "HOME") {
             code.places.add(value, false);
         }
@@ -259,6 +266,7 @@ impl<'a> CrontabImport<'a> {
             while input.lines().any(|line| line == end) {
                 end.push('_');
             }
+            // As the input of the shell, the text reaches whichever command of the line reads first, as with cron.
             code.line(format!("exec <<'{end}'\n{input}{end}"));
         }
         code.line(command);

@@ -54,6 +54,7 @@ pub(super) fn lines(text: &ImportText, users: bool) -> Vec<CrontabLine> {
         } else if let Some(rest) = trimmed.strip_prefix('#') {
             comment.push(rest.trim_start_matches('#').trim());
         } else if let Some((name, value)) = variable(trimmed) {
+            // cron, too, looks for a variable before it looks for an entry.
             comment.clear();
             lines.push(CrontabLine::Variable { line, name, value });
         } else {

@@ -75,6 +75,7 @@ pub(super) fn fields(fields: &[&str; 5]) -> Result<Cron, (usize, String)> {
         weekday.insert(0, '+');
     }
     let line = parts.join(" ");
+    // A line that fnd would refuse is refused here, at the place in the crontab.
     fnd_manifest::cron::Cron::parse(&line, 0).map_err(|why| (0, why))?;
     Ok(Cron {
         random: line.contains('H') && fields.iter().any(|field| field.contains('~')),
@@ -121,6 +122,7 @@ fn range(item: &str, kind: &TimeField) -> Result<String, String> {
         };
     }
     let (from, to) = if range == "*" {
+        // 7 is Sunday once more.
         (kind.least, if kind.most == 7 { 6 } else { kind.most })
     } else if let Some((from, to)) = range.split_once('-') {
         let (from, to) = (number(from, kind)?, number(to, kind)?);

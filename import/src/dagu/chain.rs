@@ -27,6 +27,7 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
         .enumerate()
         .map(|(number, item)| step(number, *item))
         .collect();
+    // In dagu a list in the place of a step has steps that run at once.
     if let Some(step) = found.iter().find(|step| step.item.is_list()) {
         let why = "these steps run at once, and functions that call each other are one chain: run them in one script";
         return Err((step.item.named(&step.name), why.to_owned()));

@@ -60,6 +60,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         report.refused(&root.named("steps"), "expected a map with `steps`");
         return imported;
     }
+    // Keys for all steps may stand behind the steps, so they are read first.
     let mut common = WholeDag::default();
     for item in root.items() {
         common.item(&item, report);
@@ -85,6 +86,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
             return imported;
         }
     };
+    // dagu names a DAG after its file, unless the file has a name.
     let name = root.text_of("name").unwrap_or_else(|| stem(file).to_owned());
     let mut names = ImportedNames::default();
     let title = |step: &chain::DagStep<'_>| {
@@ -214,6 +216,7 @@ impl WholeDag {
         if let Some((text, field)) = self.description.as_ref().filter(|_| first) {
             made.manifest.set("description", text.clone(), Some(field));
         }
+        // The steps behind the first one are called by the step before them.
         for (line, field) in self.schedules.iter().filter(|_| first) {
             made.manifest
                 .push("schedule", [("cron", Value::from(line.as_str()), Some(field.clone()))]);
@@ -225,6 +228,7 @@ impl WholeDag {
         for (name, value, field) in &self.env {
             made.manifest.set_in("env", name, value.clone(), Some(field));
         }
+        // dagu ends no step unless the file says so.
         let (timeout, field) = self
             .timeout
             .as_ref()
@@ -269,6 +273,7 @@ fn variables(env: &NamedValue<'_>, prefix: &str, report: &mut ConversionReport) 
             && !name.starts_with("FND_")
             && !name.starts_with(|c: char| c.is_ascii_digit());
         match value {
+            // dagu fills in variables there, and runs a command between backquotes.
             Some(value) if value.contains(['$', '`']) => report.refused(
                 &field,
                 "fnd expands nothing in `[env]`: write the value, or set it in the script",

@@ -53,6 +53,7 @@ pub(super) fn keys(
             ),
             "command" | "run" => command = command.or(Some((item, field))),
             "script" => script = Some((text, field)),
+            // bash runs scripts for `sh` as well.
             "shell" if ["sh", "bash"].contains(&stem(&text)) => report.works(&field, "entry"),
             "dir" | "workingDir" => {
                 report.works(&field, "entry");
@@ -98,6 +99,7 @@ pub(super) fn keys(
     if let Some(program) = text.split_whitespace().next().filter(|word| word.starts_with('/')) {
         code.places.add(program, false);
     }
+    // If the command is only a shell, the lines of the script can stand in this one.
     let shell = text.is_empty() || ["sh", "bash"].contains(&text.trim().rsplit('/').next().unwrap_or_default());
     let line = match &script {
         None if text.trim().is_empty() => {
@@ -159,6 +161,7 @@ fn retries(made: &mut MadeManifest, report: &mut ConversionReport, policy: &Name
     made.works(report, "retry.retries", limit, field);
     let interval = interval.max(1);
     made.manifest.set("retry.interval", format!("{interval}s"), Some(field));
+    // dagu waits exactly this pause.
     made.manifest.set("retry.jitter", "none", None);
     let factor = entry(policy, "backoff").map(|item| match item.truth() {
         Some(true) => Some(2.0),

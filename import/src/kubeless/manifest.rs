@@ -97,6 +97,7 @@ pub fn set_autoscale(manifest: &mut Table, (min, max): (u32, u32), target: &str)
 /// A key is no table.
 pub fn remove_autoscale(manifest: &mut Table) -> Result<bool, ImportFailure> {
     let was_set = table(manifest, "labels")?.remove(AUTOSCALE).is_some();
+    // Without the label somebody else has set the sizes, so they stay.
     if was_set {
         let pool = table(manifest, "pool")?;
         let _ = (pool.remove("min"), pool.remove("max"));
@@ -173,6 +174,7 @@ fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, V
         table(manifest, "labels")?.remove(label);
         return Ok(());
     }
+    // An entry without a name has an empty one between two commas, so that the others keep their places.
     table(manifest, "labels")?.insert(label.to_owned(), Value::String(names.join(",")));
     manifest.insert(key.to_owned(), Value::Array(entries));
     Ok(())

@@ -70,6 +70,7 @@ pub fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, Import
         return Err(ImportFailure::usage(message)
             .help("`fndctl runtimes` lists all runtimes, with those that are not installed"));
     };
+    // Kubeless writes `nodejs10` and `ruby2.4`, so the version counts with and without its dots.
     let installed = numbered(found).find(|name| *name == version || name.replace('.', "") == version);
     let name = format!("{}{}", found.id, installed.unwrap_or_default());
     let asked_for_another = !version.is_empty() && installed.is_none();

@@ -57,6 +57,7 @@ pub fn memory(text: &str) -> Result<String, ImportFailure> {
 /// # Errors
 /// It is no such number.
 pub fn cpu(text: &str) -> Result<String, ImportFailure> {
+    // Shares such as `50%` are fnd's own form, which Kubernetes does not have.
     let milli = parse_cpu(text).ok().filter(|_| !text.ends_with('%'));
     milli.map(print_cpu).ok_or_else(|| {
         ImportFailure::usage(format!("wrong format of the cpu value: `{text}`"))
@@ -96,6 +97,7 @@ pub fn handler(text: &str) -> Result<(&str, &str), ImportFailure> {
 pub fn secret_file(secret: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = secret.chars().map(letter).collect();
+    // The name of a variable cannot begin with a digit.
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         format!("_{name}")
     } else {
@@ -108,6 +110,7 @@ pub fn secret_file(secret: &str) -> String {
 /// # Errors
 /// It has other characters than names of Kubernetes and of functions.
 pub fn trigger(name: &str) -> Result<&str, ImportFailure> {
+    // `deploy --schedule` names a trigger after its function, whose name may have a slash.
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._/".contains(c);
     if !name.is_empty() && name.chars().all(allowed) {
         return Ok(name);

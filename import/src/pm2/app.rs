@@ -206,6 +206,7 @@ impl<'a> App<'a> {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         // `-1`: all CPUs but one, and at least one.
         let fewer = text.strip_prefix('-').map(str::parse::<u64>);
+        // For pm2 `0` means `max`, too.
         let every = matches!(text.as_str(), "max" | "0") || matches!(fewer, Some(Ok(_)));
         let count = match fewer {
             Some(Ok(fewer)) => cpus.saturating_sub(fewer).max(1),
@@ -285,6 +286,7 @@ impl<'a> App<'a> {
             }
             None => self.base.to_owned(),
         };
+        // Parts such as `.` are left out, since `add` would not show a place with them.
         let directory = directory
             .components()
             .collect::<std::path::PathBuf>()
@@ -314,6 +316,7 @@ impl<'a> App<'a> {
             words[0] = format!("./{}", script.trim_start_matches("./"));
         }
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        // The program replaces the shell, so that it gets SIGTERM itself.
         code.line(format!("exec {}", words.join(" ")));
         let notes = code.put(&mut self.made);
         let note = format!(

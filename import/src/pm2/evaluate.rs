@@ -26,6 +26,7 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, ImportFailure> {
     })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
+        // node prints the place and the line of code before the error itself.
         let reason = message
             .lines()
             .find(|line| line.contains("Error"))

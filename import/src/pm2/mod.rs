@@ -74,6 +74,7 @@ pub(super) fn apps(documents: &[Document], file: &str, base: &Path, env: Option<
         }
         for item in apps.iter().filter(|app| app.is_map() && app.get("script").is_some()) {
             any = true;
+            // pm2 names an app after its script, unless the file has a name.
             let name = item
                 .text_of("name")
                 .or_else(|| item.text_of("script").map(|script| stem(&script).to_owned()));

@@ -74,6 +74,7 @@ fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
     for section in &sections {
         let report = &mut imported.report;
         match section.name.split_once(':') {
+            // A FastCGI program is read like another one. Its key `socket` is refused.
             Some(("program" | "fcgi-program", name)) => {
                 let (made, rows) = program(section, name.trim(), &mut names, machine);
                 imported.functions.extend(made);
@@ -263,6 +264,7 @@ impl SupervisordImport<'_> {
                 Some(seconds) => made.works(report, "limits.grace", format!("{seconds}s"), field),
                 None => report.refused(field, "expected a number of seconds"),
             },
+            // fnd ends every process of a function in any case.
             "stopasgroup" | "killasgroup" => report.works(field, ""),
             "priority" => report.not_here(
                 field,

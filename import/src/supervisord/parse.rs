@@ -51,6 +51,7 @@ pub(super) fn sections(text: &ImportText) -> (Vec<Section>, Vec<Field>) {
             .and_then(|at| Some((trimmed.get(..at)?, trimmed.get(at + 1..)?)));
         match (pair, sections.last_mut()) {
             (Some((key, value)), Some(section)) if !key.trim().is_empty() => section.items.push(SupervisordSetting {
+                // Python's configparser has its keys in lower case.
                 key: key.trim().to_ascii_lowercase(),
                 value: value.trim().to_owned(),
                 field: text.field(key.trim(), line, 1),
@@ -127,6 +128,7 @@ pub(super) fn expand(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Resu
         let end = end.ok_or_else(|| format!("`%({name})` ends with `s` or `d`"))?;
         let (width, behind) = form.split_at(end);
         let value = known(name).ok_or_else(|| format!("`%({name})s` is not known here: write the value itself"))?;
+        // Without a bound one width could fill the memory.
         let wide: usize = width.parse().unwrap_or(0).min(32);
         let fill = if width.starts_with('0') { "0" } else { " " };
         expanded.push_str(&fill.repeat(wide.saturating_sub(value.chars().count())));

@@ -27,6 +27,7 @@ pub(super) struct Calendar {
 pub(super) fn calendar(text: &str) -> Result<Calendar, String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let named = |name: &&&str| fnd_manifest::cron::zone(name).is_some();
+    // The zone is the last word (systemd.time(7)).
     let zone = words.last().filter(named).map(|name| (*name).to_owned());
     if zone.is_some() {
         words.pop();
@@ -66,6 +67,7 @@ fn line(words: &[String]) -> Result<String, String> {
     }
     let weekdays = days.map(weekdays).transpose()?;
     let (month, day) = date.map_or(Ok(("*".to_owned(), "*".to_owned())), self::date)?;
+    // Without a time it is midnight (systemd.time(7)).
     let mut parts = time.unwrap_or("0:0").splitn(3, ':');
     let hour = component(parts.next().unwrap_or("0"), "hour", 0, 23)?;
     let minute = component(parts.next().unwrap_or("0"), "minute", 0, 59)?;
@@ -87,6 +89,7 @@ fn line(words: &[String]) -> Result<String, String> {
 /// Reads `Mon`, `Mon..Fri,Sun`.
 fn weekdays(text: &str) -> Result<String, String> {
     let number = |name: &str| {
+        // The name of a day is whole, or has three letters.
         let is = |day: &&str| name.len() >= 3 && (name.len() == 3 && day.starts_with(name) || *day == name);
         DAYS.iter()
             .position(is)
@@ -152,6 +155,7 @@ fn component(text: &str, name: &str, least: u32, most: u32) -> Result<String, St
             _ if range == "*" && step.is_none() => return Ok("*".to_owned()),
             _ if range == "*" => (least, most),
             Some((from, to)) => (number(from)?, number(to)?),
+            // A repetition without an end goes up to the largest number.
             None if step.is_some() => (number(range)?, most),
             None => return number(range).map(|number| number.to_string()),
         };
@@ -210,6 +214,7 @@ pub(super) fn duration(text: &str) -> Result<Option<Duration>, String> {
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = behind.trim_start();
     }
+    // fnd's durations have whole milliseconds.
     let rounded = (total * 1000.0).round() / 1000.0;
     Duration::try_from_secs_f64(rounded)
         .ok()

@@ -38,6 +38,7 @@ fn variable(maker: &mut UnitImport<'_>, item: &UnitSetting, pair: &str) {
 
 /// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
 pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
+    // With `-` the unit starts without the file, too (systemd.exec(5)).
     let lenient = item.value.starts_with('-');
     let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
         Ok(path) => path,
@@ -62,6 +63,7 @@ pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         let value = words(value.trim()).map(|words| words.join(" "));
         match value {
             Ok(value) if public => variable(maker, item, &format!("{}={value}", name.trim())),
+            // Everybody may read a manifest, but not this file.
             Ok(value) => maker.secret(item, name.trim(), &value),
             Err(why) => maker.report.refused(&item.field, &format!("`{path}`: {why}")),
         }

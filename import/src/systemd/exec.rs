@@ -62,6 +62,7 @@ fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
         } else {
             specifiers.fill(word)?
         };
+        // `$NAME` as a word of its own is split into words, `${NAME}` is not (systemd.service(5)).
         let name = word.strip_prefix('$').filter(|name| is_name(name) && expands);
         splits |= name.is_some();
         arguments.push(match name {
@@ -92,6 +93,7 @@ impl Exec {
         let words = [&[program][..], &self.arguments].concat().join(" ");
         match (&self.zeroth, last) {
             (Some(zeroth), true) => format!("exec -a {} {words}", quoted(zeroth)),
+            // Without the subshell, `exec` would end the script here.
             (Some(zeroth), false) => format!("(exec -a {} {words})", quoted(zeroth)),
             (None, true) => format!("exec {words}"),
             (None, false) => words,
@@ -127,6 +129,7 @@ fn expanded(word: &str) -> String {
         }
     }
     flush(&mut literal, &mut text);
+    // An empty argument is an argument, too.
     if text.is_empty() { "''".to_owned() } else { text }
 }
 

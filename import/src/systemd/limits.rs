@@ -15,6 +15,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let (key, value): (&str, Result<Value, String>) = match item.key.as_str() {
         "MemoryMax" | "MemoryLimit" => ("limits.memory", size(value).map(Value::from)),
         "MemoryHigh" => ("limits.memory_high", size(value).map(Value::from)),
+        // `size` refuses 0, which means here that nothing is swapped.
         "MemorySwapMax" => (
             "limits.swap",
             if value == "0" {
@@ -24,6 +25,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             },
         ),
         "CPUQuota" => ("limits.cpu", cpu(value).map(Value::from)),
+        // For the kernel `idle` is less than any weight, so the smallest weight comes nearest to it.
         "CPUWeight" | "StartupCPUWeight" if value == "idle" => ("limits.cpu_weight", Ok(Value::from(1))),
         "CPUWeight" => ("limits.cpu_weight", whole(1, 10_000)),
         "IOWeight" => ("limits.io_weight", whole(1, 10_000)),
@@ -67,6 +69,7 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             );
             return true;
         }
+        // For a unit that ends by itself, systemd takes the whole run for its start.
         "TimeoutStartSec" | "RuntimeMaxSec" => ("limits.timeout", duration(value).map(Value::from)),
         _ => return false,
     };

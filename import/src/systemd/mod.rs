@@ -134,6 +134,7 @@ fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
             .chain(directories.iter().map(PathBuf::as_path))
             .collect(),
     };
+    // A file for the instance itself wins over the template (systemd.unit(5)).
     let candidates = std::iter::once(name).chain(template.as_deref());
     let found = candidates
         .flat_map(|name| places.iter().map(move |place| place.join(name)))
@@ -185,6 +186,7 @@ fn started(timer: &Unit, stem: &str, given: &str, directories: &[PathBuf]) -> Re
     let service = named.map_or_else(|| format!("{stem}.service"), |item| item.value);
     match given.rsplit_once('/') {
         Some((directory, _)) => {
+            // The service beside the timer is meant first, but it may be an installed one.
             unit(&format!("{directory}/{service}"), directories).or_else(|_| unit(&service, directories))
         }
         None => unit(&service, directories),

@@ -78,6 +78,7 @@ pub(super) fn items(text: &ImportText) -> (Vec<UnitSetting>, Vec<(Field, String)
         let mut whole = trimmed.to_owned();
         while whole.ends_with('\\') {
             whole.pop();
+            // A backslash at the end of a line becomes a blank (systemd.syntax(7)).
             whole.push(' ');
             // Comments between continued lines are left out.
             match lines.find(|(_, next)| !next.trim_start().starts_with(['#', ';'])) {
@@ -153,6 +154,7 @@ pub(super) fn words(value: &str) -> Result<Vec<String>, String> {
             (c, Some(open)) if c == open => quote = None,
             ('"' | '\'', None) => {
                 quote = Some(c);
+                // A pair of quotes with nothing between is a word, too.
                 word.get_or_insert_default();
             }
             ('\\', _) => {

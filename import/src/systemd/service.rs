@@ -95,6 +95,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
                 Ok(groups) => groups,
                 Err(why) => return report.refused(field, &why),
             };
+            // The group of root is not taken over, as its user is not.
             let groups = groups
                 .split_whitespace()
                 .filter(|group| *group != "root")
@@ -124,6 +125,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         "StandardOutput" | "StandardError" if ["journal", "inherit", "journal+console", "syslog"].contains(&value) => {
             report.works(field, "");
         }
+        // The standard input of a run without a payload is empty.
         "StandardInput" if value == "null" => report.works(field, ""),
         "StandardOutput" | "StandardError" | "StandardInput" | "TTYPath" => {
             report.not_here(
@@ -262,6 +264,7 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             );
         }
         "PrivateNetwork" => match truth(value) {
+            // The private network of systemd has the loopback device, too (systemd.exec(5)).
             Ok(true) => maker.made.works(report, "sandbox.network", "loopback", field),
             Ok(false) => report.works(field, ""),
             Err(why) => report.refused(field, &why),
@@ -316,6 +319,7 @@ fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
         }
         "RestartSec" => match calendar::duration(value) {
             Ok(Some(pause)) => {
+                // systemd may start a service again without a pause, and fnd's pause is at least a millisecond.
                 let pause = pause.max(Duration::from_millis(1));
                 maker.made.works(report, "retry.interval", print_duration(pause), field);
                 maker.pause = Some(pause);

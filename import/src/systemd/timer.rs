@@ -59,6 +59,7 @@ impl UnitTimer {
             },
             "Persistent" => match truth(value) {
                 Ok(true) => {
+                    // systemd makes up for a run however old it is, and `catch_up` is a duration.
                     let note = "one run makes up for missed ones that are at most 30 days old";
                     report.differs(field, "schedule.catch_up", note);
                     self.common.push(("catch_up", Value::from("30d"), origin));

@@ -47,6 +47,7 @@ pub(super) fn size(text: &str) -> Result<String, String> {
 /// Reads a quota of the CPU: `50%`.
 pub(super) fn cpu(text: &str) -> Result<String, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
+    // For both programs 100 % is one CPU.
     let milli = percent
         .and_then(|percent| percent.checked_mul(10))
         .filter(|milli| *milli > 0);

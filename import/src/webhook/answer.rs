@@ -30,6 +30,7 @@ impl WebhookImport {
         });
         for header in hook.get("response-headers").iter().flat_map(|item| item.items()) {
             let pair = header.text_of("name").zip(header.text_of("value"));
+            // A line end in a header would begin another header.
             match pair
                 .filter(|(name, value)| !format!("{name}{value}").contains(['\n', '\r', '\0']) && !name.contains(':'))
             {
@@ -49,6 +50,7 @@ impl WebhookImport {
         }
         if output {
             if let Some(code) = status {
+                // A CGI script sets the status by a header (RFC 3875, section 6.3.3).
                 self.headers.insert(0, ("Status".to_owned(), code.to_string()));
             }
             if !self.headers.is_empty() {
@@ -57,6 +59,7 @@ impl WebhookImport {
             return;
         }
         let mut answer = toml::Table::new();
+        // webhook answers with 200 unless the hook says otherwise.
         answer.insert("status".to_owned(), Value::from(i64::from(status.unwrap_or(200))));
         if let Some(text) = message
             .as_ref()
@@ -72,6 +75,7 @@ impl WebhookImport {
         if !headers.is_empty() {
             answer.insert("headers".to_owned(), Value::Table(headers));
         }
+        // webhook answers at once, and its command goes on.
         self.route.push(("async", Value::from(true), None));
         let origin = message.map(|item| item.field());
         self.route.push(("answer", Value::Table(answer), origin));

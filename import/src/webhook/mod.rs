@@ -155,6 +155,7 @@ impl WebhookImport {
         }
         match item.key {
             "id" => {
+                // `hooks` is webhook's default of `-urlprefix`.
                 let path = format!("/hooks/{}", item.text().unwrap_or_default());
                 // For webhook a brace is a character of the id; in a route it would begin a parameter.
                 if fnd_manifest::function::route::is_pattern(&path) && !path.contains('{') {
@@ -216,6 +217,7 @@ impl WebhookImport {
                 report.not_here(&field, "a wrong signature is always answered with 401");
             }
             "keep-file-environment" => report.not_here(&field, "`$TMPDIR` is removed after the run"),
+            // `answer` and `script` read the keys of this arm.
             "execute-command"
             | "command-working-directory"
             | "response-message"
@@ -231,6 +233,7 @@ impl WebhookImport {
     fn variables(&mut self, list: &NamedValue<'_>, files: bool) {
         for parameter in list.items() {
             let name = parameter.text_of("name").unwrap_or_default();
+            // webhook puts this prefix before the name of a parameter without `envname`.
             let name = parameter.text_of("envname").unwrap_or_else(|| format!("HOOK_{name}"));
             let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty();
             // Names that begin with `FND_` are fnd's own.
@@ -308,6 +311,7 @@ impl WebhookImport {
                 code.line(function);
             }
         }
+        // The headers come first, since the sentence about the rules below is already the body.
         if !self.headers.is_empty() {
             let headers: String = self
                 .headers

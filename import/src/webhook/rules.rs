@@ -89,6 +89,7 @@ impl WebhookRules {
                 }
                 self.insert("ip".to_owned(), Value::Array(ranges), &field, report);
             }
+            // As a credential the token is a secret of fnd. As a condition it would stand in the manifest.
             "value" if header == "x-gitlab-token" => self.credential("gitlab", rule.text_of("value"), &field, report),
             "value" if header == "authorization" => {
                 let value = rule.text_of("value").unwrap_or_default();
@@ -245,6 +246,7 @@ fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<Stri
 fn matched(rule: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
     let parameter = rule.get("parameter").ok_or("`parameter` is missing")?;
     match (rule.text_of("type").as_deref(), rule.text_of("value")) {
+        // A quoted right side of `==` is a text for bash, and no pattern.
         (Some("value"), Some(value)) => Ok(format!("[[ {} == {} ]]", word(&parameter, needs)?, quoted(&value))),
         _ => Err("only `value` can be tested by the script; put what always holds at the top of the rule, or test it yourself".to_owned()),
     }

@@ -89,6 +89,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Ok(Exit::Fine);
     }
     let to = PathBuf::from(&args.file);
+    // The rename at the end would replace an existing file without a question.
     if to.exists() {
         let message = format!("`{}` exists already", to.display());
         return Err(CommandFailure::usage(message).help("name another file, or remove this one"));
@@ -124,6 +125,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 }
 
 async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, CommandFailure> {
+    // fnd itself says where its files are: it may run with other options than this command line knows.
     let reply = context.client.get("/v1/status").await?;
     let node: NodeStatus = serde_json::from_slice(&reply.body)
         .map_err(|error| CommandFailure::usage(format!("failed to read fnd's status: {error}")))?;
@@ -150,6 +152,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
             "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself",
         );
     }
+    // The number keeps the order. The path is left out, since `restore` may put the directory elsewhere.
     for (number, directory) in places.functions.iter().enumerate() {
         archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
     }

@@ -72,12 +72,14 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         "archive",
         format!("{count} files and directories ({bytes} bytes) can be read, and every header has the right checksum"),
     )];
+    // The reader takes the end of the file for that of the archive: a cut between two entries shows only here.
     if !has_end(file)? {
         findings.push(Finding::error(
             "archive",
             "it has no end mark: what followed is missing",
         ));
     }
+    // A backup that was made before the first run is complete, so this is no error.
     for (part, what) in [(Part::Uids, "uids"), (Part::Home, "home")] {
         if !parts.contains(&part) {
             findings.push(Finding::warning(
@@ -136,11 +138,13 @@ struct DatabaseCopy {
 impl DatabaseCopy {
     /// Makes the directory beside the archive, or in the directory of temporary files if that fails.
     fn beside(archive: &Path) -> Result<Self, CommandFailure> {
+        // Two checks of one archive at the same time have different directories.
         let name = format!(".fnd-verify-{}", std::process::id());
         let parent = archive
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
+        // `fnd --examine` runs in the directory `/`, so the path must be absolute.
         let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
         let make = |directory: PathBuf| {
             let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
@@ -149,6 +153,7 @@ impl DatabaseCopy {
             })
             .map_err(|error| failed("create", &directory, &error))
         };
+        // The archive may lie where the caller cannot write, for example on a mount that is read-only.
         make(parent.join(&name)).or_else(|_| make(std::env::temp_dir().join(&name)))
     }
 
@@ -173,6 +178,7 @@ impl DatabaseCopy {
             .open(path);
         let mut to = to.map_err(|error| failed("create", path, &error))?;
         let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the database to", path, &error))?;
+        // Only root can give a file to another user. Other callers examine it with their own rights.
         if rustix::process::geteuid().is_root()
             && let Ok(uid) = u32::try_from(uid)
         {

@@ -89,6 +89,7 @@ impl<W: Write> Archive<W> {
             )?,
         }
         for home in sorted(homes)? {
+            // The spawner names homes after functions, so a name that is not UTF-8 is no home.
             let (Some(text), path) = (home.to_str(), homes.join(&home)) else {
                 continue;
             };
@@ -122,6 +123,7 @@ impl<W: Write> Archive<W> {
     /// Adds what a directory has by a name. Every step opens one name of an open directory, and follows no link: so whoever
     /// exchanges a directory of theirs for a link leads nowhere.
     fn add_below(&mut self, directory: impl AsFd, name: &OsStr, found: &BackupFile<'_>) -> Result<(), CommandFailure> {
+        // With `O_PATH` the kernel opens no device, waits for no FIFO, and needs no right to read the file (open(2)).
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(directory, name, flags, Mode::empty()) {
             // A file that a function removed meanwhile is skipped.
@@ -170,7 +172,8 @@ impl<W: Write> Archive<W> {
             self.leave_out(found.path, &why);
             return Ok(());
         }
-        // The file that was looked at, whatever its name means by now. A lease on it makes nobody wait.
+        // This path opens the file that was looked at, whatever its name means by now. With `O_NONBLOCK` a lease makes
+        // nobody wait.
         let known = format!("/proc/self/fd/{}", file.as_raw_fd());
         match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(known) {
             Ok(opened) => self.add_file(opened, &about, found),
@@ -188,12 +191,15 @@ impl<W: Write> Archive<W> {
             self.leave_out(found.path, &format!("lies more than {DEPTH_MAX} levels deep"));
             return Ok(());
         };
+        // A descriptor of `O_PATH` cannot be read, so the directory is opened once more, through itself.
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let names = openat(directory, c".", flags, Mode::empty()).and_then(|opened| names(&opened));
         let names = match names {
             Ok(names) => names,
             Err(errno) => return self.unread(found, &errno.into()),
         };
+        // The header comes after the names: a directory that cannot be listed must not be in the archive as an empty
+        // one.
         self.header(found.name, EntryType::Directory, 0, about)?;
         for below in names {
             let path = found.path.join(&below);
@@ -222,6 +228,8 @@ impl<W: Write> Archive<W> {
         let mut bytes = vec![0; PIECE];
         while self.missing > 0 {
             let count = match file.read(&mut bytes) {
+                // The header with the length is written already. Without filling, a reader would take the next header
+                // for content of this file.
                 Err(error) => {
                     self.leave_out(
                         found.path,
@@ -249,6 +257,7 @@ impl<W: Write> Archive<W> {
     fn header(&mut self, name: &str, kind: EntryType, size: u64, about: &Metadata) -> Result<(), CommandFailure> {
         let mut header = header(kind, size, about);
         self.entries += 1;
+        // `append_data` writes a name above 100 bytes as an entry of its own, which `append` does not.
         self.builder
             .append_data(&mut header, name, io::empty())
             .map_err(|error| unwritten(&error))
@@ -360,9 +369,11 @@ fn header(kind: EntryType, size: u64, about: &Metadata) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_size(size);
+    // The function chose the modes in its home, and root restores the files: so set-user-ID bits are left out.
     header.set_mode(about.mode() & 0o777);
     header.set_uid(about.uid().into());
     header.set_gid(about.gid().into());
+    // A header of tar has no time before 1970.
     header.set_mtime(u64::try_from(about.mtime()).unwrap_or(0));
     header
 }

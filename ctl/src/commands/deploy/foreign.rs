@@ -38,6 +38,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
     report(context, rows, &secrets);
     if imported.report.is_refused() {
         let mut failure = CommandFailure::new(Exit::InvalidManifest, "a field is refused, so nothing was uploaded");
+        // With `-q` the table of the fields was not printed, so the error itself names the refused ones.
         if context.out.is_quiet() {
             let refused = rows.iter().filter(|row| row.verdict == FieldVerdict::Refused);
             failure.diagnostics = refused.filter_map(Row::diagnostic).collect();

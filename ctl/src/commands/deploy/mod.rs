@@ -88,6 +88,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         context
             .out
             .document(&reply.body, |detail, out| say_done(out, &packed, reply.status, detail))?;
+        // A function that was just created has no release that could serve beside this one.
         if reply.status != CREATED {
             say_beside(context, &packed.name).await?;
         }
@@ -158,6 +159,7 @@ fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail)
             "its new version is still being loaded: `fndctl show {name}` shows when it serves"
         ));
     }
+    // fnd refuses the invocation of a service.
     let next = match detail.more.mode.as_str() {
         "service" => format!("fndctl status {name}"),
         _ => format!("fndctl invoke {name}"),

@@ -21,7 +21,7 @@ pub(super) enum EditorAnswer {
 /// There is no editor, it cannot be started, or it fails.
 pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
     let editor = editor()?;
-    // By the shell, as other programs do it: the variable may have arguments.
+    // A shell starts the editor, as in other programs, since the variable may have arguments.
     let mut script = editor.clone();
     script.push(" \"$1\"");
     let status = Command::new("/bin/sh")
@@ -46,6 +46,7 @@ pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
 }
 
 fn editor() -> Result<OsString, CommandFailure> {
+    // `VISUAL` comes first, as in crontab(1) and git.
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
     if let Some(editor) = named.into_iter().find(|editor| !editor.is_empty()) {
         return Ok(editor);

@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
-    // Asked before the editor starts, so that a person without the right does not edit in vain.
+    // This is checked before the editor starts, so that a person without the right does not edit in vain.
     save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
     let before = match regular_file::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -68,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     loop {
         editor::edit(&place.file)?;
         let after = fs::read(&place.file).map_err(|error| refused("read", &place.file, &error, asked))?;
+        // A new manifest begins with one line from here. That line alone is no change.
         if Some(&after) == before.as_ref() || (before.is_none() && after == NEW) {
             context.out.line("nothing was changed, so nothing is saved")?;
             return Ok(Exit::Fine);
@@ -85,6 +86,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 return Ok(Exit::Fine);
             }
             EditorAnswer::Save => {
+                // The editor may have been open for a long time: a change that somebody else saved meanwhile is not
+                // overwritten.
                 if regular_file::read(&file).ok() != before {
                     let kept = place.keep();
                     let message = format!("`{}` was changed by somebody else meanwhile", file.display());
@@ -157,6 +160,7 @@ impl EditCopy {
     fn of(source: &FunctionSource, file: &Path, bytes: Option<&[u8]>) -> io::Result<Self> {
         // The whole function is copied, since the judge also looks at the files beside the edited one.
         let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
+        // The copy keeps the name, since the name of the file is that of the function.
         let name = source.path.file_name().unwrap_or_default();
         let function = directory.path().join(name);
         let copied = if source.is_directory {
@@ -192,6 +196,7 @@ impl EditCopy {
             let ground = Ground::of(&self.function, &places, context.user);
             problems.extend(syntax::problems(&checked, &ground).await);
         }
+        // The copy is gone after the edit, so the person must not be sent to its paths.
         let copied = self.directory.path().display().to_string();
         let own = source.path.parent().unwrap_or(Path::new("/")).display().to_string();
         for problem in &mut problems {

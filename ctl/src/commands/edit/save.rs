@@ -20,6 +20,7 @@ const TAKEN_MAX: Duration = Duration::from_secs(60);
 /// # Errors
 /// The file's directory cannot be written.
 pub(super) fn may_replace(file: &Path) -> io::Result<()> {
+    // The file is replaced by rename(2), so the rights of its directory count, and not its own.
     let directory = file.parent().unwrap_or(Path::new("/"));
     access(directory, Access::WRITE_OK | Access::EXEC_OK)?;
     Ok(())
@@ -33,8 +34,9 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
     let mut parameters = Parameters::default();
     parameters.add("function", Some(function));
     parameters.add("kind", Some("loaded,refused"));
+    // The stream begins now: an earlier event of the same function would be taken for the answer to this edit.
     parameters.add("since", Some("now"));
-    // Asked before, so that no event is missed.
+    // The stream is opened before the file is replaced, so that no event is missed.
     let mut events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await?;
     replace(file, bytes).map_err(|error| refused("replace", file, &error, ("edit", function)))?;
     context.out.line(&format!("saved {}", file.display()))?;

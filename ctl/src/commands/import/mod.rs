@@ -206,7 +206,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 
 /// Writes the functions and prints the report.
 fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
+    // The rows come function by function, and people read them beside the file.
     imported.report.sort();
+    // Before anything is written: a function that fnd would refuse does not reach the directory.
     let problems = judge(context, &mut imported)?;
     let written = if target.dry_run {
         Vec::new()
@@ -216,6 +218,7 @@ fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> R
     };
     report::print(context, target, &imported, &written, &problems)?;
     let refused = imported.report.is_refused() || problems.iter().any(Diagnostic::is_error);
+    // The other functions were written, and the exit code says that some are missing.
     Ok(if refused { Exit::InvalidManifest } else { Exit::Fine })
 }
 

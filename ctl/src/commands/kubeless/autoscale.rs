@@ -107,6 +107,7 @@ async fn create(context: &Context, args: &CreateAutoscale) -> Result<(), Command
     }
     let value = args.value.clone().unwrap_or_default();
     let target = format!("--metric {} --value {value}", args.metric);
+    // Without `--value` the warning names only the option that was typed.
     ignored(context, target.trim_end_matches(" --value "));
     let mut code = uploaded(context, &args.function).await?;
     set_autoscale(

@@ -68,6 +68,7 @@ pub(super) async fn upload(
     let sent = send(context, &packed, condition.into_iter().collect(), false);
     let reply = builds::watched(context, sent).await?;
     let mut detail: FunctionDetail = crate::output::parse(&reply.body)?;
+    // The packages may still be installing when the upload is answered. The verb promises a function that serves.
     if detail.status.state == FunctionState::Building || detail.more.newer.is_some() {
         context.out.progress("installing what it needs ...");
         let built = builds::built(context, function, false).await?;
@@ -113,6 +114,7 @@ async fn shown(
     path: &str,
 ) -> Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure> {
     let list = releases::of(context, function).await?;
+    // The archive on the disk is that of the newest release, so both ways read the same files.
     let newest = list
         .versions
         .first()
@@ -165,8 +167,10 @@ pub(super) fn fetched(place: &str) -> Result<FetchedContent, CommandFailure> {
             .help("check the network and HTTPS_PROXY, or name a file")
     };
     let mut response = agent().get(place).call().map_err(failed)?;
+    // The limit counts while the body comes: a server may send any number of bytes.
     let body = response.body_mut().with_config().limit(FETCHED_MAX).read_to_vec();
     Ok(FetchedContent {
+        // The suffix of the path says whether the content is an archive, so the query must not follow it.
         name: place.split(['?', '#']).next().unwrap_or(place).to_owned(),
         bytes: body.map_err(failed)?,
     })

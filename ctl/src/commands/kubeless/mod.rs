@@ -112,6 +112,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     match args.noun {
         Noun::Function { verb } => function::run(context, verb).await,
         Noun::Trigger { kind } => trigger::run(context, kind).await,
+        // Lines of Kubeless's Makefiles get an answer that names what to use instead.
         Noun::Topic(words) => Err(words.refused("topic")),
         Noun::Autoscale { verb } => autoscale::run(context, verb).await,
         Noun::GetServerConfig => {

@@ -59,6 +59,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
         return Err(CommandFailure::usage(message).help(format!("mkdir -p {}", quoted(&base.display().to_string()))));
     }
     if group != base && !group.is_dir() {
+        // Others may not write here, whatever the umask: fnd would refuse the functions in it.
         DirBuilder::new()
             .mode(0o755)
             .create(&group)
@@ -81,6 +82,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 
 fn runtimes() -> Vec<&'static str> {
     let mut runtimes: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime).collect();
+    // The templates of one runtime stand together, so `dedup` finds all of them.
     runtimes.dedup();
     runtimes
 }
@@ -105,11 +107,13 @@ fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
     } else {
         directory
     };
+    // If the directory cannot be read, the first write fails and says why.
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut taken: Vec<PathBuf> = entries
         .filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
+            // An editor's copy of a file, such as `hello.py~`, is no function.
             name == stem
                 || name
                     .strip_prefix(stem)
@@ -183,6 +187,7 @@ fn next(context: &Context, name: &FunctionName, template: &Template, files: &[St
         Some((group, _)) => directory.join(group),
         None => directory,
     }) {
+        // Both paths are resolved, since the directory may have been reached through a link.
         let is_there = files.first().and_then(|file| fs::canonicalize(file).ok());
         let is_there = is_there.is_some_and(|file| file.parent() == fs::canonicalize(&directory).ok().as_deref());
         if !is_there {

@@ -61,8 +61,10 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("python", Service, "service.py", ".py", "service.toml", false),
     template!("deno", Handler, "handler.ts", ".ts", "handler.toml", false),
     template!("deno", Script, "script.ts", ".ts", "script.toml", false),
+    // deno serves an exported `fetch` without `[http_server]`, so the manifest is another one.
     template!("deno", Http, "http.ts", ".ts", "deno/http.toml", false),
     template!("deno", Service, "service.ts", ".ts", "service.toml", false),
+    // fnd runs `.js` with deno, so the templates of Node are CommonJS files with a suffix of their own.
     template!("node", Handler, "handler.cjs", ".cjs", "handler.toml", false),
     template!("node", Script, "script.cjs", ".cjs", "script.toml", false),
     template!("node", Http, "http.cjs", ".cjs", "http.toml", false),
@@ -75,11 +77,13 @@ pub(super) const TEMPLATES: &[Template] = &[
     template!("php", Script, "script.php", ".php", "script.toml", false),
     template!("php", Http, "http.php", ".php", "http.toml", false),
     template!("php", Service, "service.php", ".php", "service.toml", false),
+    // Perl and Lua have no shim, so there are no handlers.
     template!("perl", Script, "script.pl", ".pl", "script.toml", false),
     template!("perl", Http, "http.pl", ".pl", "http.toml", false),
     template!("perl", Service, "service.pl", ".pl", "service.toml", false),
     template!("lua", Script, "script.lua", ".lua", "script.toml", false),
     template!("lua", Service, "service.lua", ".lua", "service.toml", false),
+    // Four workers of Java do not fit into the default of `limits.memory`, so the manifest is another one.
     template!("java", Handler, "handler.java", ".java", "java/handler.toml", false),
     template!("java", Script, "script.java", ".java", "script.toml", false),
     template!("java", Http, "http.java", ".java", "http.toml", false),

@@ -10,6 +10,7 @@ const COLUMNS: u16 = 78;
 
 /// Returns the message. Its lines end as a program writes them; sendmail makes CRLF of that.
 pub(super) fn message(report: &Report, now: Timestamp) -> String {
+    // A mail is read later and elsewhere, so each time has its offset.
     let zone = TimeZone::system();
     let date = now
         .to_zoned(zone.clone())
@@ -21,6 +22,7 @@ pub(super) fn message(report: &Report, now: Timestamp) -> String {
     };
     let host = header(&report.node);
     let body = lines(report, Some(COLUMNS), local).join("\n");
+    // `Auto-Submitted` (RFC 3834) keeps other programs from answering, such as those that announce a holiday.
     format!(
         "From: fnd <fnd@{host}>\nDate: {date}\nSubject: [fnd] {host}: {}\nAuto-Submitted: auto-generated\n\
          MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{body}\n",
@@ -30,6 +32,7 @@ pub(super) fn message(report: &Report, now: Timestamp) -> String {
 
 /// Returns a text for a header: one line of ASCII.
 fn header(text: &str) -> String {
+    // A line end would begin another header, so it is replaced, too.
     let shown = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     text.chars().map(shown).collect()
 }

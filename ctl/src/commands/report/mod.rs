@@ -60,6 +60,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         limit: Some(MOST),
         ..Filter::default()
     };
+    // A list of runs has their usage only on request. Otherwise each run would need a request of its own.
     let mut wanted =
         RunFilter::new(&filter, now)?.with(|parameters: &mut Parameters| parameters.add("usage", Some("1")));
     let parts = |page: InvocationList| (page.invocations, page.next);

@@ -63,6 +63,7 @@ fn groups(groups: &[Group]) -> TextTable {
 
 /// Adds the newest message of each group, whole.
 fn messages(lines: &mut Vec<String>, groups: &[Group], columns: Option<u16>) {
+    // Messages have lines of their own, since a table would cut them off.
     for group in groups.iter().take(ROWS).filter(|group| !group.message.is_empty()) {
         let message = escape(&group.message, false);
         lines.extend(wrapped(

@@ -126,6 +126,7 @@ impl Report {
         let broken = self
             .stopped
             .iter()
+            // Somebody has disabled these functions on purpose.
             .filter(|one| one.state != FunctionState::Disabled)
             .count();
         if broken > 0 {
@@ -169,6 +170,7 @@ fn functions(runs: &[InvocationView]) -> Vec<FunctionSummary> {
 fn lasted(run: &InvocationView) -> Option<f64> {
     let instant = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
     let span = instant(&run.ended_at)?.duration_since(instant(&run.started_at)?);
+    // The clock may have been set back between the two instants.
     Some((span.as_secs_f64() * 1000.0).max(0.0))
 }
 
@@ -200,6 +202,7 @@ fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<Group> {
 fn stopped(node: &NodeStatus) -> Vec<Stopped> {
     let stopped = node.functions.iter().filter_map(|one| {
         let why = match one.state {
+            // A function that works has an error if its newest content does not serve.
             FunctionState::Ready | FunctionState::Running | FunctionState::Building => one.error.clone()?,
             FunctionState::Disabled => String::new(),
             FunctionState::Invalid | FunctionState::CrashLooping => {

@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     if let Some(state) = args.state {
         places.state = state;
     }
-    // After the options, since the directory of uploads lies in the state directory.
+    // The uploads come after the options, since their directory lies in the state directory.
     places.add_uploads();
     let file = File::open(&args.file).map_err(|error| failed("read", &args.file, &error))?;
     let roots = Roots {
@@ -84,6 +84,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     // The lock creates directories. So the archive is checked before: if a wrong file is named, nothing changes.
     let _lock = lock(&roots.state)?;
     if !args.force {
+        // The second check reads the archive once more, so the quick one comes first.
         refuse_what_is_there(&roots, &parts)?;
         refuse_what_is_beside(&file, &roots)?;
     }
@@ -121,10 +122,12 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFail
         let there = match part {
             // The package brings a configuration; it is kept beside the restored one. For the rest see below.
             Part::Config | Part::Beside(_) => false,
+            // An installation brings empty directories.
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
             // Secrets that the key on this machine decrypts would be lost without it, so it is never replaced.
             Part::Key => path.exists(),
+            // An empty table names no user, so nothing is lost.
             Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {
@@ -141,6 +144,7 @@ fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), CommandFailur
         let path = write::target(roots, &place);
         let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
         match std::fs::symlink_metadata(&path) {
+            // A machine that was set up again by the same means has the same files. Nothing is lost then.
             Ok(about) if is_beside && !is_same(entry, &path, &about) => Err(is_there(&path)),
             _ => Ok(()),
         }

@@ -87,6 +87,7 @@ fn about(header: &Header) -> io::Result<RestoreSummary> {
 fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<OwnedFd> {
     let mut open = root(&roots.of(part))?;
     for name in below {
+        // Nobody else may enter until the directory gets its owner and its mode, at the end.
         match mkdirat(&open, name.as_os_str(), Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),

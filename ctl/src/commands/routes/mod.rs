@@ -54,6 +54,7 @@ fn table(list: &RouteList) -> TextTable {
         "METHOD", "HOST", "PATH", "FUNCTION", "AUTH", "CALLS", "P50", "P99", "LAST",
     ]);
     for route in &list.routes {
+        // A status below 500 is no fault of the function.
         let tone = match route.last_status {
             Some(500..) => Tone::Bad,
             _ => Tone::Plain,

@@ -25,7 +25,7 @@ pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Re
     let code = to.join(name.file_name().unwrap_or_default());
     let is_unchanged = wanted.variables.is_empty() && wanted.timeout.is_none() && !subject.manifest.on_load;
     if is_unchanged {
-        // As it is, so that the lines in messages are those of the person's file.
+        // The files stay as they are, so that the lines in messages are those of the person's file.
         if subject.is_directory() {
             return tree(&subject.code, &code, 0).map_err(failed);
         }
@@ -39,6 +39,7 @@ pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Re
     // The files to change: the one with a `/// fnd` block, and the manifest.
     let (entry, manifest) = match subject.archive() {
         Some(format) => {
+            // No file in an archive can be changed in place. Unpacked, the same files are a function in directory form.
             let code = to.join(subject.name());
             unpacked::write(&subject.code, format, &code)?;
             (code.join(&subject.manifest.entry), code.join("function.toml"))
@@ -157,6 +158,7 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
         let mut table: Table = toml::from_str(&text).unwrap_or_default();
         table.retain(|name, _| TABLES.contains(&name));
         let build = table.get_mut("build").and_then(Value::as_table_mut);
+        // Secrets stay with the installed fnd: a private one has none, so its configuration must not name them.
         if let Some(Value::Array(secrets)) = build.and_then(|build| build.remove("secrets")) {
             // A later file replaces the list of an earlier one.
             without = secrets
@@ -168,6 +170,7 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
         write(directory.join(format!("{number:04}.toml")), &table)?;
     }
     let mut own = Table::new();
+    // fnd refuses users that another running fnd has, so each process id has a range of its own.
     let first = FIRST_USER + i64::from(std::process::id()) * USERS;
     let range: Vec<Value> = vec![first.into(), (first + USERS - 1).into()];
     own.insert(

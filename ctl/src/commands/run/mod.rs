@@ -110,8 +110,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 let ends = (&mut stop, Some(&mut changes));
                 once(context, subject, &wanted, ends).await.map(drop)
             }
+            // The failure was printed when the files were judged.
             Err(()) => Ok(()),
         };
+        // The next save may correct the mistake, so a failure does not end the verb.
         if let Err(failure) = ended {
             crate::output::failure(&failure);
         }
@@ -128,6 +130,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 // Cancel-safe: changes stay in their queue.
                 () = changes.next() => {}
             }
+            // The run that follows has this change already.
             changes.take();
         }
         next = RunSubject::of(context, &args).map_err(|failure| crate::output::failure(&failure));
@@ -169,7 +172,9 @@ async fn once(
     wanted: &RunNeeds,
     (stop, changes): (&mut WaitStop, Option<&mut WaitChanges>),
 ) -> Result<Exit, CommandFailure> {
+    // An fnd of its own: limits, retries and messages are those of an installed function, and nothing is built twice.
     let (mut process, private) = Private::start(context, subject, wanted)?;
+    // With a payload an HTTP program is called once, as a handler is.
     let long = wanted.payload.is_none() && matches!(subject.mode(), Mode::Http | Mode::Service);
     let changed = async {
         match changes.filter(|_| long) {
@@ -182,6 +187,7 @@ async fn once(
         // Cancel-safe, as the others: the private fnd is stopped afterwards, and nothing goes on.
         ended = perform(&mut process, &private, subject, wanted, long.then_some(&mut shown)) => ended,
         () = stop.asked() => {
+            // Only Ctrl-C ends such a program, so it is no failure there.
             if long { Ok(Exit::Fine) } else { Err(CommandFailure::new(Exit::FunctionFailed, "cancelled")) }
         }
         () = changed => Ok(Exit::Fine),
@@ -207,6 +213,7 @@ async fn perform(
 ) -> Result<Exit, CommandFailure> {
     process.ready().await?;
     let context = &private.context;
+    // The packages come first: fnd has no verdict on a function that is being built.
     install(private, subject, wanted.again).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {
@@ -215,6 +222,7 @@ async fn perform(
             .run(private)
             .await;
     }
+    // The run is queued: so its id is known at once, and its output can be followed.
     let path = format!("{}/invocations", crate::context::function_path(subject.name())?);
     let (headers, body) = match &wanted.payload {
         Some((bytes, media_type)) => {
@@ -262,7 +270,7 @@ const ALWAYS: [&str; 2] = ["memory", "pids"];
 async fn check(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let context = &private.context;
     let status: NodeStatus = crate::output::parse(&context.client.get("/v1/status").await?.body)?;
-    // Only those that the manifest sets, or that hold for each function.
+    // Only limits matter that the manifest sets, or that every function has.
     let matters =
         |limit: &&str| subject.manifest.limits.asked.iter().any(|asked| asked == limit) || ALWAYS.contains(limit);
     let limits: Vec<&str> = status.not_enforced.keys().map(String::as_str).filter(matters).collect();

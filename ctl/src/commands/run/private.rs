@@ -54,6 +54,7 @@ impl Private {
         for directory in ["functions", "config"] {
             copy::make_ready(&at(directory)).map_err(failed)?;
         }
+        // A script or a handler has ended by then, or the person has asked for its end.
         let grace = match subject.mode() {
             Mode::Http | Mode::Service => subject.manifest.limits.grace,
             Mode::Script | Mode::Handler => Duration::ZERO,
@@ -73,6 +74,7 @@ impl Private {
         let private = Self {
             context: Context {
                 client: Client::new(socket.clone(), context.user),
+                // The output is shown while it comes, and a pager would wait for its end.
                 out: context.out.unpaged(),
                 user: context.user,
             },

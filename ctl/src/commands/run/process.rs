@@ -64,6 +64,7 @@ impl Process {
         if context.user || !rustix::process::geteuid().is_root() {
             command.arg("--user");
         }
+        // An installed fnd has few variables. With those of the person, functions could behave otherwise than there.
         let kept = ["PATH", "HOME", "TZ", "XDG_DATA_HOME", "FND_RUNTIMES", "FND_LOG"];
         command
             .env_clear()
@@ -100,6 +101,7 @@ impl Process {
                 // Cancel-safe: a datagram is read whole or not at all.
                 read = self.reports.recv(&mut report) => {
                     let text = report.get(..read.unwrap_or(0)).unwrap_or_default();
+                    // One message may have several assignments, each on a line of its own (sd_notify(3)).
                     if text.split(|byte| *byte == b'\n').any(|line| line == b"READY=1") {
                         return Ok(());
                     }

@@ -29,6 +29,7 @@ impl RunSubject {
     /// The path does not name one function, or the function is invalid.
     pub(super) fn of(context: &Context, args: &Args) -> Result<Self, CommandFailure> {
         let path = &args.file;
+        // The word may be the name of a function that fnd has loaded, so the advice names `invoke`.
         if let Err(error) = std::fs::metadata(path) {
             let message = format!("failed to read `{}`: {error}", path.display());
             return Err(CommandFailure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));
@@ -51,6 +52,7 @@ impl RunSubject {
         let (mut verdicts, files) = checked
             .map(|checked| (checked.verdicts, checked.files))
             .unwrap_or_default();
+        // A directory of functions has several verdicts, and `run` needs one function.
         let (Some(verdict), true) = (verdicts.pop(), verdicts.is_empty()) else {
             let message = format!("`{}` is not one function", path.display());
             return Err(CommandFailure::usage(message)
@@ -59,6 +61,7 @@ impl RunSubject {
         let manifest = verdict
             .manifest
             .ok_or_else(|| CommandFailure::new(Exit::InvalidManifest, "it has no manifest"))?;
+        // A person may name the manifest in a directory, and means the directory.
         let directory = path
             .parent()
             .filter(|_| path.ends_with("function.toml"))

@@ -23,6 +23,7 @@ impl WaitStop {
     /// # Errors
     /// The kernel refuses.
     pub(super) fn new() -> Result<Self, CommandFailure> {
+        // A terminal that is closed sends SIGHUP. The private fnd must end then, too.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
         let signals =
             signals.map_err(|error| CommandFailure::usage(format!("failed to watch for signals: {error}")))?;
@@ -61,11 +62,12 @@ impl WaitChanges {
         let failed = |error: &dyn std::fmt::Display| {
             CommandFailure::usage(format!("failed to watch `{}`: {error}", beside.display()))
         };
+        // The watcher reports paths that begin like the watched one, so all of them are made absolute.
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| failed(&error));
         let code = absolute(&subject.code)?;
         let is_directory = subject.is_directory();
         let manifest = code.with_file_name(format!("{}.toml", subject.name()));
-        // One is enough: a change that finds it full is told by the one before.
+        // Room for one is enough: a change that finds it full is announced by the one before.
         let (tell, changes) = mpsc::channel(1);
         let handler = move |event: notify::Result<notify::Event>| {
             let Ok(event) = event else { return };

@@ -172,6 +172,7 @@ fn install(
     known: &'static KnownInterpreter,
     installed: &InstalledFiles,
 ) -> Result<String, CommandFailure> {
+    // With `--file` the configuration of the registry is not read at all.
     let downloads = || {
         let registry = Registry::of_machine(known, args.registry.as_deref());
         Downloads::new(registry, known)
@@ -186,6 +187,7 @@ fn install(
     };
     // The version is found before: one that does not exist leaves no directory.
     let fresh = installed.prepare()?;
+    // Whatever fails in here, the unfinished directory is removed at the end.
     let filled = (|| {
         let program = fresh.join("bin").join(known.id);
         let Some((release, downloads)) = found else {
@@ -201,6 +203,7 @@ fn install(
         let mut tenths = 0;
         downloads.fetch(&release, &mut file, |done, all| {
             let now = all.map_or(0, |all| done.saturating_mul(10) / all.max(1));
+            // A line for each tenth is enough: a line for each piece would fill the terminal.
             if now > tenths {
                 tenths = now;
                 let mebibytes = done >> 20;
@@ -210,6 +213,7 @@ fn install(
             }
         })?;
         let version = unpack(&package, known, &program)?;
+        // The version becomes the name of a directory and is shown to people, so the package must really have it.
         if version != release.version {
             let message = format!(
                 "the package of {} {} is version {}",
@@ -307,6 +311,7 @@ fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
         }
         interpreters.extend(versions.iter().map(|version| one(known, &installed, version)));
     }
+    // An unknown id matches nothing above, and the list would only be empty.
     if let Some(id) = &args.id {
         known(id)?;
     }

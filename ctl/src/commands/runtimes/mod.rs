@@ -44,6 +44,7 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
     let reply = context.client.get("/v1/runtimes").await?;
     let is_table = !matches!(context.out.format, Format::Json | Format::Yaml);
     let mut found = Vec::new();
+    // JSON is the answer of the daemon as it is, so no interpreter is started for it.
     if is_table {
         let list: RuntimeList = crate::output::parse(&reply.body)?;
         for runtime in &list.runtimes {
@@ -100,6 +101,7 @@ async fn installed(runtime: &RuntimeSummary) -> Vec<InstalledInterpreter> {
         if seen.insert(version.path.as_ref()) {
             let printed = asked(runtime, version).await;
             found.push(InstalledInterpreter {
+                // An interpreter that was not run still has the name of its version in `runtime.toml`.
                 version: printed.unwrap_or_else(|| version.name.clone()),
                 interpreter: version.interpreter.clone(),
             });
@@ -110,6 +112,7 @@ async fn installed(runtime: &RuntimeSummary) -> Vec<InstalledInterpreter> {
 
 /// Asks an interpreter for its version. One that other users can change is not run.
 async fn asked(runtime: &RuntimeSummary, version: &RuntimeVersion) -> Option<String> {
+    // The interpreter may be a link. Whoever can change either directory can exchange the program.
     let real = Path::new(version.path.as_ref()?);
     let given_in = Path::new(&version.interpreter).parent()?;
     let owners = [0, rustix::process::geteuid().as_raw()];

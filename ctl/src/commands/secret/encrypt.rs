@@ -177,12 +177,14 @@ fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = command.spawn().map_err(unused)?;
+    // The program reads all of its input before it prints, so neither of the two waits for the other.
     if let Some(mut pipe) = child.stdin.take() {
         pipe.write_all(input).map_err(unused)?;
     }
     let output = child.wait_with_output().map_err(unused)?;
     match output.status.code() {
         Some(0) => Ok(Zeroizing::new(output.stdout)),
+        // The exit code of a wrong configuration (sysexits(3)): here a key or a recipient is none.
         Some(78) => Err(CommandFailure::usage(
             "expected recipients of the form `age1...`, or a file of keys of age",
         )),

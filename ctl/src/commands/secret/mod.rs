@@ -176,6 +176,7 @@ fn secret_names() -> ArgValueCandidates {
 
 /// Returns the names of the secrets, for completion; none if the directory cannot be read.
 fn names() -> Vec<String> {
+    // clap does not tell a completer whether `--user` was typed.
     let found = LocalPlaces::of(false)
         .ok()
         .and_then(|places| SecretStore::beside(&places.config).list().ok());
@@ -222,6 +223,7 @@ async fn make(context: &Context, store: &SecretStore, new: New) -> Result<Exit, 
         .as_ref()
         .map_or_else(|| values::new(None), |given| Ok(given.clone()))?;
     store.add_user(name, user, &values::hash(password.as_bytes())?, new.existing.force)?;
+    // The person knows the password of a file. Only a new one must be shown.
     let shown = given.is_none().then_some(password.as_str());
     report(context, store, name, shown, &[]).await
 }
@@ -270,6 +272,7 @@ async fn report(
 }
 
 async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFailure> {
+    // fnd may not run. Then the files are listed without their users.
     let found = users::of_all_with_files(context, users::secrets).await.ok();
     let (users, files) = found.unzip();
     let mut all: BTreeMap<String, ListedSecret> = BTreeMap::new();

@@ -43,6 +43,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Err(failure) if failure.exit == Exit::NoSuchThing && end_of_id(&args.function).is_ok() => {
             return match find(context, &args.function).await {
                 Ok(id) => tree::show(context, &id).await,
+                // The word was rather a name, so the failure about the function is the one to report.
                 Err(_) => Err(failure),
             };
         }
@@ -128,6 +129,7 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), CommandFailure> {
     let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
     let all = flat(manifest)
         .into_iter()
+        // Both say how the manifest came about, and `is_own` and `left_out` read them.
         .filter(|line| !line.starts_with("written = ") && !line.starts_with("left_out = "));
     let (mut own, defaults): (Vec<_>, Vec<_>) = all.partition(|line| is_own(line, manifest));
     // fnd gives the values to admins only.

@@ -79,6 +79,7 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
         let path = format!("/v1/invocations?parent={}&limit={room}", caller.id);
         let page: InvocationList = read(&context.client.get(&path).await?.body)?;
         all &= page.next.is_none();
+        // The API lists the newest run first, and a tree begins with the oldest.
         for called in page.invocations.into_iter().rev() {
             next.push_back(runs.len());
             runs.push((called, at));
@@ -88,6 +89,7 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
     let mut calls: Vec<Vec<CallNode>> = runs.iter().map(|_| Vec::new()).collect();
     while let Some((run, caller)) = runs.pop() {
         let mut calls_of_it = calls.pop().unwrap_or_default();
+        // The calls were added from the last to the first.
         calls_of_it.reverse();
         let node = CallNode {
             run,

@@ -57,6 +57,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let interval = args.interval.as_deref().map(span).transpose()?;
     let before = read(context).await?;
+    // A pipe and a document get one reading, so that a program can read them to their end.
     let live = !args.batch && context.out.is_terminal() && matches!(context.out.format, Format::Table | Format::Wide);
     if live {
         watch(context, args.sort, interval.unwrap_or(LIVE).max(SHORTEST), before).await?;

@@ -106,6 +106,7 @@ impl TopView {
             TopPage::One => lines.extend(self.one(rates)),
             TopPage::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
         }
+        // A terminal that gets more lines than it has rows would scroll.
         lines.truncate(usize::from(rows));
         let columns = usize::from(columns);
         for line in &mut lines {
@@ -130,11 +131,13 @@ impl TopView {
 
     /// Returns the table, scrolled so that the selected function is seen.
     fn list(&mut self, rates: &Rates, columns: u16, rows: usize) -> Vec<ScreenLine> {
+        // One row is for the header.
         let rows = rows.saturating_sub(1).max(1);
         let place = self.place(rates);
         if let Some(place) = place {
             self.first = self.first.min(place).max((place + 1).saturating_sub(rows));
         }
+        // Functions may have gone since the list was scrolled.
         self.first = self.first.min(rates.functions.len().saturating_sub(rows));
         let table = table(rates).lines(Some(columns));
         let mut lines = table.iter().enumerate();

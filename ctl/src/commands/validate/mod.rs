@@ -55,6 +55,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
             path.display()
         )));
     }
+    // Any other `.toml` file may be the manifest of a function.
     let is_configuration = path.is_file() && path.file_name().is_some_and(|name| name == "fnd.toml");
     let configuration = if is_configuration {
         path.clone()
@@ -67,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
         let mut checked = check(&judge, &Disk, &path.display().to_string());
         judged = checked.verdicts.len();
         let ground = Ground::of(&path, &places, context.user);
+        // With `--content` the files are for another machine, so the judge's warning about the version stays.
         if !args.content {
             version::compare(&mut checked, &ground, judge.runtimes()).await;
         }

@@ -28,6 +28,7 @@ pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[
             continue;
         };
         let printed = program::output(program, arguments).await.unwrap_or_default();
+        // If the interpreter does not answer, the judge's warning stays.
         let Some(version) = number(&printed) else { continue };
         if is_meant(wanted, &version) {
             verdict
@@ -46,6 +47,7 @@ pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[
 /// Returns whether a version is the one that is asked for: `20` is every 20.
 fn is_meant(wanted: &str, version: &str) -> bool {
     version
+        // The dot keeps `2` from meaning version 20.
         .strip_prefix(wanted)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

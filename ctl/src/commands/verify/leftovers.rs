@@ -29,6 +29,7 @@ pub(super) fn scan(state: &Path, table: &UidTable, examined: &Examined, busy: bo
             paths.sort();
             paths
         }
+        // A state in which nothing has run yet has none of these directories.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
             leftovers.unread.push(format!("{}: {error}", directory.display()));

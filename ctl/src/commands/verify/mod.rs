@@ -147,6 +147,7 @@ fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>,
     // Both locks are held until the leftovers are removed.
     let _fnd = lock(state)?;
     let mut options = File::options();
+    // Without a table of users no spawner has ever run with this state, so there is nothing to lock.
     let _spawner = options
         .read(true)
         .custom_flags(libc::O_NOFOLLOW)

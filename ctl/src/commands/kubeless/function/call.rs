@@ -57,6 +57,7 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> 
     let reply = context.client.send(request).await?;
     let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
     if state.is_some_and(|state| state != "succeeded") {
+        // Kubeless, too, prints the answer of a function that failed to standard error.
         context.out.aside(&String::from_utf8_lossy(&reply.body));
         let message = format!("the function failed: it answered {}", reply.status);
         return Err(CommandFailure::new(Exit::FunctionFailed, message));
@@ -74,6 +75,7 @@ fn headers(data: Option<&str>, now: Timestamp, id: &str) -> Vec<(String, String)
         ("event-namespace", "cli.kubeless.io".to_owned()),
     ];
     if let Some(data) = data {
+        // Kubeless parses the data into a map, so an array or a number counts as a form.
         let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(data).is_ok();
         let kind = if is_object {
             "application/json"
@@ -105,6 +107,7 @@ fn in_words_of_kubeless(mut failure: CommandFailure) -> CommandFailure {
     if failure.exit == Exit::Timeout {
         failure.message = "Request timeout exceeded".to_owned();
     }
+    // Kubeless ends with 1 after every failure. These two are problems of the machine, not of the call.
     if !matches!(failure.exit, Exit::NotReachable | Exit::NotAllowed | Exit::Fine) {
         failure.exit = Exit::FunctionFailed;
     }

@@ -46,6 +46,7 @@ pub(in crate::commands::kubeless) struct UpdateFunction {
 pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, CommandFailure> {
     let settings = args.settings;
     let Some(typed) = &settings.runtime else {
+        // The sentences without a remedy are those of Kubeless.
         let message = match &settings.cluster.runtime_image {
             Some(image) => format!("fnd runs no container images, so `{image}` cannot be deployed"),
             None => "Either `--runtime` or `--runtime-image` flag must be specified.".to_owned(),
@@ -68,6 +69,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
         ..KubelessCode::default()
     };
     settings.changes(Some(&chosen)).apply(&mut code.manifest)?;
+    // Kubeless gives these two labels to each function that it deploys.
     for (label, value) in [("created-by", "kubeless"), ("function", settings.function.as_str())] {
         table(&mut code.manifest, "labels")?.insert(label.to_owned(), value.into());
     }
@@ -80,6 +82,7 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
     if settings.dryrun {
         return settings.print(context, &code);
     }
+    // Kubeless's `deploy` does not replace a function that exists.
     let sent = upload(context, &code, &settings.function, true).await;
     sent.map_err(|failure| settings.advised(failure))?;
     context
@@ -101,6 +104,7 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
     let typed = settings.runtime.clone().or_else(|| written(&code, "runtime"));
     let typed = typed.unwrap_or_else(|| code.runtime.clone());
     let chosen = choose(&typed, &runtimes(context).await?)?;
+    // A runtime that the command does not name stays as it is written: `choose` may have taken another version for it.
     let changed = settings.runtime.as_ref().map(|_| &chosen);
     settings.report(context, changed);
     settings.changes(changed).apply(&mut code.manifest)?;

@@ -76,6 +76,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
         if is_wide {
             header.extend(["MEMORY", "ENV", "LABEL"]);
         }
+        // The table keeps all columns at any width, since scripts count them.
         let mut table = TextTable::fixed(&header);
         for detail in &details {
             let manifest = &detail.more.manifest;
@@ -83,6 +84,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
                 detail.status.function.to_string(),
                 object::NAMESPACE.to_owned(),
                 text(manifest, "handler"),
+                // fnd writes `python 3.11` where Kubeless writes `python3.11`.
                 detail.status.runtime.replace(' ', ""),
                 packages(&detail.more.packages, if is_wide { usize::MAX } else { 3 }),
                 status(detail.status.state).to_owned(),
@@ -136,6 +138,7 @@ pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, 
 
 fn of(detail: &FunctionDetail) -> Value {
     let mut object = object::function(detail.status.function.as_str(), &detail.more.manifest);
+    // Kubeless has the text of the file with the dependencies there.
     object["spec"]["deps"] = detail.more.packages.join("\n").into();
     object
 }

@@ -118,6 +118,7 @@ impl Settings {
             let content = fetched(from)?;
             let url = if is_url(from) { "url" } else { "" };
             let is_text = content.archive().is_none() && std::str::from_utf8(&content.bytes).is_ok();
+            // The words are those of the field `function-content-type` in Kubeless's objects.
             let kind = match (url, is_text) {
                 ("url", _) => "url",
                 (_, true) => "text",
@@ -151,6 +152,7 @@ impl Settings {
                 let store = format!("fndctl secret set {}", self.secrets.join("`, `fndctl secret set "));
                 without_secrets(failure, &self.function, &keys, &store)
             }
+            // Other conflicts have the same error code, so the text decides.
             Exit::Busy if failure.message.contains("there is a function") => {
                 failure.help(format!("kubeless function update {}", self.function))
             }

@@ -112,6 +112,7 @@ fn rows<'a>(functions: impl Iterator<Item = &'a str>, metrics: &str) -> Vec<Row>
             rows.push(Row {
                 function: function.to_owned(),
                 namespace: NAMESPACE,
+                // fnd keeps these counters in memory, so a restart begins them anew.
                 message: "it was not called since fnd started".to_owned(),
                 ..Row::default()
             });
@@ -122,12 +123,14 @@ fn rows<'a>(functions: impl Iterator<Item = &'a str>, metrics: &str) -> Vec<Row>
 
 /// Returns the series, the function, the method and the value of a line; nothing for other lines.
 fn sample(line: &str) -> Option<(&str, &str, &str, &str)> {
+    // Lines without labels are comments, or metrics of the whole node.
     let (series, rest) = line.split_once('{')?;
     let (labels, value) = rest.split_once("} ")?;
     let label = |name: &str| {
         let (_, rest) = labels.split_once(&format!("{name}=\""))?;
         rest.split_once('"').map(|(value, _)| value)
     };
+    // A histogram has its sum and its count beside the buckets, and only these are shown.
     let is_meant = series.starts_with("function_") && !series.ends_with("_bucket");
     let function = label("function").filter(|_| is_meant)?;
     Some((series, function, label("method")?, value.split(' ').next()?))

@@ -177,6 +177,7 @@ async fn list(context: &Context) -> Result<(), CommandFailure> {
         .iter()
         .map(|(name, function, entry)| {
             let cron = entry["cron"].as_str().map(str::to_owned);
+            // An entry that a person has written may have `every` in place of a line of cron.
             let every = || format!("every {}", entry["every"].as_str().unwrap_or_default());
             json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(every), "function-name": function})
         })

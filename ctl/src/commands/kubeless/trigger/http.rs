@@ -115,9 +115,11 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let name = values::trigger(&args.name)?;
             let mut entry = Table::new();
             args.route.apply(&mut entry);
+            // Kubeless's own default. `apply` does not set it, since an `update` without `--path` keeps the path.
             entry.entry("path").or_insert_with(|| "/".into());
             // fnd refuses a route without `auth`, and a trigger of Kubeless is open to everybody.
             entry.entry("auth").or_insert_with(|| "none".into());
+            // A route of fnd has fewer methods by default than an ingress lets through.
             let methods = INGRESS_METHODS.map(Value::from);
             entry.insert("methods".to_owned(), Value::Array(methods.to_vec()));
             if args.dryrun {
@@ -137,6 +139,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             }
             let created = KIND.create(context, &args.function_name, name, &entry).await;
             created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
+            // The trigger exists all the same, since the listener may be set later.
             say_if_nobody_listens(context).await?;
         }
         HttpTriggerVerb::Update(args) => {
@@ -148,6 +151,7 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let updated = KIND
                 .update(context, (&args.name, args.function_name.as_deref()), change)
                 .await;
+            // The advice has a placeholder: the command line need not name the function, and only the trigger knows it.
             let function = args.function_name.as_deref().unwrap_or("FUNCTION");
             updated.map_err(|failure| args.route.advised(failure, function))?;
         }

@@ -124,6 +124,7 @@ impl TriggerKind {
     ) -> Result<(), CommandFailure> {
         let function = self.known(context, name).await?;
         let mut code = uploaded(context, &function).await?;
+        // The label may name a trigger whose entry somebody has removed by hand.
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
         change(&mut changed)?;
         let changed = (self.entries)(&changed);
@@ -183,9 +184,11 @@ impl TriggerKind {
         let mut found = Vec::new();
         for function in &list.functions {
             let function = function.function.as_str();
+            // The list of functions has no manifests.
             let reply = context.client.get(&function_path(function)?).await?;
             let detail: FunctionDetail = crate::output::parse(&reply.body)?;
             let label = detail.status.labels.get(self.place.1).map_or("", String::as_str);
+            // The label names entries in their order. Entries beyond it were not made by this command line.
             let names = label.split(',').chain(std::iter::repeat(""));
             let entries = detail.more.manifest[self.place.0].as_array().into_iter().flatten();
             let mut last = "";
