@@ -29,7 +29,8 @@ pub fn replace(arguments: &[OsString]) -> Option<String> {
         let own = std::env::current_exe().unwrap_or_default();
         let program = helper(&own);
         let error = Command::new(&program).args(arguments).exec();
-        format!("failed to start `{}`: {error}", program.display())
+        let program = program.display();
+        format!("failed to start `{program}`: {error} (fnd looks for `fnd-helper` in its own directory first)")
     })
 }
 
