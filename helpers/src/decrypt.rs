@@ -1,8 +1,8 @@
 //! `fnd-helper --decrypt`: an encrypted secret and the keys in, its value out. For `fndctl secret` there are also `--encrypt`,
 //! which encrypts a value, and `--keygen`, which makes a key.
 //!
-//! The child that decrypts is started by a helper of the spawner for one file, so a file that takes it over gains the value
-//! that it holds, and nothing else ([`answer`]).
+//! A helper of the spawner starts a child for each file to decrypt. The child has the file and the node's key. It has no right
+//! to open or to send anything, so a file that takes the child over can only choose the answer ([`answer`]).
 
 use crate::answer::{self, AnswerError};
 use age::armor::{ArmoredReader, ArmoredWriter, Format};

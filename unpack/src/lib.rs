@@ -1,8 +1,9 @@
 //! Reads archives that are functions: `NAME.zip`, `NAME.tar` and compressed forms of it.
 //!
-//! Everything here reads hostile bytes. So the daemon uses it in a child without files and network (`fnd-helper --unpack`), and
-//! `fndctl validate` as the person who asks. It writes no file: files and their bytes go to a [`Sink`]. The rules for names and
-//! sizes are those of [`fnd_wire::archive`].
+//! Everything here reads hostile bytes. An archive of a function is unpacked in a child without files and network
+//! (`fnd-helper --unpack`), and by `fndctl validate` as the person who asks. YAML of other systems may carry an archive; the
+//! daemon, which has no privilege, unpacks that archive itself to report on an upload. This crate writes no file: files and
+//! their bytes go to a [`Sink`]. The rules for names and sizes are those of [`fnd_wire::archive`].
 //!
 //! An archive is read twice. The first time finds everything that is wrong, and whether all files are in one directory; the
 //! second time gives the files to the sink. So a sink gets no file of an archive that is refused, unless somebody changes the

@@ -173,7 +173,7 @@ pub struct FunctionMore {
     /// Whether it was uploaded through the API, which alone replaces and removes it.
     #[serde(default)]
     pub uploaded: bool,
-    /// The manifest with every key, defaults filled in.
+    /// The manifest with every key, defaults filled in; null while no version of the function was installed.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub manifest: serde_json::Value,
     /// Path of the interpreter, as it is started; empty where the file is executed itself.

@@ -2,10 +2,9 @@
 //! functions have left. The lifecycle decides which versions stay.
 
 use super::Driver;
-use crate::workers::PendingRequest;
 use fnd_core::lifecycle::builds::Lane;
 use fnd_core::lifecycle::checker;
-use fnd_wire::frame::{Prune, Request, Sweep};
+use fnd_wire::frame::{Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Driver {
@@ -15,15 +14,8 @@ impl Driver {
         let Some(stay) = self.lifecycle.prune(function, in_use, self.keep_versions(function)) else {
             return;
         };
-        let request = Request::Prune(Prune {
-            function: function.clone(),
-            keep: stay.clone(),
-        });
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
+        if self.workers.prune(function, stay) {
             self.lifecycle.versions.asked(function);
-            self.workers
-                .asked
-                .insert(number, PendingRequest::Prune(Box::new((function.clone(), stay))));
         }
     }
 

@@ -6,8 +6,8 @@ use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use crate::triggers::files::talk::{self, Feed};
 use crate::triggers::files::{NeededWatcher, Process, WatcherStep, directories, forgotten, numbered, offered, seen};
-use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
+use crate::workers::requests::PendingRequest;
 use fnd_core::records::FileMark;
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
@@ -123,10 +123,8 @@ impl Driver {
             // The record of a worker whose state is unknown: the next fnd kills it, and starts its own.
             record: Bytes(adoption_record(Some(tmp), None)),
         });
-        if let Some(number) = self.workers.send(&request, vec![read]) {
-            let asked = PendingRequest::Watch(Box::new((function.clone(), worker, write)));
-            self.workers.asked.insert(number, asked);
-        }
+        let purpose = PendingRequest::Watch(Box::new((function.clone(), worker, write)));
+        self.workers.ask(&request, vec![read], purpose);
         Ok(())
     }
 

@@ -2,18 +2,16 @@
 
 use super::{Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
-use crate::output::{AttemptKey, Piped, message};
+use crate::output::{AttemptKey, message};
 use crate::triggers::secrets::SecretsAnswer;
-use crate::workers::adoption::PipeEnds;
-use crate::workers::http::Server;
 use crate::workers::link::Incoming;
-use crate::workers::{Attached, PendingRequest, Starting};
+use crate::workers::requests::PendingRequest;
 use fnd_core::lifecycle::{InstallAnswer, refused_by_0_1};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use fnd_core::run::{Answered, Event};
-use fnd_wire::frame::{Exited, InstalledWithTree, Reply, Spawned};
+use fnd_wire::frame::{Exited, InstalledWithTree, Refused, Reply, Spawned};
 use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;
 
@@ -26,43 +24,42 @@ impl Driver {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) if self.is_lent(request) => drop(self.lent(request, Ok(installed))),
-            Reply::Installed(installed) => self.judged(request, InstallAnswer::Installed(Box::new(installed), None)),
+            Reply::Installed(installed) => match self.workers.take_lend(request) {
+                Some(lent_to) => self.lent(lent_to, Ok(installed)),
+                None => self.judged(request, InstallAnswer::Installed(Box::new(installed), None)),
+            },
             Reply::InstalledWithTree(InstalledWithTree { installed, tree }) => {
                 self.judged(request, InstallAnswer::Installed(Box::new(installed), Some(tree)));
             }
             Reply::NeedsBuild(needs) => self.judged(request, InstallAnswer::NeedsBuild(Box::new(needs))),
-            Reply::Sealed(why) => self.sealed(request, why),
-            // The spawner refuses reads of releases and copies for lanes with the same frame as files.
-            Reply::Refused(refused) if self.release_unread(request, &refused) || self.not_lent(request, &refused) => {}
-            Reply::Refused(mut refused) => {
-                if self.workers.welcome.is_of_0_1() {
-                    refused_by_0_1(&mut refused);
+            Reply::Sealed(why) => {
+                if let Some(PendingRequest::Seal(lane)) = self.workers.pending.remove(&request) {
+                    self.sealed(&lane, why);
                 }
-                self.judged(request, InstallAnswer::Refused(Box::new(refused)));
             }
-            Reply::Files(files) => drop(self.release_read(request, Ok(files))),
+            Reply::Refused(refused) => self.refused(request, refused),
+            Reply::Files(files) => drop(self.workers.release_read(request, Ok(files))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.started(request, &spawned, descriptors);
             }
             // A program of fnd's own runs no attempt, so its failed start never reaches the supervisor.
             Reply::SpawnFailed(failed) | Reply::NodeCannotStart(failed)
                 if matches!(
-                    self.workers.asked.get(&request),
+                    self.workers.pending.get(&request),
                     Some(PendingRequest::Watch(_) | PendingRequest::Measure(_))
                 ) =>
             {
                 self.own_program_failed(request, &failed.message);
             }
             Reply::SpawnFailed(failed) => {
-                self.forget_start(request, failed.worker);
+                self.workers.forget_start(request, failed.worker);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: message::shown(&self.node.places.state, &failed.message),
                 });
             }
             Reply::NodeCannotStart(failed) => {
-                self.forget_start(request, failed.worker);
+                self.workers.forget_start(request, failed.worker);
                 self.step(Event::NodeCannotStart {
                     worker: failed.worker,
                     message: failed.message,
@@ -72,7 +69,7 @@ impl Driver {
             Reply::Exited(exited) if self.watcher_exited(&exited) || self.measurement_exited(&exited) => {}
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
-                self.workers.asked.remove(&request);
+                self.workers.pending.remove(&request);
                 self.settings_read(read);
             }
             // The spawner sends the fingerprints before `Spawned`, so no output is read without them.
@@ -80,7 +77,7 @@ impl Driver {
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
                 // For other requests `Done` has no further meaning.
-                if let Some(PendingRequest::Prune(asked)) = self.workers.asked.remove(&request) {
+                if let Some(PendingRequest::Prune(asked)) = self.workers.pending.remove(&request) {
                     self.pruned(*asked, true);
                 }
             }
@@ -101,17 +98,24 @@ impl Driver {
         }
     }
 
-    /// Forgets a start that failed, and removes the temporary files that the spawner has made for a handler's worker.
-    fn forget_start(&mut self, request: u32, worker: WorkerId) {
-        if let Some(PendingRequest::Spawn(starting)) = self.workers.asked.remove(&request) {
-            self.workers.release_tmp(starting.tmp);
+    /// Handles a refusal. The spawner refuses reads of releases and copies for lanes with the same frame as files.
+    fn refused(&mut self, request: u32, mut refused: Refused) {
+        let why = refused.problems.first().map(|problem| problem.message.clone());
+        let why = why.unwrap_or_default();
+        if self.workers.release_read(request, Err(why.clone())) {
+        } else if let Some(lent_to) = self.workers.take_lend(request) {
+            self.lent(lent_to, Err(why));
+        } else {
+            if self.workers.welcome.is_of_0_1() {
+                refused_by_0_1(&mut refused);
+            }
+            self.judged(request, InstallAnswer::Refused(Box::new(refused)));
         }
-        self.workers.masks.forget(worker);
     }
 
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
-        if self.release_read(request, Err(message.to_owned()))
+        if self.workers.release_read(request, Err(message.to_owned()))
             || self.secret_answered(request, SecretsAnswer::Failed(message.to_owned()))
         {
             return;
@@ -120,7 +124,7 @@ impl Driver {
         self.catch_up();
         // A failure does not say which kind of request it answers, so each book of requests is asked.
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.failed(request, message, node.now.mono, out));
-        match self.workers.asked.remove(&request) {
+        match self.workers.pending.remove(&request) {
             Some(PendingRequest::Spawn(asked)) => {
                 self.workers.release_tmp(asked.tmp);
                 self.workers.masks.forget(asked.worker);
@@ -130,15 +134,8 @@ impl Driver {
                 });
             }
             Some(PendingRequest::Prune(asked)) => self.pruned(*asked, false),
-            Some(PendingRequest::Seal(lane)) => {
-                // `sealed` and `lent` take the request out of the table by themselves.
-                self.workers.asked.insert(request, PendingRequest::Seal(lane));
-                self.sealed(request, Some(message.to_owned()));
-            }
-            Some(PendingRequest::Lend(lane, tree)) => {
-                self.workers.asked.insert(request, PendingRequest::Lend(lane, tree));
-                self.lent(request, Err(message.to_owned()));
-            }
+            Some(PendingRequest::Seal(lane)) => self.sealed(&lane, Some(message.to_owned())),
+            Some(PendingRequest::Lend(lane, tree)) => self.lent((lane, tree), Err(message.to_owned())),
             Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, message),
             Some(PendingRequest::Reload | PendingRequest::Files(_)) | None => {}
@@ -147,10 +144,16 @@ impl Driver {
 
     /// Handles the start of a worker or of a program of fnd.
     fn started(&mut self, request: u32, spawned: &Spawned, descriptors: Vec<OwnedFd>) {
-        match self.workers.asked.remove(&request) {
+        match self.workers.pending.remove(&request) {
             Some(PendingRequest::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
             Some(PendingRequest::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
-            Some(PendingRequest::Spawn(starting)) => self.spawned(*starting, spawned, descriptors.into_iter()),
+            Some(PendingRequest::Spawn(starting)) => {
+                let user = self.serving(&starting.meta.function).map(|serving| serving.uid);
+                let event = self
+                    .workers
+                    .started(*starting, (spawned, descriptors), &self.output, user);
+                self.step(event);
+            }
             Some(
                 PendingRequest::Prune(_)
                 | PendingRequest::Reload
@@ -164,7 +167,7 @@ impl Driver {
 
     /// Handles a program of fnd that could not be started as a function's user.
     fn own_program_failed(&mut self, request: u32, why: &str) {
-        match self.workers.asked.remove(&request) {
+        match self.workers.pending.remove(&request) {
             Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, why),
             Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, why),
             Some(
@@ -177,64 +180,6 @@ impl Driver {
             )
             | None => {}
         }
-    }
-
-    fn spawned(&mut self, starting: Starting, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
-        let PipeEnds {
-            stdout,
-            stderr,
-            result,
-            kill,
-        } = PipeEnds::take(spawned, &mut descriptors);
-        // It follows the others, where the worker speaks the worker protocol.
-        let channel = descriptors.next();
-        let Starting {
-            worker,
-            mut meta,
-            rules,
-            tmp,
-            endpoint,
-        } = starting;
-        // The fingerprints arrived after the request was made, together with this answer.
-        meta.mask = self.workers.masks.of(worker).cloned();
-        let user = self.serving(&meta.function).map(|serving| serving.uid);
-        let mut member = None;
-        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            let piped = Piped {
-                worker,
-                stdout,
-                stderr,
-                meta,
-            };
-            // The output of a warm worker is split at the marks of its calls. A script's output belongs to its only
-            // attempt.
-            if rules.kind.pool().is_some() {
-                let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
-                member = self
-                    .workers
-                    .take_on(worker, (channel, server), &rules, (&self.output, piped, Vec::new()));
-            } else {
-                self.output.attach(piped);
-            }
-        }
-        let deaf = rules.kind.pool().is_some() && member.is_none();
-        let readiness_probe = self.workers.probe_readiness(worker, (user, &rules), endpoint);
-        let attached = Attached {
-            kill,
-            result,
-            member,
-            readiness_probe,
-            tmp,
-        };
-        self.workers.attached.insert(worker, attached);
-        if deaf {
-            // The kernel drops descriptors for which there is no room. The worker has no work yet, and its function is
-            // not to blame.
-            self.workers.kill(worker);
-            let message = "there is no connection to a new worker: too many files are open in fnd".to_owned();
-            return self.step(Event::NodeCannotStart { worker, message });
-        }
-        self.step(Event::Spawned(worker));
     }
 
     /// Handles a worker whose leaf is empty. Its end is complete once its output is.

@@ -5,7 +5,6 @@ use super::Driver;
 use crate::functions::catalog::{CatalogEvent, marked};
 use crate::functions::retention_policy::retention;
 use crate::systemd;
-use crate::workers::PendingRequest;
 use fnd_core::lifecycle::InstallAnswer;
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Event;
@@ -155,16 +154,10 @@ impl Driver {
             self.all_known();
         }
         // If there is no function to install, a scan may be over before the configuration is read.
-        let reading = || {
-            self.workers
-                .asked
-                .values()
-                .any(|asked| matches!(asked, PendingRequest::Reload))
-        };
         // A reload is over only when the secrets are read, because with a reload a person ends the rotation of a secret.
         // A reload waits for the checks as well. A start does not: the earlier versions serve.
         let checks = self.functions.reloading && !self.lifecycle.installer.checks.is_idle();
-        let reading = reading() || self.secrets.is_asking() || checks;
+        let reading = self.workers.is_reloading() || self.secrets.is_asking() || checks;
         if !self.functions.settling.is_empty() && self.functions.wake_settled(&self.lifecycle.installer, reading) {
             // The service manager waits for this line since fnd reported the beginning of the reload.
             systemd::ready();

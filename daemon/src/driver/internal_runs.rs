@@ -1,7 +1,6 @@
 //! Starts the runs of fnd's own functions: builds in their lanes, and checks. The lifecycle decides what is built and checked.
 
 use super::Driver;
-use crate::workers::PendingRequest;
 use fnd_core::instant;
 use fnd_core::lifecycle::builds::Lane;
 use fnd_core::lifecycle::checks::CheckResult;
@@ -10,7 +9,7 @@ use fnd_core::lifecycle::{CheckEnd, checker};
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::run::Submit;
-use fnd_wire::frame::{Install, Installed, Refused, Request, STORED, SealTree};
+use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, Version};
 use std::path::Path;
 
@@ -23,60 +22,17 @@ impl Driver {
         self.node.settings.settings.build.jobs
     }
 
-    /// Asks the spawner to make a tree of the files in a lane, or without a tree to remove the files.
-    pub(super) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
-        let function = lane.builder();
-        let request = Request::Seal(SealTree { function, tree });
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, PendingRequest::Seal(lane));
-        }
+    /// Handles the spawner's answer about a lane that was to be sealed: the work is done, or `why` it is not.
+    pub(super) fn sealed(&mut self, lane: &Lane, why: Option<String>) {
+        // The size of all trees is counted anew when the next status asks for it.
+        self.trees.changed();
+        let sealed = why.map_or(Ok(()), Err);
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.sealed(lane, sealed, node, out));
     }
 
-    /// Handles the spawner's answer to `seal`: the work is done, or `why` it is not.
-    pub(super) fn sealed(&mut self, request: u32, why: Option<String>) {
-        if let Some(PendingRequest::Seal(lane)) = self.workers.asked.remove(&request) {
-            // The size of all trees is counted anew when the next status asks for it.
-            self.trees.changed();
-            let sealed = why.map_or(Ok(()), Err);
-            self.decide_lifecycle(|lifecycle, node, out| lifecycle.sealed(&lane, sealed, node, out));
-        }
-    }
-
-    /// Asks the spawner to give a lane the version of `fnd-build` that builds a tree.
-    pub(super) fn lend(&mut self, lane: Lane, tree: Version) {
-        let request = Request::Install(Install {
-            directory: STORED,
-            function: lane.builder(),
-            source: tree.hex(),
-            sidecar: None,
-            directory_form: false,
-        });
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, PendingRequest::Lend(lane, tree));
-        }
-    }
-
-    /// Says whether a request asks for a version for a lane.
-    pub(super) fn is_lent(&self, request: u32) -> bool {
-        matches!(self.workers.asked.get(&request), Some(PendingRequest::Lend(..)))
-    }
-
-    /// Handles the answer that a lane gets no version. Returns whether the request asked for one.
-    pub(super) fn not_lent(&mut self, request: u32, refused: &Refused) -> bool {
-        let why = refused.problems.first().map(|problem| problem.message.clone());
-        self.is_lent(request) && self.lent(request, Err(why.unwrap_or_default()))
-    }
-
-    /// Handles the answer that a lane has the version that builds its tree, or the reason why not. Returns whether the request
-    /// asked for one.
-    pub(super) fn lent(&mut self, request: u32, lent: Result<Installed, String>) -> bool {
-        if !self.is_lent(request) {
-            return false;
-        }
-        if let Some(PendingRequest::Lend(lane, tree)) = self.workers.asked.remove(&request) {
-            self.decide_lifecycle(|lifecycle, node, out| lifecycle.lent((lane, tree), lent, node, out));
-        }
-        true
+    /// Handles the answer that a lane has the version that builds its tree, or the reason why not.
+    pub(super) fn lent(&mut self, lent_to: (Lane, Version), lent: Result<Installed, String>) {
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.lent(lent_to, lent, node, out));
     }
 
     /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.

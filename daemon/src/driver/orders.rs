@@ -59,8 +59,8 @@ impl Driver {
             }
             Order::Confirm(request, files) => self.functions.catalog.confirm(request, files),
             Order::Request(request) => self.workers.request(&request, Vec::new()),
-            Order::Seal(lane, tree) => self.seal(lane, tree),
-            Order::Lend(lane, tree) => self.lend(lane, tree),
+            Order::Seal(lane, tree) => self.workers.seal(lane, tree),
+            Order::Lend(lane, tree) => self.workers.lend(lane, tree),
             Order::Build(lane) => self.start_build(&lane),
             Order::RunChecks => self.run_checks(),
             Order::Check(input) => self.start_checks(input),

@@ -4,11 +4,8 @@ use super::Driver;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
 use crate::ledger::LedgerCommand;
-use crate::output::{AttemptOutput, EndedRecords, message};
+use crate::output::{EndedRecords, message};
 use crate::workers::adoption;
-use crate::workers::environment;
-use crate::workers::http;
-use crate::workers::{PendingRequest, Starting};
 use fnd_core::lifecycle::CheckEnd;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
@@ -16,9 +13,8 @@ use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Action, Event, Notice, SpawnOrder};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Release, Request, Spawn, is_shortage};
-use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
-use std::sync::Arc;
+use fnd_wire::frame::{AdoptionRecord, Release, Request};
+use fnd_wire::ids::{InvocationId, WorkerId};
 
 impl Driver {
     /// Handles an event and everything that follows from it at once.
@@ -291,75 +287,21 @@ impl Driver {
     }
 
     fn spawn(&mut self, order: &SpawnOrder) {
-        let worker = order.worker;
         let user = self.serving(&order.function).map(|serving| serving.uid);
-        let mut failed = |what: &str, error: std::io::Error| {
-            let message = format!("failed to {what}: {error}");
-            self.turn.follow_up.push_back(if is_shortage(&error) {
-                Event::NodeCannotStart { worker, message }
-            } else {
-                Event::SpawnFailed { worker, message }
-            });
-        };
         // Until the slot is written below, nothing of the attempt exists: a failure here leaves nothing behind.
-        let mut passed = match environment::pass(order, self.workers.welcome.protocol) {
-            Ok(passed) => passed,
-            Err(error) => return failed("prepare its input", error),
+        let prepared = match self.workers.prepare(order, user) {
+            Ok(prepared) => prepared,
+            Err(event) => return self.turn.follow_up.push_back(*event),
         };
-        let endpoint = match http::endpoint(&order.rules, &self.workers.sockets, (worker, user)) {
-            Ok(endpoint) => endpoint,
-            Err(error) => return failed("find a place for it to listen", error),
+        let invocation = match &order.attempt {
+            Some(run) => {
+                self.records.begins(&order.function, run, self.clock.now().unix_ms);
+                run.invocation
+            }
+            None => self.next_id(),
         };
-        passed.environment.extend(http::variables(&endpoint));
-        // A handler's worker has its own temporary files, from its start to its end.
-        let (invocation, attempt) = match &order.attempt {
-            Some(run) => (run.invocation, run.attempt),
-            None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
-        };
-        if let Some(run) = &order.attempt {
-            self.records.begins(&order.function, run, self.clock.now().unix_ms);
-        }
-        let tmp = order.attempt.is_none().then_some((order.id, invocation));
-        let meta = AttemptOutput {
-            function: order.function.clone(),
-            invocation,
-            attempt,
-            output_max: order.rules.output_max,
-            result_max: order.rules.result_max,
-            cgi: order.attempt.as_ref().is_some_and(|run| run.payload.is_cgi()),
-            // The spawner reports it with the start.
-            mask: None,
-        };
-        let request = Request::Spawn(Spawn {
-            worker: order.worker,
-            function: order.id,
-            version: order.version,
-            invocation,
-            environment: passed.environment,
-            input: passed.input,
-            previous: passed.previous,
-            lasts_ms: order
-                .lasts
-                // For the spawner 0 means without limit, so a limit below one millisecond becomes one.
-                .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
-            record: Bytes(adoption::adoption_record(
-                tmp,
-                self.supervisor.script_record(order.worker),
-            )),
-        });
-        // Without a connection nothing was asked, and fnd ends.
-        if let Some(number) = self.workers.send(&request, passed.descriptors) {
-            let starting = Starting {
-                worker: order.worker,
-                meta,
-                rules: Arc::clone(&order.rules),
-                tmp,
-                endpoint,
-            };
-            self.workers
-                .asked
-                .insert(number, PendingRequest::Spawn(Box::new(starting)));
-        }
+        let script = self.supervisor.script_record(order.worker);
+        self.workers.start(order, prepared, invocation, script);
     }
 
     /// Sends a worker SIGTERM. The spawner first gets the reason, which it keeps for the next fnd.

@@ -2,17 +2,13 @@
 //! release that serves or cannot be loaded.
 
 use super::Driver;
-use crate::workers::PendingRequest;
+use crate::workers::requests::StoredFiles;
 use fnd_core::lifecycle::release::{NotHeld, ReleaseState, Releases};
 use fnd_core::lifecycle::{AwaitedRelease, CallerNumber, ChangeResult, InstallResult, ReleaseChange, ReleaseRequest};
 use fnd_core::report::ReportEvent;
-use fnd_wire::frame::{Install, Refused, Request, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// The files of a stored release, or why they cannot be read.
-pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
 
 /// The result of a request to hold a release.
 pub(crate) enum HoldResult {
@@ -117,36 +113,7 @@ impl Driver {
         if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
-        let (sender, receiver) = oneshot::channel();
-        let request = Request::Files(Install {
-            directory: STORED,
-            function: function.clone(),
-            source: version.hex(),
-            sidecar: None,
-            directory_form: false,
-        });
-        // Without a spawner the sender is dropped, which tells the receiver.
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, PendingRequest::Files(sender));
-        }
-        Ok((version, receiver))
-    }
-
-    /// Handles the spawner's answer to a request for the files of a release. Returns whether `request` was one.
-    pub(super) fn release_read(&mut self, request: u32, read: StoredFiles) -> bool {
-        if !matches!(self.workers.asked.get(&request), Some(PendingRequest::Files(_))) {
-            return false;
-        }
-        if let Some(PendingRequest::Files(sender)) = self.workers.asked.remove(&request) {
-            let _ = sender.send(read); // an error: the caller has gone
-        }
-        true
-    }
-
-    /// Handles the refusal of a request for the files of a release. Returns whether `request` was one.
-    pub(super) fn release_unread(&mut self, request: u32, refused: &Refused) -> bool {
-        let why = refused.problems.first().map(|problem| problem.message.clone());
-        self.release_read(request, Err(why.unwrap_or_default()))
+        Ok((version, self.workers.read_release(function, version)))
     }
 
     /// Does what follows when another version serves.

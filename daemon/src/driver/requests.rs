@@ -5,9 +5,8 @@ use super::{Daemon, Driver};
 use crate::functions::catalog::Rescan;
 use crate::settings::settings_document;
 use crate::systemd;
-use crate::workers::PendingRequest;
 use fnd_core::run::Event;
-use fnd_wire::frame::{Request, SettingsRead};
+use fnd_wire::frame::SettingsRead;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
@@ -32,9 +31,7 @@ impl Daemon {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
         state.functions.reloading = true;
-        if let Some(number) = state.workers.send(&Request::Reload, Vec::new()) {
-            state.workers.asked.insert(number, PendingRequest::Reload);
-        }
+        state.workers.reload();
         let scan = state.lifecycle.installer.new_scan();
         // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
         // because the spawner answers in order.

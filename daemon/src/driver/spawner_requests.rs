@@ -5,8 +5,8 @@ use super::Driver;
 use crate::input::{Input, TaskOwner};
 use crate::quotas::{self, LASTS, MeasurementEffect};
 use crate::triggers::secrets::{self, SecretsAnswer};
-use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
+use crate::workers::requests::PendingRequest;
 use fnd_core::api::FunctionStatus;
 use fnd_core::lifecycle::function::Function;
 use fnd_core::quota::books::MeasurementFailure;
@@ -78,10 +78,7 @@ impl Driver {
             // The record says nothing of the worker's state, so the next fnd kills the worker and measures again itself.
             record: Bytes(adoption_record(Some(tmp), None)),
         });
-        // Without a number the connection to the spawner is lost. fnd ends then, so nobody misses the measurement.
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.workers.asked.insert(number, PendingRequest::Measure(worker));
-        }
+        self.workers.ask(&request, Vec::new(), PendingRequest::Measure(worker));
     }
 
     /// Reads the result of a measurement that the spawner has started.
@@ -150,8 +147,7 @@ impl Driver {
     pub(super) fn ask_for_secrets(&mut self, function: &FunctionName) {
         if let Some(known) = self.lifecycle.registry.get(function) {
             let versions = known.versions().map(|version| &*version.manifest);
-            let all = secrets::of_function(function, versions);
-            all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+            self.ask_for(secrets::of_function(function, versions));
         }
     }
 
@@ -161,9 +157,7 @@ impl Driver {
         let now = self.clock.now().mono;
         self.secrets.ask_for_tls_after(has_tls.then_some(now));
         if has_tls {
-            secrets::of_tls()
-                .into_iter()
-                .for_each(|asked| self.ask_for_secret(asked));
+            self.ask_for(secrets::of_tls());
         }
     }
 
@@ -177,22 +171,17 @@ impl Driver {
 
     /// Asks for the secrets of `[http] events`.
     pub(crate) fn ask_for_events(&mut self) {
-        let all = secrets::of_events(self.node.settings.settings.http.events.as_ref());
-        all.into_iter().for_each(|asked| self.ask_for_secret(asked));
+        self.ask_for(secrets::of_events(self.node.settings.settings.http.events.as_ref()));
         self.forget_secrets();
     }
 
-    fn ask_for_secret(&mut self, asked: SecretAsked) {
-        if self.workers.welcome.is_of_0_1() {
-            self.secrets.cannot(&asked);
-            return self.problems_changed();
-        }
-        let Some(asked) = self.secrets.needs(asked) else {
-            return;
-        };
-        let request = Request::Secret(asked.clone());
-        if let Some(number) = self.workers.send(&request, Vec::new()) {
-            self.secrets.sent(number, &asked);
+    fn ask_for(&mut self, asked: impl IntoIterator<Item = SecretAsked>) {
+        let workers = &mut self.workers;
+        let is_of_0_1 = workers.welcome.is_of_0_1();
+        self.secrets
+            .ask(asked, is_of_0_1, |request| workers.send(request, Vec::new()));
+        if is_of_0_1 {
+            self.problems_changed();
         }
     }
 
@@ -201,9 +190,7 @@ impl Driver {
         let Some(again) = self.secrets.answered(request, answer) else {
             return false;
         };
-        if let Some(asked) = again {
-            self.ask_for_secret(asked);
-        }
+        self.ask_for(again);
         // The listener gets all answers together: a new certificate fits only the new key, which is another answer.
         if !self.secrets.is_asking() && self.secrets.take_news() {
             self.renew_keys();

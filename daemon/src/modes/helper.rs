@@ -31,7 +31,8 @@ pub fn replace(arguments: &[OsString]) -> Option<String> {
         // By exec(2) and not as a child: process id, parent and descriptors stay, and the spawner waits for this
         // process.
         let error = Command::new(&program).args(arguments).exec();
-        format!("failed to start `{}`: {error}", program.display())
+        let program = program.display();
+        format!("failed to start `{program}`: {error} (fnd looks for `fnd-helper` in its own directory first)")
     })
 }
 

@@ -6,7 +6,7 @@
 use fnd_manifest::function::Manifest;
 use fnd_manifest::function::route::Credential;
 use fnd_manifest::settings::HttpEvents;
-use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, SecretAsked, TLS_FILE_MAX};
+use fnd_wire::frame::{CERTIFICATE, KEY, NAMED, Problem, Request, SecretAsked, TLS_FILE_MAX};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -221,9 +221,29 @@ impl TriggerSecrets {
         self.generation += u64::from(self.items.len() < before);
     }
 
+    /// Asks for secrets with `send`, which returns the number of a request, or nothing without a connection. A spawner of fnd
+    /// 0.1 opens no secrets.
+    pub(crate) fn ask(
+        &mut self,
+        asked: impl IntoIterator<Item = SecretAsked>,
+        is_of_0_1: bool,
+        mut send: impl FnMut(&Request) -> Option<u32>,
+    ) {
+        for asked in asked {
+            if is_of_0_1 {
+                self.cannot(&asked);
+            } else if let Some(asked) = self.needs(asked) {
+                let request = Request::Secret(asked.clone());
+                if let Some(number) = send(&request) {
+                    self.sent(number, &asked);
+                }
+            }
+        }
+    }
+
     /// Returns the request to send now, which [`sent`](Self::sent) then records; none if one is on its way, after which
     /// the value is asked for again.
-    pub(crate) fn needs(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
+    fn needs(&mut self, asked: SecretAsked) -> Option<SecretAsked> {
         let item = self.items.entry(SecretItem::from(&asked)).or_default();
         if item.is_asked {
             item.again = Some(asked);
@@ -233,14 +253,14 @@ impl TriggerSecrets {
     }
 
     /// Records a request that was sent, by its number.
-    pub(crate) fn sent(&mut self, number: u32, asked: &SecretAsked) {
+    fn sent(&mut self, number: u32, asked: &SecretAsked) {
         let key = SecretItem::from(asked);
         self.items.entry(key.clone()).or_default().is_asked = true;
         self.asked.insert(number, key);
     }
 
     /// Records that the spawner cannot open secrets.
-    pub(crate) fn cannot(&mut self, asked: &SecretAsked) {
+    fn cannot(&mut self, asked: &SecretAsked) {
         self.items.entry(SecretItem::from(asked)).or_default().problem = Some(OLD_SPAWNER.to_owned());
     }
 
@@ -431,6 +451,26 @@ mod tests {
         assert_eq!(secrets.problems().next().unwrap().0, "tls");
         secrets.retain(&BTreeSet::new(), false);
         assert!(secrets.items.is_empty());
+    }
+
+    #[test]
+    fn each_secret_is_asked_for_once_and_never_of_a_spawner_of_0_1() {
+        let mut secrets = TriggerSecrets::default();
+        let mut sent = 0;
+        let mut send = |request: &Request| {
+            assert!(matches!(request, Request::Secret(_)), "{request:?}");
+            sent += 1;
+            Some(sent)
+        };
+        secrets.ask([asked("hook"), asked("hook"), asked("other")], false, &mut send);
+        assert_eq!(sent, 2);
+        assert!(secrets.is_asking());
+        let mut old = TriggerSecrets::default();
+        old.ask([asked("hook")], true, |_| panic!("an old spawner is asked for nothing"));
+        assert_eq!(old.problems().count(), 1);
+        let mut broken = TriggerSecrets::default();
+        broken.ask([asked("hook")], false, |_| None);
+        assert!(!broken.is_asking());
     }
 
     /// The file may have changed after the spawner read it for the first request.

@@ -8,7 +8,9 @@
 //! - `link`: the connection to fnd-spawner
 //! - `listening`: the ports on which functions listen
 //! - `masks`: the fingerprints of the secrets that each worker can print
+//! - `requests`: requests to fnd-spawner whose answers something waits for
 //! - `silence`: detects whether fnd-spawner answers
+//! - `starting`: starts workers
 //! - `usage`: the memory that workers use
 
 pub(crate) mod adoption;
@@ -18,29 +20,29 @@ pub mod http;
 pub mod link;
 pub(crate) mod listening;
 pub(crate) mod masks;
+pub(crate) mod requests;
 pub(crate) mod silence;
+pub(crate) mod starting;
 pub mod usage;
 
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
 use crate::input::Inbox;
-use crate::output::{AttemptKey, AttemptOutput, Captured};
+use crate::output::{AttemptKey, Captured};
 use crate::workers::handler::WarmWorker;
-use crate::workers::http::endpoint::Endpoint;
 use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::SpawnerConnection;
 use crate::workers::masks::WorkerMasks;
+use crate::workers::requests::PendingRequest;
 use crate::workers::silence::Silence;
-use fnd_core::lifecycle::builds::Lane;
-use fnd_core::run::{Answered, Rules};
-use fnd_wire::frame::{Release, Request, StoredFile, Welcome};
-use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::run::Answered;
+use fnd_wire::frame::{Release, Request, Welcome};
+use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
-use tokio::sync::oneshot;
 
 /// Takes the output of a call that has ended, once the output thread has read all of it; called on that thread.
 pub(crate) type OutputRead = dyn Fn(AttemptKey, Box<Captured>) + Send + Sync;
@@ -54,7 +56,7 @@ pub(crate) struct Workers {
     /// Functions that no longer existed when the spawner checked, and left files; in file form.
     pub(crate) left_behind: Vec<String>,
     /// The purpose of each outstanding request.
-    pub(crate) asked: HashMap<u32, PendingRequest>,
+    pub(crate) pending: HashMap<u32, PendingRequest>,
     pub(crate) attached: HashMap<WorkerId, Attached>,
     /// The fingerprints of secrets, by worker.
     pub(crate) masks: WorkerMasks,
@@ -91,7 +93,7 @@ impl Workers {
             welcome,
             spawner_pid: child.and_then(|child| i32::try_from(child.id()).ok()),
             left_behind: Vec::new(),
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             attached: HashMap::new(),
             masks: WorkerMasks::default(),
             uploads: HashMap::new(),
@@ -166,37 +168,6 @@ pub(crate) struct Attached {
     pub(crate) readiness_probe: Option<ReadinessProbe>,
     /// The temporary files to remove when a handler's worker has ended.
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-}
-
-/// The purpose of an outstanding request to the spawner.
-#[derive(Debug)]
-pub(crate) enum PendingRequest {
-    Reload,
-    Spawn(Box<Starting>),
-    /// The watcher of a function's files: the function, the worker, and the pipe into it.
-    Watch(Box<(FunctionName, WorkerId, OwnedFd)>),
-    /// The process that measures a function.
-    Measure(WorkerId),
-    /// The function, and the versions to keep.
-    Prune(Box<(FunctionName, Vec<Version>)>),
-    /// The files of a build in this lane are removed, or made a tree.
-    Seal(Lane),
-    /// The version that builds a tree is given to a lane.
-    Lend(Lane, Version),
-    /// The files of a stored release; who waits for them.
-    Files(oneshot::Sender<Result<Vec<StoredFile>, String>>),
-}
-
-/// A worker that is being started.
-#[derive(Debug)]
-pub(crate) struct Starting {
-    pub(crate) worker: WorkerId,
-    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
-    pub(crate) meta: AttemptOutput,
-    pub(crate) rules: Arc<Rules>,
-    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-    /// The address and key of a worker that serves HTTP.
-    pub(crate) endpoint: Endpoint,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::buffers::Buffers;
+use crate::output::AttemptOutput;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
 use fnd_core::run::CallOrder;

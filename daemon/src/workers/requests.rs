@@ -1,0 +1,122 @@
+//! Requests to the spawner whose answers something waits for, and what each request was for.
+
+use super::Workers;
+use super::starting::Starting;
+use fnd_core::lifecycle::builds::Lane;
+use fnd_wire::frame::{Install, Prune, Request, STORED, SealTree, StoredFile};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
+use std::os::fd::OwnedFd;
+use tokio::sync::oneshot;
+
+/// The files of a stored release, or why they cannot be read.
+pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
+
+/// The purpose of an outstanding request to the spawner.
+#[derive(Debug)]
+pub(crate) enum PendingRequest {
+    Reload,
+    Spawn(Box<Starting>),
+    /// The watcher of a function's files: the function, the worker, and the pipe into it.
+    Watch(Box<(FunctionName, WorkerId, OwnedFd)>),
+    /// The process that measures a function.
+    Measure(WorkerId),
+    /// The function, and the versions to keep.
+    Prune(Box<(FunctionName, Vec<Version>)>),
+    /// The files of a build in this lane are removed, or made a tree.
+    Seal(Lane),
+    /// The version that builds a tree is given to a lane.
+    Lend(Lane, Version),
+    /// The files of a stored release; who waits for them.
+    Files(oneshot::Sender<StoredFiles>),
+}
+
+impl Workers {
+    /// Sends a request, and remembers what it is for. Returns whether it was sent: without a connection fnd ends, so that
+    /// nobody misses the answer.
+    pub(crate) fn ask(&mut self, request: &Request, descriptors: Vec<OwnedFd>, purpose: PendingRequest) -> bool {
+        let number = self.send(request, descriptors);
+        if let Some(number) = number {
+            self.pending.insert(number, purpose);
+        }
+        number.is_some()
+    }
+
+    /// Asks for a new reading of the configuration.
+    pub(crate) fn reload(&mut self) {
+        self.ask(&Request::Reload, Vec::new(), PendingRequest::Reload);
+    }
+
+    /// Returns whether the configuration is being read.
+    pub(crate) fn is_reloading(&self) -> bool {
+        let mut pending = self.pending.values();
+        pending.any(|purpose| matches!(purpose, PendingRequest::Reload))
+    }
+
+    /// Asks to delete all versions of a function but those that stay. Returns whether the request was sent.
+    pub(crate) fn prune(&mut self, function: &FunctionName, stay: Vec<Version>) -> bool {
+        let request = Request::Prune(Prune {
+            function: function.clone(),
+            keep: stay.clone(),
+        });
+        let purpose = PendingRequest::Prune(Box::new((function.clone(), stay)));
+        self.ask(&request, Vec::new(), purpose)
+    }
+
+    /// Asks to make a tree of the files in a lane, or without a tree to remove the files.
+    pub(crate) fn seal(&mut self, lane: Lane, tree: Option<Version>) {
+        let function = lane.builder();
+        let request = Request::Seal(SealTree { function, tree });
+        self.ask(&request, Vec::new(), PendingRequest::Seal(lane));
+    }
+
+    /// Asks to give a lane the version of `fnd-build` that builds a tree.
+    pub(crate) fn lend(&mut self, lane: Lane, tree: Version) {
+        let request = Request::Install(stored(lane.builder(), tree));
+        self.ask(&request, Vec::new(), PendingRequest::Lend(lane, tree));
+    }
+
+    /// Takes back that the answer to a request is awaited, if the request lends a version to a lane.
+    pub(crate) fn take_lend(&mut self, request: u32) -> Option<(Lane, Version)> {
+        match self.pending.remove(&request)? {
+            PendingRequest::Lend(lane, tree) => Some((lane, tree)),
+            other => {
+                self.pending.insert(request, other);
+                None
+            }
+        }
+    }
+
+    /// Asks for the files of a stored release. Without a connection the sender is dropped, which tells the receiver.
+    pub(crate) fn read_release(&mut self, function: &FunctionName, version: Version) -> oneshot::Receiver<StoredFiles> {
+        let (sender, receiver) = oneshot::channel();
+        let request = Request::Files(stored(function.clone(), version));
+        self.ask(&request, Vec::new(), PendingRequest::Files(sender));
+        receiver
+    }
+
+    /// Passes on the answer to a request for the files of a release. Returns whether `request` was one.
+    pub(crate) fn release_read(&mut self, request: u32, read: StoredFiles) -> bool {
+        match self.pending.remove(&request) {
+            Some(PendingRequest::Files(sender)) => {
+                let _ = sender.send(read); // an error: the caller has gone
+                true
+            }
+            Some(other) => {
+                self.pending.insert(request, other);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Names a version that the spawner has stored.
+fn stored(function: FunctionName, version: Version) -> Install {
+    Install {
+        directory: STORED,
+        function,
+        source: version.hex(),
+        sidecar: None,
+        directory_form: false,
+    }
+}
