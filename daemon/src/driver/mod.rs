@@ -5,9 +5,8 @@
 //! a request and its worker.
 //!
 //! Files:
-//! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `disk`: has the spawner delete what is not needed any more
-//! - `follow_ups`: what follows the end of an invocation
+//! - `follow_ups`: makes the calls that follow the end of an invocation, and those of alerts
 //! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
 //! - `install`: hands what the catalog sees and the spawner answers about files to the lifecycle, and asks for installations
@@ -22,7 +21,6 @@
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
 //! - `submit`: submits the runs that triggers inside fnd start
 
-mod alerts;
 mod disk;
 mod files;
 mod follow_ups;
