@@ -12,6 +12,7 @@
 //! - `descriptors`: descriptors of the kernel that tasks wait for
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
 //! - `exposition`: samples the metrics, and serves them beside the control socket
+//! - `follow_ups`: what follows the end of an invocation: the calls of hooks and of alerts
 //! - `free_space`: the free space of a file system
 //! - `functions`: from files to installed versions
 //! - `fuzzing`: gives `tests/fuzz` access to private code
@@ -48,6 +49,7 @@ mod database;
 mod descriptors;
 pub mod driver;
 mod exposition;
+mod follow_ups;
 mod free_space;
 pub mod functions;
 #[cfg(fuzzing)]

@@ -153,6 +153,12 @@ const RULES: &[Rule] = &[
     ),
     // daemon: the parts.
     rule("daemon/src/callers", ABOVE, ABOVE_WHY),
+    rule("daemon/src/follow_ups", ABOVE, ABOVE_WHY),
+    rule(
+        "daemon/src/follow_ups",
+        "crate::functions crate::output crate::report crate::triggers crate::views crate::workers",
+        "parts do not call each other",
+    ),
     rule("daemon/src/functions", ABOVE, ABOVE_WHY),
     rule(
         "daemon/src/functions/catalog",

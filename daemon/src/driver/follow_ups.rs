@@ -1,85 +1,19 @@
-//! Makes the calls that follow the end of an invocation: those of hooks and of alerts. The calls are stored in one
-//! transaction with the record, so after a kill of fnd both are there or neither is.
-//!
-//! Core decides which functions are called and with which payload. An end is *late* if not all functions are known yet,
-//! or if an earlier fnd was killed before it decided. The ledger remembers a late end until the first scan is over.
+//! Makes the calls that follow the end of an invocation and those of alerts, which `follow_ups` decides. A call is stored in
+//! one transaction with the record or the change that causes it, so after a kill of fnd both are there or neither is.
 
 use super::Driver;
+use crate::follow_ups::{self, FollowUpCall, FollowUps, HealthChange, hooks};
 use crate::ledger::{LedgerCommand, Unfollowed};
-use crate::settings::NOT_OPERATED;
-use fnd_core::data::Data;
-use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
-use fnd_core::records::outcome::{Reason, RunState as InvocationState, Skip, Trigger};
+use crate::report::problems::ReportedProblem;
+use fnd_core::records::cause::AlertCondition;
+use fnd_core::records::outcome::Skip;
 use fnd_core::records::{InvocationRecord, Payload};
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Event, Rejection, skip_words};
-use fnd_core::trace::Trace;
-use fnd_core::triggers::alerts::{Alerts, NodeHealth};
-use fnd_core::triggers::hooks::{self, payload::payload};
-use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// Facts about ends that are about to be recorded, and the health of functions.
-#[derive(Debug, Default)]
-pub(crate) struct FollowUps {
-    /// Payloads of invocations whose final record comes next.
-    payloads: HashMap<InvocationId, Payload>,
-    /// The last lines of workers that have ended, until their ends are recorded.
-    pub(super) outputs: HashMap<WorkerId, String>,
-    /// Ends whose follow-up calls are not decided yet, each with the last lines of its output. Those of an earlier fnd have
-    /// no lines.
-    late: Vec<(Unfollowed, String)>,
-    pub(super) alerts: Alerts,
-    pub(super) node: NodeHealth,
-}
-
-impl FollowUps {
-    /// Returns the state that an earlier fnd stored.
-    pub(crate) fn new(late: Vec<Unfollowed>, alerts: Vec<(String, String)>, now_ms: u64) -> Self {
-        let mut follow_ups = Self {
-            late: late.into_iter().map(|end| (end, String::new())).collect(),
-            ..Self::default()
-        };
-        for (about, health) in alerts {
-            // A state that cannot be read is left out. The worst result is a second call about the same change.
-            if about.is_empty() {
-                follow_ups.node = serde_json::from_str(&health).unwrap_or_default();
-                follow_ups.node.restored(now_ms);
-            } else if let (Ok(function), Ok(health)) = (FunctionName::new(&about), serde_json::from_str(&health)) {
-                follow_ups.alerts.restore(function, health);
-            }
-        }
-        follow_ups
-    }
-
-    /// Keeps the payload of an invocation whose final record comes next.
-    pub(super) fn expect(&mut self, id: InvocationId, payload: Payload) {
-        self.payloads.insert(id, payload);
-    }
-}
-
-/// A call to make.
-pub(super) struct FollowUpCall {
-    pub(super) function: FunctionName,
-    pub(super) trigger: Trigger,
-    pub(super) data: Vec<u8>,
-    pub(super) cause: Cause,
-    pub(super) trace: Option<Trace>,
-    /// Why the call is only recorded and does not run.
-    pub(super) skip: Option<(Skip, String)>,
-    /// Whether the call begins without waiting for the disk. Then a restart may repeat the call.
-    pub(super) at_once: bool,
-}
-
-/// A call that was submitted.
-#[derive(Default)]
-pub(super) struct Called {
-    /// The commands to store: the accepted invocation, or the record of a skipped one.
-    pub(super) parts: Vec<LedgerCommand>,
-    /// Why it was skipped.
-    pub(super) refused: Option<String>,
-}
+use fnd_core::run::{Event, Now};
+use fnd_core::triggers::alerts::{AlertFacts, AlertRules};
+use fnd_manifest::settings::NodeAlert;
+use fnd_wire::ids::FunctionName;
+use std::time::Duration;
 
 impl Driver {
     /// Stores the record of an end together with [the calls that follow](Self::after_end).
@@ -94,28 +28,17 @@ impl Driver {
 
     /// Stores commands in one transaction. If the ledger has no room for them, the calls among them do not begin: the end is
     /// stored without them, and the next fnd makes them.
-    pub(super) fn store_together(&mut self, parts: Vec<LedgerCommand>) {
+    fn store_together(&mut self, parts: Vec<LedgerCommand>) {
         let Err(LedgerCommand::Together(parts)) = self.records.ledger.submit(LedgerCommand::Together(parts)) else {
             return;
         };
-        let mut kept = Vec::new();
-        for part in parts {
-            match part {
-                LedgerCommand::Store(accepted) => {
-                    tracing::error!(
-                        "the call of `{}` waits for the next start of fnd: the ledger has no room for it",
-                        accepted.function
-                    );
-                    self.turn.follow_up.push_back(Event::StoreFailed(accepted.id));
-                }
-                LedgerCommand::Record(_, ref record) | LedgerCommand::Update(ref record) => {
-                    let id = record.id;
-                    kept.extend([part, LedgerCommand::FollowLater(id)]);
-                }
-                // The state of alerts, and the removal of an id from `unfollowed`, are true only together with the calls:
-                // without the calls they are dropped, and the next fnd decides again.
-                _ => {}
-            }
+        let (kept, calls) = follow_ups::without_room(parts);
+        for call in calls {
+            tracing::error!(
+                "the call of `{}` waits for the next start of fnd: the ledger has no room for it",
+                call.function
+            );
+            self.turn.follow_up.push_back(Event::StoreFailed(call.id));
         }
         if !kept.is_empty() {
             self.records.store(LedgerCommand::Together(kept));
@@ -132,13 +55,7 @@ impl Driver {
         if self.supervisor.has_scanned() {
             return self.follow(record, payload.as_ref(), output);
         }
-        // The functions to call may exist but not be installed yet.
-        let end = Unfollowed {
-            record: record.clone(),
-            payload: payload.unwrap_or_default(),
-        };
-        self.follow_ups.late.push((end, output.to_owned()));
-        vec![LedgerCommand::FollowLater(record.id)]
+        vec![self.follow_ups.follow_later(record, payload, output)]
     }
 
     /// Makes the calls for the ends that came before all functions were known.
@@ -155,142 +72,155 @@ impl Driver {
     fn follow(&mut self, record: &InvocationRecord, payload: Option<&Payload>, output: &str) -> Vec<LedgerCommand> {
         let mut parts = Vec::new();
         if let Some(payload) = payload {
-            let is_bad = record.state.is_failure() || record.state == InvocationState::Skipped;
-            let marked = payload.cause.as_ref().and_then(|cause| cause.marks());
-            parts.extend(marked.filter(|_| is_bad).map(LedgerCommand::HookFailed));
-            parts.extend(self.call_hooks(record, payload, output));
+            let function = &record.function;
+            let are_on = !self.lifecycle.are_hooks_off(function);
+            let serving = self.serving(function).filter(|_| are_on);
+            let hooks = serving.map(|serving| &serving.manifest.hooks);
+            let may_call = |called: &FunctionName| self.may_call(function, called);
+            let (marks, calls) = hooks::after_end((record, payload, output), hooks, may_call);
+            parts.extend(marks);
+            for call in calls {
+                parts.extend(self.call(call).0);
+            }
         }
-        parts.extend(self.after_end_alerts(record, output));
+        let (books, now_ms) = (&mut self.follow_ups, self.clock.now().unix_ms);
+        if let Some(change) = books.function_change(output, |alerts| alerts.ended(now_ms, record)) {
+            parts.extend(self.tell(change));
+        }
         parts
     }
 
-    fn call_hooks(&mut self, record: &InvocationRecord, first: &Payload, output: &str) -> Vec<LedgerCommand> {
-        let function = &record.function;
-        let Some(manifest) = self
-            .serving(function)
-            .map(|serving| Arc::new(serving.manifest.hooks.clone()))
-        else {
-            return Vec::new();
-        };
-        if manifest.is_empty() || self.lifecycle.are_hooks_off(function) {
-            return Vec::new();
-        }
-        let depth = first.cause.as_ref().map_or(0, |cause| cause.depth());
-        let due = hooks::due(&manifest, record, depth);
-        if due.is_empty() {
-            return Vec::new();
-        }
-        let data = payload(record, output, first.data.as_ref());
-        let (due, refused): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| self.may_call(function, &due.function));
-        // No record: that would be one of a function which is not the author's.
-        let refused = refused.into_iter().filter_map(|due| {
-            tracing::warn!("{function}  its hook does not call `{}`: {NOT_OPERATED}", due.function);
-            due.marks.then_some(LedgerCommand::HookFailed(record.id))
-        });
-        let refused: Vec<LedgerCommand> = refused.collect();
-        let calls = due.into_iter().map(|due| {
-            let too_deep = || {
-                let message = format!("the chain of hooks ends after {DEPTH_MAX} calls");
-                (Skip::Depth, message)
-            };
-            FollowUpCall {
-                function: due.function,
-                trigger: Trigger::Hook,
-                data: data.clone(),
-                cause: Cause::Hook(HookCause {
-                    invocation: record.id,
-                    function: function.clone(),
-                    depth: due.depth,
-                    marks: due.marks,
-                }),
-                trace: first.trace.clone(),
-                skip: due.too_deep.then(too_deep),
-                at_once: false,
-            }
-        });
-        let calls = calls
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flat_map(|call| self.call(call).parts);
-        refused.into_iter().chain(calls).collect()
-    }
-
-    pub(super) fn may_call(&self, function: &FunctionName, called: &FunctionName) -> bool {
+    fn may_call(&self, function: &FunctionName, called: &FunctionName) -> bool {
         self.node.settings.may_call(&self.lifecycle, function, called)
     }
 
-    pub(super) fn call(&mut self, call: FollowUpCall) -> Called {
+    /// Submits a call. Returns the commands to store (the accepted invocation, or the record of a refused call), and why it was
+    /// refused.
+    fn call(&mut self, call: FollowUpCall) -> (Vec<LedgerCommand>, Option<String>) {
         let mut submit = self.new_submit(call.function, call.trigger);
         let now = self.clock.now();
-        let marks = call.cause.marks();
         // An invocation with a waiting caller is not durable, so it begins without the disk.
         submit.wait = call.at_once;
-        submit.payload = Payload {
-            data: Some(self.callers.buffers.hold(&Data::from(call.data))),
-            content_type: Some("application/json".to_owned()),
-            trace: call.trace,
-            cause: Some(Arc::new(call.cause)),
-            ..Payload::default()
+        submit.payload = call.payload;
+        let data = submit.payload.data.take();
+        submit.payload.data = data.map(|data| self.callers.buffers.hold(&data));
+        let refusal = self.supervisor.refusal(now, &submit);
+        let refusal = refusal.map(|rejection| follow_ups::words(&submit.function, rejection));
+        let Some(why) = call.skip.or(refusal) else {
+            return (self.submit_together(submit), None);
         };
-        let refused = call
-            .skip
-            .or_else(|| Some(words(&submit.function, self.supervisor.refusal(now, &submit)?)));
-        // The record of a refused call is made here and not by the supervisor: it belongs to the transaction of the
-        // end.
-        if let Some((skip, message)) = refused {
-            if skip == Skip::Quota {
-                self.quota_refused(&submit.function);
-            }
-            let record = InvocationRecord {
-                id: submit.id,
-                function: submit.function,
-                trigger: submit.trigger,
-                durable: true,
-                state: InvocationState::Skipped,
-                accepted_ms: now.unix_ms,
-                started_ms: None,
-                ended_ms: Some(now.unix_ms),
-                attempts: 0,
-                polls: 0,
-                reason: Some(Reason::Skipped(skip)),
-                message,
-                exhausted: None,
-                next_attempt_ms: None,
-                version: None,
-                result: None,
-            };
-            self.report(ReportEvent::EndedWaiting(&record));
-            self.report(ReportEvent::InvocationEnded(&record));
-            let refused = Some(record.message.clone());
-            let marked = marks.map(LedgerCommand::HookFailed);
-            let parts = std::iter::once(LedgerCommand::Update(Box::new(record)));
-            return Called {
-                parts: parts.chain(marked).collect(),
-                refused,
-            };
+        if why.0 == Skip::Quota {
+            self.quota_refused(&submit.function);
         }
-        Called {
-            parts: self.submit_together(submit),
-            refused: None,
-        }
+        let (record, mark) = follow_ups::refused(submit, now.unix_ms, why);
+        self.report(ReportEvent::EndedWaiting(&record));
+        self.report(ReportEvent::InvocationEnded(&record));
+        let message = record.message.clone();
+        let parts = [LedgerCommand::Update(record)].into_iter().chain(mark);
+        (parts.collect(), Some(message))
     }
 }
 
-/// Returns why a function cannot be called: the reason for the skipped record, and the message.
-fn words(function: &FunctionName, rejection: Rejection) -> (Skip, String) {
-    match rejection {
-        Rejection::NoSuchFunction => (Skip::Unknown, format!("there is no function `{function}`")),
-        Rejection::Service => (
-            Skip::Invalid,
-            format!("`{function}` is a service, which runs by itself and takes no calls"),
-        ),
-        Rejection::Invalid { error } => (Skip::Invalid, format!("`{function}` cannot run: {error}")),
-        Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
-        Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
-        Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
-        // A call that fnd itself makes has no idempotency key.
-        Rejection::KeyReused => (Skip::Invalid, rejection.words(function)),
-        // Only calls of functions have such a chain.
-        Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),
+/// The alerts. Before the first scan is over, the functions to call may not be known.
+impl Driver {
+    /// Returns when [`Self::alerts_due`] is to be called.
+    pub(super) fn alerts_next_due(&self) -> Option<Duration> {
+        // Before the end of the first scan `alerts_due` does nothing. A time in the past would keep the main loop awake
+        // until then.
+        let at_ms = self.follow_ups.next_due_ms();
+        let at_ms = at_ms.filter(|_| self.supervisor.has_scanned())?;
+        let Now { mono, unix_ms } = self.clock.now();
+        Some(mono.saturating_add(Duration::from_millis(at_ms.saturating_sub(unix_ms))))
+    }
+
+    /// Makes the calls that the passing of time causes.
+    pub(super) fn alerts_due(&mut self) {
+        if !self.supervisor.has_scanned() {
+            return;
+        }
+        self.alert(FollowUps::alerts_due);
+        self.catch_up();
+    }
+
+    /// Applies the rules and the present state of a function to its alerts.
+    pub(super) fn check_alert(&mut self, function: &FunctionName) {
+        let rules = self.lifecycle.registry.get(function).and_then(|_| {
+            let serving = self.serving(function);
+            let own = serving.and_then(|serving| serving.manifest.alert.clone());
+            let may_call = |called: &FunctionName| self.may_call(function, called);
+            AlertRules::of(function, own, &self.node.settings.settings.alert, may_call)
+        });
+        self.alert(|books, now_ms, _| books.function_change("", |alerts| alerts.set(now_ms, function, rules)));
+        self.check_facts(function);
+    }
+
+    /// Calls [`Self::check_alert`] for every function: the configuration has changed, or the first scan is over.
+    pub(super) fn check_alerts(&mut self) {
+        let functions: Vec<_> = self.lifecycle.registry.iter().map(|(name, _)| name.clone()).collect();
+        for function in &functions {
+            self.check_alert(function);
+        }
+        if self.supervisor.is_scanned() {
+            self.alert(|books, _, _| books.forget_unknown());
+        }
+    }
+
+    /// Applies the present state of a function to its alerts.
+    pub(super) fn check_facts(&mut self, function: &FunctionName) {
+        if !self.follow_ups.alerts.watches(function) || !self.supervisor.has_scanned() {
+            return;
+        }
+        let Some(view) = self.supervisor.function(function) else {
+            return;
+        };
+        let known = self.lifecycle.registry.get(function);
+        let refused = known.and_then(|known| known.findings.error.as_deref());
+        let error = refused.or(view.error.as_deref()).map(str::to_owned);
+        if let Some(facts) = AlertFacts::of(view.state, error.as_deref()) {
+            self.alert(|books, now_ms, _| books.function_change("", |alerts| alerts.facts(now_ms, function, facts)));
+        }
+    }
+
+    /// Makes the calls about problems of the node that are new and about those that are over. `now` has all present
+    /// problems.
+    pub(super) fn check_problems(&mut self, now: &[ReportedProblem]) {
+        if !self.supervisor.has_scanned() {
+            return;
+        }
+        let problems = now.iter().map(|problem| (problem.code, &*problem.text));
+        self.alert(|books, now_ms, settings| books.compare_problems(now_ms, settings, problems));
+    }
+
+    /// Makes the call about a problem of the node, if it is new.
+    pub(super) fn node_problem(&mut self, word: AlertCondition, message: &str) {
+        self.alert(|books, now_ms, settings| books.node_problem(settings, |node| node.begins(now_ms, word, message)));
+    }
+
+    /// Makes the call about a queue that refused work, if that is new.
+    pub(super) fn queue_full(&mut self, function: &FunctionName) {
+        self.alert(|books, now_ms, settings| books.node_problem(settings, |node| node.queue_full(now_ms, function)));
+    }
+
+    /// Makes the calls about the changes of `step`, which gets the present time and `[alert]` of the node, and stores both.
+    fn alert<C: IntoIterator<Item = HealthChange>>(&mut self, step: impl FnOnce(&mut FollowUps, u64, &NodeAlert) -> C) {
+        let (now_ms, settings) = (self.clock.now().unix_ms, &self.node.settings.settings.alert);
+        for change in step(&mut self.follow_ups, now_ms, settings) {
+            let parts = self.tell(change);
+            self.store_together(parts);
+        }
+    }
+
+    /// Makes the call about a change, if there is one. Returns the commands to store: the state, then the call.
+    fn tell(&mut self, mut change: HealthChange) -> Vec<LedgerCommand> {
+        let (mut called, mut refused) = (Vec::new(), None);
+        if let Some((alert, call)) = change.call.take() {
+            self.report(ReportEvent::Alert {
+                alert: &alert,
+                called: &call.function,
+            });
+            (called, refused) = self.call(call);
+        }
+        let state = self.follow_ups.store_health(change, refused.as_deref());
+        [state].into_iter().chain(called).collect()
     }
 }

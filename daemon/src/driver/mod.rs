@@ -5,9 +5,8 @@
 //! a request and its worker.
 //!
 //! Files:
-//! - `alerts`: brings facts to the alerts, and makes their calls
 //! - `disk`: has the spawner delete what is not needed any more
-//! - `follow_ups`: what follows the end of an invocation
+//! - `follow_ups`: makes the calls that follow the end of an invocation, and those of alerts
 //! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inbox`: handles the inputs of the driver
 //! - `install`: hands what the catalog sees and the spawner answers about files to the lifecycle, and asks for installations
@@ -22,10 +21,9 @@
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
 //! - `submit`: submits the runs that triggers inside fnd start
 
-mod alerts;
 mod disk;
 mod files;
-pub(crate) mod follow_ups;
+mod follow_ups;
 mod frames;
 mod inbox;
 mod install;
@@ -43,6 +41,7 @@ use crate::buffers::Reservation;
 use crate::callers::Callers;
 use crate::callers::spin::Spin;
 use crate::clock::{Clock, Ids};
+use crate::follow_ups::FollowUps;
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
@@ -68,7 +67,6 @@ use fnd_core::records::cause::AlertCondition;
 use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
-use follow_ups::FollowUps;
 use inbox::LoopInput;
 use std::cell::RefCell;
 use std::collections::VecDeque;
