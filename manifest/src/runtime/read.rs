@@ -106,6 +106,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             let message = format!("`installer` and `{{installer}}` in `{path}`: expected both or none");
             problems.push(bad(node, message));
         }
+        // The spawner starts a program by its path and searches no `PATH`.
         if !first(path).is_some_and(|first| first == "{interpreter}" || first.starts_with('/')) {
             let message = format!("`{path}`: expected `{{interpreter}}` or a path as the first item");
             problems.push(bad(node, message));

@@ -244,12 +244,15 @@ impl TextKind {
             Self::UrlPath => text.starts_with('/'),
             Self::Socket => text
                 .parse::<std::net::SocketAddr>()
+                // For port 0 the kernel chooses a free port, and no client would know which one.
                 .is_ok_and(|address| address.port() != 0),
             Self::Host => {
                 let label = |label: &str| {
                     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
                     !label.is_empty() && label.bytes().all(fine)
                 };
+                // DNS allows 255 bytes for a name as it is sent, which are 253 characters of text (RFC 1035, section
+                // 2.3.4).
                 text.len() <= 253 && text.split('.').all(label)
             }
             Self::Regex => regex_lite::Regex::new(text).is_ok(),

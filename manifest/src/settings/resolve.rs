@@ -169,6 +169,7 @@ fn listening(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
     let reachable = |node: &&TomlNode| {
         node.value
             .text()
+            // A Unix socket is no such address: other machines cannot reach it.
             .parse::<SocketAddr>()
             .is_ok_and(|address| !address.ip().is_loopback())
     };
@@ -243,6 +244,7 @@ fn settings(pick: Pick<'_>, sizes: &TomlTable) -> Settings {
         (name.clone(), size.expect("a table"))
     });
     Settings {
+        // The default depends on how fnd was started (`--user`), which the judge does not know.
         functions_dirs: pick.written("functions_dirs").map(|_| pick.get("functions_dirs")),
         default_runtime: pick.get("defaults.runtime"),
         sizes: sizes.collect(),
