@@ -183,6 +183,8 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
         .map_or_else(|| stem.split('.').next().unwrap_or_default(), |(stem, _)| stem);
     match FunctionName::new(stem) {
         Ok(function) => {
+            // A text has no mode. A program is judged as if it could be executed, because without that it would be no
+            // function.
             let mode = if is_program(bytes) { 0o755 } else { 0o644 };
             let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
             let function = JudgeFunction {
@@ -417,6 +419,7 @@ impl DirectoryCheck<'_> {
                 manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
             }
         }
+        // `read` and `unpack` have reported the reason already.
         let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
         if unread {
             return;
@@ -451,6 +454,7 @@ impl DirectoryCheck<'_> {
     /// Makes the files of a function of another system. The files beside its own count, too.
     fn foreign(&mut self, directory: &str, found: &ListedFunction) -> Vec<JudgedFile> {
         let mut names = names(self.files, directory);
+        // The order of the files and their limit are those of the spawner, so that both make the same function of them.
         names.retain(|name| is_foreign(name) && *name != found.source);
         let path = format!("{directory}/{}", found.source);
         let read = |path: &str| self.files.read(path, yaml::FILE_MAX + 1).ok().map(Bytes);

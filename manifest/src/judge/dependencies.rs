@@ -98,6 +98,7 @@ impl Judge {
             };
         }
         runtime.build()?;
+        // Only Python has a standard for lists of packages in the code (PEP 723).
         if runtime.summary.id == "python"
             && let Some(block) = inline::metadata_of_script(&entry.path, &entry.bytes.0)
         {
@@ -122,6 +123,7 @@ impl Judge {
         if !runtime.dependencies.imports.is_empty() {
             return imports::of(function, runtime, Dependencies::default(), report);
         }
+        // A file beside a single file of code is no part of the function.
         if !function.form.is_tree() {
             return None;
         }
@@ -196,6 +198,7 @@ fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Op
     let text = String::from_utf8_lossy(&file.bytes.0);
     let base = file.path.rsplit('/').next().unwrap_or(&file.path);
     let lists_some = match base {
+        // Only the packages that a project names are installed, not the project itself.
         "pyproject.toml" => return listed(text.parse::<toml::Table>().ok()?.get("project")?.as_table()?),
         "package.json" | "composer.json" | "deno.json" | "deno.jsonc" => lists_packages(base, &text),
         _ => text

@@ -202,6 +202,8 @@ impl Judge {
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
                 let credentials = manifest.map(credentials::of).unwrap_or_default();
                 JudgeReply::Function(Box::new(FunctionJudgment {
+                    // The names are beside the plan and not in it: plans are stored, and other versions of the spawner
+                    // read them.
                     secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
                     verdict: FunctionVerdict {
                         plan,

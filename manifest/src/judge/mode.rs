@@ -121,6 +121,7 @@ type Mods<'c> = (Mode, String, &'c RuntimePhase);
 fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &TomlTable, reason: String) -> Mods<'c> {
     let runtime = choice.runtime;
     let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
+    // With a command of its own, another program serves, and the runtime has no module to load.
     let own_command = find(own, "http_server.command").is_some();
     match &runtime.serve {
         Some(serve) if module && !own_command => (Mode::Http, reason, serve),

@@ -90,6 +90,8 @@ impl Judge {
             arguments: fetch.arguments,
             secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
             env: BTreeMap::new(),
+            // `[build] network = "none"` is for packages, whose install scripts run code. git and curl run no code of
+            // the repository.
             network: BuildNetwork::Host,
             shown: fetch.path,
             checked: None,
