@@ -73,6 +73,8 @@ impl Work<'_> {
             _ => return Ok(1),
         };
         let mut sum = 1_u64;
+        // serde_json has read at most 128 levels, which bounds this recursion. Whatever lies in an object counts as a
+        // schema: too high a count is on the safe side.
         for child in children {
             sum = sum.saturating_add(self.of(child)?);
         }

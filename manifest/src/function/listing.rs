@@ -151,6 +151,7 @@ impl Question {
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
+            // Enough for `#!` behind a byte-order mark, and for the mark of ELF.
             Self::IsProgram => 8,
             // No manifest is longer.
             Self::NamesSource => 1 << 20,
@@ -279,6 +280,8 @@ pub fn listing(
                 let names = match foreign(&shown) {
                     ListedYaml::Functions(names) => names,
                     ListedYaml::Broken => {
+                        // Nobody knows its functions. Under its own name the file is installed, and the answer says
+                        // what is wrong with it.
                         result.broken.push(shown.clone());
                         vec![stem(&shown).to_owned()]
                     }

@@ -218,6 +218,7 @@ pub struct Credentials(pub Vec<Credential>);
 impl FromValue for Credentials {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
         let texts = value.map(texts).unwrap_or_default();
+        // The schema has checked the texts: only `none` is no credential, and an empty list means it.
         Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
     }
 }
@@ -246,6 +247,7 @@ impl RequestPlace {
         let (kind, name) = text.split_once('.')?;
         let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         match kind {
+            // Upper and lower case make no difference in the name of a header (RFC 9110, section 5.1).
             "header" if !name.is_empty() && name.bytes().all(is_token) => Some(Self::Header(name.to_ascii_lowercase())),
             "query" if !name.is_empty() => Some(Self::Query(name.to_owned())),
             "body" => {

@@ -43,6 +43,7 @@ keys! {
         best_effort_limits: bool = Bool, default false, example true;
         /// Defaults for all functions, with the same keys as a manifest.
         defaults = Defaults(&function::keys::SCHEMA);
+        // The built-in ones have the names and the limits of Kyma's presets.
         /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
         sizes = Map(TextKind::Name, &Table(LimitKeys::KEYS)), built_in SIZES,
             example { M = { cpu = "400m", memory = "512M" } };

@@ -31,7 +31,9 @@ fn form(code: &[u8]) -> Option<&'static str> {
     let list = list.get(..PARAMETERS_MAX).unwrap_or(list);
     let end = list.iter().position(|byte| *byte == b')')?;
     let list = list.get(..end).unwrap_or_default().trim_ascii_end();
+    // Go wants a comma before a `)` on a line of its own.
     let list = list.strip_suffix(b",").unwrap_or(list);
+    // A file may import the package under another name, so only the name of the type counts.
     let types: Vec<_> = list.split(|byte| *byte == b',').map(last_word).collect();
     FORMS.iter().find(|(form, _)| types == *form).map(|(_, what)| *what)
 }

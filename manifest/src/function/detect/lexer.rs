@@ -213,6 +213,8 @@ impl<'a> Lexer<'a> {
     fn skip(&mut self, count: usize, shown: u8) {
         let rest = self.rest();
         let skipped = rest.get(..count).unwrap_or(rest);
+        // A string of JavaScript goes on behind a `\` at the end of its line. An end of a line in place of its mark
+        // would make two strings of it.
         let stays = |byte: &u8| *byte == b'\n' && shown == b' ';
         let blank = |byte: &u8| if stays(byte) { b'\n' } else { shown };
         self.code.extend(skipped.iter().map(blank));

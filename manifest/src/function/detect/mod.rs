@@ -173,6 +173,7 @@ fn is_other(c: char) -> bool {
 
 /// Says whether a byte can be part of a name.
 fn is_word(byte: u8) -> bool {
+    // A letter outside of ASCII consists of bytes from 0x80 on.
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 

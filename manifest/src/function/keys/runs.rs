@@ -24,6 +24,7 @@ keys! {
         max_interval: Duration [with = "text::duration"] = Duration(Zero::Refused), default "5m", example "1m";
         /// Which part of the delay is random: half of it (`equal`), all of it (`full`) or nothing (`none`).
         jitter: JitterKey = Word(JitterKey::WORDS), default "equal", example "none";
+        // Nobody knows how far an interrupted attempt came, and by default fnd runs work at most once.
         /// Classes of ends that are retried; `interrupted` may be added, `failed` is never retried.
         on: Vec<RetryOn> = List(&Word(RetryOn::WORDS)),
             default ["error", "transient", "timeout", "oom", "signal", "spawn"], example ["transient"];
