@@ -100,6 +100,7 @@ impl<'d> Making<'_, 'd> {
                 self.refuse(&item, "Required value: name");
                 continue;
             };
+            // Kubernetes also allows `.` and `-` in the name, so the file is not wrong.
             if !TextKind::Variable.holds(name) {
                 self.not_here(
                     &item,
@@ -108,6 +109,7 @@ impl<'d> Making<'_, 'd> {
             } else if let Some(from) = item.get("valueFrom") {
                 self.env_from(name, &item, &from);
             } else {
+                // In Kubernetes a variable without a value is empty.
                 let value = item
                     .get("value")
                     .map_or(Some(String::new()), |value| value.scalar(&mut self.report));

@@ -72,6 +72,7 @@ impl<'d> Item<'d> {
     fn child(&self, name: &str) -> Option<Self> {
         let Value::Map(entries) = self.value() else { return None };
         let (_, node) = entries.iter().find(|(known, _)| known == name)?;
+        // Kubernetes treats a field with null as if it were not there.
         (node.value != Value::Null).then(|| self.below(name, node))
     }
 
@@ -132,6 +133,7 @@ impl<'d> Item<'d> {
     pub fn whole(&self, report: &mut ConversionReport) -> Option<u64> {
         let found = match self.value() {
             Value::Number(number) => number.as_u64(),
+            // Kubeless writes its timeout as text, and Rafay its limits.
             Value::Text(text) => text.trim().parse().ok(),
             _ => None,
         };
@@ -185,6 +187,7 @@ impl<'d> Item<'d> {
     pub fn toml(&self) -> toml::Value {
         fn of(value: &Value) -> toml::Value {
             match value {
+                // TOML has no null.
                 Value::Null => toml::Value::String(String::new()),
                 Value::Bool(value) => (*value).into(),
                 Value::Number(number) => match number.as_i64() {

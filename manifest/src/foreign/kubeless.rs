@@ -190,7 +190,9 @@ impl<'d> Making<'_, 'd> {
                 );
             }
         };
+        // Before the bytes are unpacked, because the sum is that of the archive.
         self.checksum(spec, &bytes);
+        // Kubeless stores a single file under the name of the handler's module, whatever its own name was.
         let path = format!("{module}{suffix}");
         if packed.is_empty() {
             return self.code(&path, bytes, &item);

@@ -123,6 +123,7 @@ impl Origins {
     /// Reads the file [`ORIGINS`].
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
+        // Without it the problems stay at the lines of `function.toml`.
         serde_json::from_slice(bytes).unwrap_or_default()
     }
 
@@ -154,6 +155,7 @@ impl Origins {
         if let Some(Some(row)) = index.and_then(|index| self.lines.get(index)) {
             problem.file = Some(row.file.clone());
             problem.place = Some(row.source().place());
+            // The message is about a key of fnd, which the author of the field does not know.
             problem.message = format!("`{}`: {}", row.field, problem.message);
         }
         problem

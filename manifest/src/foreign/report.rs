@@ -161,6 +161,7 @@ impl ConversionReport {
     pub fn keep_problems(&mut self, most: usize) -> usize {
         self.rows.retain(|row| row.verdict != FieldVerdict::Works);
         self.sort();
+        // This sort is stable: among mistakes, and among other rows, the order of the files stays.
         self.rows.sort_by_key(|row| row.verdict != FieldVerdict::Refused);
         let more = self.rows.len().saturating_sub(most);
         self.rows.truncate(most);
