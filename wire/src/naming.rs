@@ -29,6 +29,7 @@ pub fn is_ignored(name: &[u8]) -> bool {
     name.starts_with(b".")
         || sharp
         || IGNORED.iter().any(|end| name.ends_with(end.as_bytes()))
+        // vim makes the file `4913` for a moment, to see whether it may write to a directory.
         || [b"4913".as_slice(), b"__pycache__", b"node_modules"].contains(&name)
         || packager()
 }

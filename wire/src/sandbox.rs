@@ -140,6 +140,7 @@ impl Profile {
 #[must_use]
 pub fn is_plain(path: &str) -> bool {
     let parts = path.strip_prefix('/').map(|rest| rest.split('/'));
+    // The kernel takes no longer paths (`PATH_MAX`).
     path.len() < 4096
         && parts.is_some_and(|mut parts| parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')))
 }

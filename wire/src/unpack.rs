@@ -156,6 +156,7 @@ impl Receiver {
             }
             _ if self.missing > 0 => Err(Stopped::Invalid("fewer bytes than the file has")),
             UnpackRecord::File(file) => self.file(file).map(Received::File),
+            // A child that works refuses an archive without a file (`Why::Empty`).
             UnpackRecord::End if self.paths.is_empty() => Err(Stopped::Invalid("no file")),
             UnpackRecord::End => Ok(Received::End),
         }

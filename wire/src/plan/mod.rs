@@ -243,6 +243,7 @@ impl Plan {
             let variables = self.environment.iter().map(|(_, text)| &text.text);
             self.argv.iter().map(|text| &text.text).chain(variables)
         };
+        // In the environment of execve(2) a variable is `NAME=VALUE` with a NUL at its end.
         let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
         let weights = [limits.cpu_weight, limits.io_weight];
         let checks = [
