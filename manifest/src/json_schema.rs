@@ -163,6 +163,7 @@ fn pattern(form: TextKind) -> String {
         TextKind::Relative => "^[^/]".to_owned(),
         TextKind::Socket => "^.+:[0-9]{1,5}$".to_owned(),
         TextKind::Host => "^[a-z0-9.-]+$".to_owned(),
+        // An empty pattern fits every text.
         TextKind::Regex => String::new(),
         TextKind::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
         TextKind::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),

@@ -133,6 +133,7 @@ impl<'d> Making<'_, 'd> {
             let Some((secret, key)) = key_of(&reference, &mut self.report) else {
                 return self.refuse(&reference, "Required value: name and key");
             };
+            // A secret of fnd has no keys, so the key becomes a part of its name.
             self.secret(name, &format!("{secret}.{key}"), item);
         } else if let Some(reference) = from.get("configMapKeyRef") {
             let Some((map, key)) = key_of(&reference, &mut self.report) else {
@@ -226,6 +227,7 @@ pub(super) fn quantity(text: &str) -> Option<f64> {
     let factor = match suffix {
         "" => 1.0,
         "m" => 1e-3,
+        // Without an `i`, units of Kubernetes are powers of 1000, unlike those of fnd.
         "k" => 1e3,
         "M" => 1e6,
         "G" => 1e9,

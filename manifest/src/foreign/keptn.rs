@@ -166,6 +166,7 @@ impl<'d> Making<'_, 'd> {
             ("python", _) | ("function", Some("python")) => "python",
             ("function", Some("bash")) => "bash",
             (_, None | Some("deno")) => "deno",
+            // The function is refused. With any runtime, its other fields can still be checked.
             (_, Some(other)) => {
                 if let Some(word) = &word {
                     self.refuse(word, &format!("RUNTIME `{other}` is not one of deno, bash, python"));

@@ -283,6 +283,7 @@ impl<'d> Making<'_, 'd> {
         if let Some(item) = deployment.get("replicas")
             && let Some(count) = item.whole(&mut self.report)
         {
+            // All replicas of a Deployment run all the time.
             self.works("pool.min", i64::try_from(count).unwrap_or(i64::MAX), &item);
         }
         let pod = deployment.get("template.spec");

@@ -112,6 +112,7 @@ impl<'d> Making<'_, 'd> {
             "nodejs" => "node",
             "python" => "python",
             _ => {
+                // The function is refused. With any runtime, its other fields can still be checked.
                 self.refuse(&item, &format!("runtime should be one of [nodejs python] with a version, such as nodejs22 or python312 (got \"{word}\")"));
                 return "node";
             }

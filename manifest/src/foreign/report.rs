@@ -49,6 +49,7 @@ impl Field {
     #[must_use]
     pub fn place(&self) -> Place {
         let excerpt: String = self.excerpt.chars().take(EXCERPT_MAX).collect();
+        // The length of a value is not known, so the mark goes on to the end of its line.
         let after = excerpt
             .trim_end()
             .chars()

@@ -264,6 +264,7 @@ pub fn listing(
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
                 if !claimed {
                     result.unclaimed.push(shown);
+                // In another encoding the name may be fine, so its author expects a function.
                 } else if unnameable {
                     let problem = Diagnostic::error("bad-name", "the name of this program is not UTF-8").in_file(&path);
                     result.problems.push(problem.with_help("rename it"));

@@ -143,6 +143,8 @@ impl Judge {
             plan.interpreters.clone_from(&like.interpreters);
             plan.interpreter_help.clone_from(&like.interpreter_help);
         }
+        // An interpreter that a `#!` line asks for may belong to the owner of the file. A build runs none but those of
+        // root.
         plan.asked_interpreters = 0;
         plan.argv = command::installer(task.phase, runtime);
         plan.argv

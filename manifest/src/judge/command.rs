@@ -263,6 +263,7 @@ pub(super) fn replace(
         );
     };
     plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
+    // Only an interpreter of a `#!` line may belong to the owner of the file, and this program is none.
     plan.asked_interpreters = 0;
     if program.starts_with('/') {
         plan.interpreters = vec![program.clone()];

@@ -284,6 +284,7 @@ fn lists_packages(base: &str, text: &str) -> bool {
         table.into_iter().flat_map(|table| table.keys())
     };
     match base {
+        // npm is told to leave out what is only for development.
         "package.json" => names("dependencies")
             .chain(names("optionalDependencies"))
             .next()

@@ -259,6 +259,7 @@ impl Judge {
                 Err(problems) => diagnostics.extend(problems),
             }
         }
+        // If two runtimes claim a suffix, the order of the files must not decide which one gets it.
         runtimes.sort_by(|one, two| one.summary.id.cmp(&two.summary.id));
         for id in configuration
             .settings

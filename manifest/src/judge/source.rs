@@ -241,6 +241,7 @@ fn of_git(git: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
             every_s: source.every.map(|every| every.as_secs().max(1)),
         },
         arguments,
+        // The sandbox of the fetching user hides most directories.
         path: git.starts_with('/').then(|| git.to_owned()),
     })
 }
@@ -293,6 +294,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
 
 /// Says whether an address has user and password before the host.
 fn has_password(address: &str) -> bool {
+    // `USER@HOST:PATH` has no place for a password.
     let host = address.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let user = host.and_then(|host| host.rsplit_once('@'));
     user.is_some_and(|(user, _)| user.contains(':'))
@@ -305,6 +307,7 @@ fn is_host_key(line: &str) -> bool {
         .next()
         .is_some_and(|hosts| !hosts.is_empty() && !hosts.starts_with('#'));
     let is_key = |key: &str| {
+        // The shortest key, of the type ed25519, has 68 characters.
         key.len() > 20
             && key
                 .bytes()

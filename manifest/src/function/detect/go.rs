@@ -18,6 +18,7 @@ const FORMS: [(&[&[u8]], &str); 2] = [
 pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let code = code.as_bytes();
     let mut starts = names(code).filter(|(_, _, name)| *name == b"func");
+    // `func(` is a type, or a function without a name.
     starts.find_map(|(at, ..)| Some((at, form(code.get(at..)?.strip_prefix(b"func ")?)?)))
 }
 

@@ -240,6 +240,7 @@ fn begins_regex(lexer: &Lexer) -> bool {
     let tail = lexer.code.get(lexer.last.saturating_sub(16)..lexer.last);
     let tail = String::from_utf8_lossy(tail.unwrap_or_default());
     match tail.rsplit(|c| !in_name(c)).next().unwrap_or_default() {
+        // A bracket alone does not tell whether a value ends there. It mostly does, so `/` divides.
         "" => !lexer.last_is_literal && !tail.ends_with([')', ']', '}']),
         word => matches!(word, "return" | "typeof" | "case" | "in" | "of" | "await" | "yield"),
     }

@@ -100,6 +100,7 @@ impl Syntax {
                 _ => lexer.code(*byte, self),
             }
         }
+        // Nothing is lost: of each character, all bytes are code or all are blanked.
         String::from_utf8_lossy(&lexer.code).into_owned()
     }
 }

@@ -58,6 +58,7 @@ const LANGUAGES: [(&str, Syntax, Detect); 8] = [
 #[must_use]
 pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     let text = String::from_utf8_lossy(code);
+    // A byte-order mark would hide a handler in the first line, because it would be the beginning of that line.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let (_, syntax, detect) = LANGUAGES.iter().find(|(known, ..)| *known == runtime)?;
     let (position, what) = detect(&syntax.blanked(text))?;

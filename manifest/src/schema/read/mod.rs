@@ -143,6 +143,7 @@ impl KeyReader<'_> {
             return;
         }
         let name = self.path.join(".");
+        // Of a word only this value may be missing and not the whole key, so the value is marked.
         let (span, message) = if let (ValueKind::Word(_), TomlValue::Text(word)) = (&key.kind, &node.value) {
             (
                 node.at.value.clone(),
