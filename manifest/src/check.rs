@@ -325,6 +325,7 @@ impl DirectoryCheck<'_> {
     /// Judges the function to which a file or directory belongs.
     fn one(&mut self, path: &str) {
         let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+        // The names beside it count: a manifest, and other files of the same function.
         let Some(listing) = self.listing(directory, None) else {
             return;
         };

@@ -90,6 +90,8 @@ impl Sandbox {
     #[must_use]
     pub fn widens(&self, profile: Profile) -> Option<&'static str> {
         [
+            // `network` and `hide` are missing: a profile has the machine's network and hides only its own list, so
+            // both can only take something away.
             (self.profile.rank() > profile.rank(), "profile"),
             (self.syscalls.rank() > profile.rank(), "syscalls"),
             // The profile `off` shows all processes anyway.

@@ -164,6 +164,7 @@ impl Receiver {
 
     fn file(&mut self, file: Unpacked) -> Result<Unpacked, Stopped> {
         check_path(&file.path).map_err(|_| Stopped::Invalid("a path that is not allowed"))?;
+        // The lengths are added before the bytes come, so no byte of a file that is too large is written.
         self.bytes = self.bytes.saturating_add(file.length);
         if self.bytes > BYTES_MAX || self.paths.len() >= ENTRIES_MAX {
             return Err(Stopped::Invalid("more files or bytes than are allowed"));

@@ -71,6 +71,7 @@ impl<'d> Making<'_, 'd> {
                 "Required value: spec",
             );
         };
+        // `zip` reads both, so that a mistake in one does not hide a mistake in the other.
         if let Some((runtime, module)) = self.kubeless_runtime(&spec).zip(self.kubeless_handler(&spec)) {
             let (_, id, suffix, dependencies) = *runtime;
             self.kubeless_code(&spec, module, suffix);

@@ -41,6 +41,7 @@ pub fn files(mut set: Foreign) -> Vec<WholeFile> {
     }
     let (made, report) = function(&found, &set.path, &set.function);
     origins.report = report;
+    // A file can have many thousands of fields, and an answer of the judge has a limit.
     let more = origins.report.keep_problems(ROWS_MAX);
     if made.is_none() && origins.problems.is_empty() && !origins.report.is_refused() {
         let message = format!("there is no function `{}` in it", set.function);

@@ -155,6 +155,7 @@ pub fn is_pattern(text: &str) -> bool {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let is_last = segments.peek().is_none();
         let fine = match name {
+            // Only the last segment may be empty, because `/hello/` is another path than `/hello`.
             None => is_fixed(segment) && (is_last || !segment.is_empty()),
             Some(name) => {
                 let bare = if is_last {
@@ -197,6 +198,7 @@ pub fn is_origin(text: &str) -> bool {
         return false;
     };
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.:[]".contains(&b);
+    // Browsers leave out the port of the scheme, so an origin with this port would never be sent.
     let is_default = match scheme {
         "http" => host.ends_with(":80"),
         "https" => host.ends_with(":443"),

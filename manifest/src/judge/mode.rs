@@ -78,6 +78,7 @@ impl Judge {
             return Some((Mode::Script, "no handler found in the code".to_owned(), run));
         };
         if http {
+            // As a script such a module would end at once, without an error.
             let Some(serve) = &choice.runtime.serve else {
                 let id = &choice.runtime.summary.id;
                 let message = format!("runtime `{id}` cannot serve `{what}` (line {line})");

@@ -49,6 +49,7 @@ pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, rep
                 Diagnostic::error("impossible", message).with_help("keep several values in one secret"),
             );
         }
+        // Otherwise everybody who may save or upload a function could read every secret.
         if count > 0 && !trusted {
             let message = format!("`{key}` is only for functions whose code and manifest belong to root");
             let problem = Diagnostic::error("not-allowed", message);

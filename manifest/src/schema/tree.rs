@@ -110,6 +110,7 @@ impl TomlValue {
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
+            // `==` would compare the positions in it, too.
             (Self::List(one), Self::List(two)) => {
                 one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.value.same(&two.value))
             }

@@ -54,6 +54,7 @@ words! {
 
     /// The classes of ends that `retry.on` may name.
     pub enum RetryOn {
+        // The class `failed` is missing: with it, a function says that another attempt is of no use.
         /// Any exit code without a special meaning.
         Error = "error",
         /// Exit 75.
