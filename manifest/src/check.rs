@@ -186,6 +186,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
             // A text has no mode. A program is judged as if it could be executed, because without that it would be no
             // function.
             let mode = if is_program(bytes) { 0o755 } else { 0o644 };
+            // fnd gives the judge no more of a file, either.
             let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
             let function = JudgeFunction {
                 name: function,

@@ -271,6 +271,7 @@ impl<'d> Making<'_, 'd> {
                 self.default("retry.max_interval", "5m");
             }
         }
+        // The pauses of Keptn and of the kubelet have no random part.
         self.default("retry.jitter", "none");
         if let Some(item) = get("timeout")
             && let Some(text) = item.text(&mut self.report)

@@ -326,6 +326,7 @@ impl<'d> Making<'_, 'd> {
                 match PROFILES.iter().find(|(name, ..)| *name == word) {
                     Some((_, memory, cpu)) => {
                         self.works("limits.memory", *memory, item);
+                        // The field becomes two keys, but has one row in the report.
                         self.made.manifest.set("limits.cpu", *cpu, Some(&item.field()));
                     }
                     None if spec.get("size").is_some() => {

@@ -49,6 +49,7 @@ impl EventSchema {
                 "" => "the data".to_owned(),
                 place => format!("`{place}`"),
             };
+            // The text may list everything that the schema allows, which can be long.
             let problem: String = error.masked().to_string().chars().take(300).collect();
             format!("{place}: {problem}")
         })

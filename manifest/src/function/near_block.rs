@@ -66,6 +66,7 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
 pub(super) fn metadata(file: &str, text: &str) -> Option<Source> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let at = lines.iter().position(|line| *line == SCRIPT)?;
+    // Only the first block is read, so the time is linear without a bound.
     let toml: Vec<_> = script(&lines, at, usize::MAX)?
         .into_iter()
         .map(|line| format!("{line}\n"))

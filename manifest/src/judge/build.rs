@@ -84,6 +84,7 @@ impl Judge {
         let settings = &self.configuration.settings.build;
         let shown = task
             .shown
+            // Written as a TOML value, a path cannot end its text and add keys to the manifest.
             .map(|path| format!("read_only = [{}]\n", toml::Value::String(path)));
         // An installer says by its exit code that the network failed: only that is transient and tried again. Functions
         // at work come first, so the weight of the CPU is below their default. Home and cache have no limit, because

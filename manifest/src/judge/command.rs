@@ -266,6 +266,8 @@ pub(super) fn replace(
     // Only an interpreter of a `#!` line may belong to the owner of the file, and this program is none.
     plan.asked_interpreters = 0;
     if program.starts_with('/') {
+        // As an interpreter the program gets the checks of one: that it is there, that it can be executed, who can
+        // change it.
         plan.interpreters = vec![program.clone()];
         plan.interpreter_help = format!("install it, or name another program in `{path}`");
         return;

@@ -53,6 +53,7 @@ impl Dependencies {
         report: &mut FunctionProblems<'_>,
     ) -> Self {
         let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        // An edit of the manifest alone compiles nothing, because the manifest is no input of the build.
         let code = function.files.iter().filter(|file| file.path != MANIFEST);
         self.inputs = match function.form.is_tree() {
             true => code.map(|file| file.path.clone()).collect(),

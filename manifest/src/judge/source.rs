@@ -272,6 +272,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
         let help = "write `https://HOST/PATH/FILE`; the name of the file says what it is: `.zip`, `.tar.gz`, `.py`";
         return Err(("url", message, help));
     }
+    // `sha256sum`, with whose output the sum is compared, prints lower case.
     let sum = source.sha256.clone().unwrap_or_default().to_ascii_lowercase();
     if source.sha256.is_some() && (sum.len() != 64 || !sum.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         let message = "`source.sha256`: expected 64 hexadecimal digits".to_owned();

@@ -64,6 +64,7 @@ pub fn manifest(
         table: &merged,
         keys: Manifest::KEYS,
     };
+    // The tables lack values with mistakes, so each key can be read: with its default, where its value is refused.
     let mut manifest = Manifest::read(pick);
     manifest.mode = subject.mode;
     manifest.runtime.clone_from(&subject.runtime.summary.id);

@@ -71,6 +71,8 @@ pub fn configuration_on<'a>(
         match Source::whole(name, bytes) {
             Ok(source) => {
                 let (table, found) = read(&source, sources.len(), SCHEMA);
+                // A file with mistakes is merged, too, so that the checks below report further mistakes with the first
+                // ones.
                 tree::merge(&mut merged, table);
                 problems.extend(found);
                 sources.push(source);

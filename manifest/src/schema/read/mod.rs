@@ -50,6 +50,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (TomlTable, Vec<D
         TomlTable::new()
     } else {
         let result = reader.table(table.get_ref(), schema.keys);
+        // The whole file lacks the key, so the beginning of the file stands for the place.
         reader.missing(&(0..0), &result, table.get_ref(), schema.keys);
         result
     };
@@ -189,6 +190,7 @@ impl KeyReader<'_> {
         });
         match elsewhere {
             Some(help) => problem.with_help(help),
+            // The list of all keys is long, so it is the last resort.
             None => problem.with_help(format!("known keys: {}", list(&names))),
         }
     }

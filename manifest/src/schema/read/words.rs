@@ -117,6 +117,7 @@ pub fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
     if text.len() > 64 {
         return None;
     }
+    // `Memory` is a typing error, too: names of keys have small letters.
     let lower = text.to_lowercase();
     names
         .iter()
