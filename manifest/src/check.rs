@@ -204,6 +204,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
 }
 
 fn names(files: &dyn CheckedFiles, directory: &str) -> Vec<String> {
+    // A directory that does not exist, such as `conf.d`, has no files.
     let entries = files.list(directory).unwrap_or_default();
     let mut names: Vec<String> = entries
         .into_iter()
@@ -222,6 +223,7 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
         result: Checked::default(),
         claims: claims(judge),
     };
+    // Names are joined to the path with `/`, so a `/` at its end would be there twice.
     let path = if path.len() > 1 {
         path.strip_suffix('/').unwrap_or(path)
     } else {

@@ -72,10 +72,12 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
         .map_or((None, source), |(group, file)| (Some(group), file));
     let alone = file.strip_suffix(MANIFEST).filter(|_| !directory);
     let stem = match alone {
+        // `stem` refuses every manifest, because most lie beside code.
         Some(alone) if !is_ignored(file.as_bytes()) => alone,
         _ => str::from_utf8(stem(file.as_bytes(), directory)?).ok()?,
     };
     let full = match group {
+        // `node_modules` could be the name of a group.
         Some(group) if is_ignored(group.as_bytes()) => return None,
         Some(group) => format!("{group}/{stem}"),
         None => stem.to_owned(),

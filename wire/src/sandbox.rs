@@ -75,6 +75,7 @@ impl Sandbox {
                 path.escape_debug()
             ));
         }
+        // A path with `..` was refused above, so `/dev/../etc/shadow` does not come here.
         if let Some(path) = self.devices.iter().find(|path| !path.starts_with("/dev/")) {
             return Some(format!(
                 "the sandbox names the device `{}`, which is not below /dev",

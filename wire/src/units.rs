@@ -93,6 +93,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             return Err(UnitError::Duration);
         }
         below = unit;
+        // The text has only digits, so `parse` fails only for a number that is too large.
         let number: u64 = digits.parse().map_err(|_| UnitError::DurationRange)?;
         total = number
             .checked_mul(unit)
@@ -169,6 +170,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
 pub fn print_size(bytes: u64) -> String {
     let (name, shift) = SIZE_UNITS
         .into_iter()
+        // Zero has 64 zero bits at its end and would become `0T`.
         .find(|(_, shift)| bytes.trailing_zeros() >= *shift && bytes != 0)
         .unwrap_or(("", 0));
     format!("{}{name}", bytes >> shift)

@@ -242,6 +242,7 @@ pub(super) fn quantity(text: &str) -> Option<f64> {
         }
     };
     let value = number * factor;
+    // 1e18 is below the largest size that a manifest can have (`ANY_SIZE`).
     (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value)
 }
 
@@ -260,6 +261,7 @@ pub(super) fn bytes_of(quantity: f64) -> String {
 /// Returns a quantity of cores as fnd writes it.
 #[must_use]
 pub(super) fn milli_of(cores: f64) -> String {
+    // Rounded up, too: no limit is 0 cores.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -166,6 +166,7 @@ impl<'d> Item<'d> {
         let found = match self.value() {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
+            // The schemas of Kubernetes call whole numbers `integer`, and all others `number`.
             Value::Number(number) if number.is_f64() => "number",
             Value::Number(_) => "integer",
             Value::Text(_) => "string",
@@ -173,6 +174,7 @@ impl<'d> Item<'d> {
             Value::Map(_) => "object",
         };
         let path = &self.path;
+        // A negative whole number has the right type. Only its range is wrong.
         let why = if found == expected {
             format!("Invalid value: {path} in body must be a number that is not negative")
         } else {
@@ -191,6 +193,7 @@ impl<'d> Item<'d> {
                 Value::Null => toml::Value::String(String::new()),
                 Value::Bool(value) => (*value).into(),
                 Value::Number(number) => match number.as_i64() {
+                    // TOML has whole numbers of 64 bits with a sign, and a larger one becomes a floating-point number.
                     Some(whole) => whole.into(),
                     None => number.as_f64().unwrap_or_default().into(),
                 },

@@ -119,6 +119,7 @@ impl<'d> Making<'_, 'd> {
             return None;
         };
         let word = item.text(&mut self.report)?;
+        // Kubeless names a runtime by an id and a version, such as `python3.7`.
         let id = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let Some(runtime) = RUNTIMES.iter().find(|(known, ..)| *known == id) else {
             let known: Vec<&str> = RUNTIMES.iter().map(|(id, ..)| *id).collect();
@@ -244,6 +245,7 @@ impl<'d> Making<'_, 'd> {
             return;
         };
         if text.is_empty() {
+            // Kubeless writes all fields of a function, and a checksum that nobody gave is an empty text.
             return self.report.works(&item.field(), "");
         }
         let sum: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -197,6 +197,7 @@ pub fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else {
         return false;
     };
+    // Browsers send an origin in lower case, and a request's origin is compared with this text byte by byte.
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.:[]".contains(&b);
     // Browsers leave out the port of the scheme, so an origin with this port would never be sent.
     let is_default = match scheme {
@@ -247,6 +248,7 @@ impl RequestPlace {
             return Some(Self::Ip);
         }
         let (kind, name) = text.split_once('.')?;
+        // The name of a header is a token (RFC 9110, section 5.6.2).
         let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         match kind {
             // Upper and lower case make no difference in the name of a header (RFC 9110, section 5.1).

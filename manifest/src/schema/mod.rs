@@ -255,12 +255,15 @@ impl TextKind {
                 // 2.3.4).
                 text.len() <= 253 && text.split('.').all(label)
             }
+            // Expressions test texts of strangers. `regex-lite` matches in linear time.
             Self::Regex => regex_lite::Regex::new(text).is_ok(),
             Self::Listen => match text.strip_prefix("unix:") {
+                // `/` is an absolute path, but no socket can be there.
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
                 None => Self::Socket.holds(text),
             },
             Self::Network => {
+                // `IpNet` reads no address without a prefix length.
                 text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok()
             }
             Self::Percent => percent(text).is_some(),

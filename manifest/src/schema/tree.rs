@@ -56,6 +56,7 @@ pub enum TomlValue {
 #[must_use]
 pub fn paths(table: &TomlTable) -> Vec<String> {
     let of = |(name, node): (&String, &TomlNode)| match &node.value {
+        // An empty table has no values, but it was written, so its own path is returned.
         TomlValue::Table(below) if !below.is_empty() => {
             paths(below).into_iter().map(|path| format!("{name}.{path}")).collect()
         }
