@@ -68,10 +68,12 @@ pub fn confine() -> Result<(), ConfineError> {
 /// # Errors
 /// Any [`ConfineError`].
 pub fn confine_with(more: &[i64]) -> Result<(), ConfineError> {
+    // First, because until then another process of the same user may attach to this one (ptrace(2)).
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
     // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the process has the filter
     // only.
     let _ = empty_namespaces();
+    // The filter comes last, because it forbids the calls of the other steps.
     seccompiler::apply_filter_all_threads(&filter(more).map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
 }
 

@@ -59,6 +59,8 @@ pub fn decrypt(keys: &[u8], text: &[u8]) -> Decrypted {
         Ok(reader) => reader,
         Err(error) => return reason(&error),
     };
+    // One byte more than a secret may have shows that the value is too large. The buffer never grows, because growing
+    // would leave copies of the secret in freed memory.
     let room = usize::try_from(SECRET_MAX).unwrap_or(0) + 1;
     let mut value = Zeroizing::new(Vec::with_capacity(room));
     match reader.take(SECRET_MAX + 1).read_to_end(&mut value) {

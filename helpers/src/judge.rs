@@ -53,6 +53,7 @@ pub fn run(protocol: u16) -> Result<(), JudgeError> {
 fn on_this_machine() -> Judge {
     match std::thread::available_parallelism() {
         Ok(cpus) => Judge::new().with_cpus(cpus.get()),
+        // If nobody knows the number of CPUs, it is no reason to refuse a configuration.
         Err(_) => Judge::new(),
     }
 }

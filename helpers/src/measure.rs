@@ -105,6 +105,7 @@ impl MeasureWalk {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(Errno::ACCESS) if self.is_of_others(&path) => {}
                 Err(Errno::ACCESS) => self.gap(Gap::Closed(shown(&path))),
+                // By relative paths a function can make trees that are deeper than a path is long.
                 Err(Errno::NAMETOOLONG) => self.gap(Gap::Deep(shown(&path))),
                 Err(Errno::TIME) => {
                     let seconds = LASTS.as_secs();
@@ -166,6 +167,7 @@ impl MeasureWalk {
                 self.held = self.held.saturating_add(below.len());
                 self.pending.push(below);
             }
+            // An inode takes some 16 bytes in the set.
             if self.held.saturating_add(self.counted.len().saturating_mul(16)) > HELD_MAX {
                 return Err(Errno::NOBUFS);
             }
@@ -175,6 +177,8 @@ impl MeasureWalk {
 
     fn add(&mut self, stat: &Stat) {
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        // Only a file with several names is remembered, since all others are met once. A directory has links, too (`..`
+        // of those below it), but is met once.
         if is_directory || stat.st_nlink < 2 || self.counted.insert(stat.st_ino) {
             let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
             self.tree.bytes = self.tree.bytes.saturating_add(blocks.saturating_mul(BLOCK));

@@ -62,6 +62,7 @@ pub fn run(suffix: &str) -> Result<(), UnpackError> {
 /// # Errors
 /// If writing fails.
 pub fn serve(format: Format, archive: &mut (impl Read + Seek), output: impl Write) -> io::Result<()> {
+    // The buffer holds the largest record, so that a record is one write.
     let mut records = Records(BufWriter::with_capacity(DATA_MAX + 64, output));
     let done = match format {
         Format::Foreign => make(archive, &mut records),

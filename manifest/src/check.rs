@@ -183,7 +183,10 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
         .map_or_else(|| stem.split('.').next().unwrap_or_default(), |(stem, _)| stem);
     match FunctionName::new(stem) {
         Ok(function) => {
+            // A text has no mode. A program is judged as if it could be executed, because without that it would be no
+            // function.
             let mode = if is_program(bytes) { 0o755 } else { 0o644 };
+            // fnd gives the judge no more of a file, either.
             let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
             let function = JudgeFunction {
                 name: function,
@@ -201,6 +204,7 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
 }
 
 fn names(files: &dyn CheckedFiles, directory: &str) -> Vec<String> {
+    // A directory that does not exist, such as `conf.d`, has no files.
     let entries = files.list(directory).unwrap_or_default();
     let mut names: Vec<String> = entries
         .into_iter()
@@ -219,6 +223,7 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
         result: Checked::default(),
         claims: claims(judge),
     };
+    // Names are joined to the path with `/`, so a `/` at its end would be there twice.
     let path = if path.len() > 1 {
         path.strip_suffix('/').unwrap_or(path)
     } else {
@@ -323,6 +328,7 @@ impl DirectoryCheck<'_> {
     /// Judges the function to which a file or directory belongs.
     fn one(&mut self, path: &str) {
         let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+        // The names beside it count: a manifest, and other files of the same function.
         let Some(listing) = self.listing(directory, None) else {
             return;
         };
@@ -417,6 +423,7 @@ impl DirectoryCheck<'_> {
                 manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
             }
         }
+        // `read` and `unpack` have reported the reason already.
         let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
         if unread {
             return;
@@ -451,6 +458,7 @@ impl DirectoryCheck<'_> {
     /// Makes the files of a function of another system. The files beside its own count, too.
     fn foreign(&mut self, directory: &str, found: &ListedFunction) -> Vec<JudgedFile> {
         let mut names = names(self.files, directory);
+        // The order of the files and their limit are those of the spawner, so that both make the same function of them.
         names.retain(|name| is_foreign(name) && *name != found.source);
         let path = format!("{directory}/{}", found.source);
         let read = |path: &str| self.files.read(path, yaml::FILE_MAX + 1).ok().map(Bytes);

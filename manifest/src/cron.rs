@@ -34,6 +34,7 @@ impl Cron {
             .build();
         match parser.parse(&spread) {
             Ok(pattern) => Ok(Self(pattern)),
+            // croner ends its messages with a period; a diagnostic has none.
             Err(error) => Err(error.to_string().trim_end_matches('.').to_owned()),
         }
     }
@@ -57,10 +58,12 @@ const RANGES: [(u64, u64); 6] = [(0, 59), (0, 59), (0, 23), (1, 28), (1, 12), (0
 
 /// Replaces each `H` by a number.
 fn spread(line: &str, seed: u64) -> Result<String, String> {
+    // A word such as `@HOURLY` stands for all fields, so it has no field in which `H` could be replaced.
     if !line.contains('H') || line.starts_with('@') {
         return Ok(line.to_owned());
     }
     let fields: Vec<&str> = line.split_whitespace().collect();
+    // A line of five fields has no seconds, so it begins with the range of minutes.
     let ranges = RANGES
         .get(RANGES.len().saturating_sub(fields.len())..)
         .unwrap_or_default();
@@ -106,6 +109,7 @@ fn chosen(part: &str, (least, most): (u64, u64), number: u64) -> Result<String, 
         Some(step) if step == 0 || step > to - from + 1 => {
             Err(format!("the step of `{part}` is not from 1 to {}", to - from + 1))
         }
+        // Only the first slot is spread, within one step: the distance between two slots stays `step`.
         Some(step) => Ok(format!("{}-{to}/{step}", from + number % step)),
     }
 }
@@ -121,6 +125,7 @@ fn mixed(seed: u64, place: usize) -> u64 {
 /// Returns a time zone of the database that is part of this program; absent: there is none of that name.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
+    // The judge can open no file, so it cannot read the machine's database. fnd uses the same one, so that both agree.
     jiff::tz::TimeZoneDatabase::bundled().get(name).ok()
 }
 

@@ -146,6 +146,7 @@ impl Diagnostic {
             .as_ref()
             .filter(|place| place.excerpt.is_empty() && place.length == 0)
         {
+            // An interpreter that checks code reports a line by its number, without its text.
             let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
             let origin = Origin::path(file.as_str()).line(number(place.line));
             group = group.element(match place.column {

@@ -77,6 +77,7 @@ fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), resul
 /// Returns the keys that a word may mean: the key with that path, else all keys with that last name.
 #[must_use]
 pub fn key(word: &str) -> Vec<KeyText> {
+    // The list has a key of `[defaults]` once, as a key of a manifest.
     let word = word.strip_prefix("defaults.").unwrap_or(word);
     let (exact, rest): (Vec<KeyText>, Vec<KeyText>) = keys().into_iter().partition(|key| key.path == word);
     if !exact.is_empty() {

@@ -45,6 +45,7 @@ fn table(keys: &[Key]) -> Map<String, Value> {
     let mut schema = Map::from_iter([
         ("type".to_owned(), "object".into()),
         ("properties".to_owned(), properties.into()),
+        // fnd refuses an unknown key as well, so an editor can mark it while a person types.
         ("additionalProperties".to_owned(), false.into()),
     ]);
     if !required.is_empty() {
@@ -90,6 +91,7 @@ fn kind(kind: &ValueKind) -> Map<String, Value> {
         ValueKind::DurationOrNone(zero) => or_none(duration(*zero)),
         ValueKind::Size(range) => Value::Object(size(*range.start(), *range.end())),
         ValueKind::SizeOrNone(range) => or_none(size(*range.start(), *range.end())),
+        // JSON Schema applies `pattern` to texts only, and the bounds to numbers only.
         ValueKind::Cpu => json!({
             "type": ["string", "number"],
             "pattern": "^[0-9]+(\\.[0-9]{1,3})?[m%]?$",
@@ -136,6 +138,7 @@ fn duration(zero: Zero) -> Map<String, Value> {
 
 fn size(least: u64, most: u64) -> Map<String, Value> {
     Map::from_iter([
+        // JSON Schema applies the bounds to numbers only, so the size of a text such as `256M` is left to the judge.
         ("type".to_owned(), json!(["string", "integer"])),
         ("pattern".to_owned(), "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?$".into()),
         ("minimum".to_owned(), least.into()),
@@ -160,6 +163,7 @@ fn pattern(form: TextKind) -> String {
         TextKind::Relative => "^[^/]".to_owned(),
         TextKind::Socket => "^.+:[0-9]{1,5}$".to_owned(),
         TextKind::Host => "^[a-z0-9.-]+$".to_owned(),
+        // An empty pattern fits every text.
         TextKind::Regex => String::new(),
         TextKind::Functions => "^[a-z0-9_/*-]{1,127}$".to_owned(),
         TextKind::Listen => "^(unix:/.+|.+:[0-9]{1,5})$".to_owned(),

@@ -24,6 +24,7 @@ impl JsonText {
 
 impl PartialEq for JsonText {
     fn eq(&self, other: &Self) -> bool {
+        // The order of the members counts (`KEPTN_CONTEXT`), so the texts are compared and not the values.
         self.get() == other.get()
     }
 }

@@ -73,6 +73,7 @@ pub fn is_scope(text: &str) -> bool {
 
 /// Says whether a text is a key.
 fn is_key(text: &str) -> bool {
+    // Clients of HTTP remove `.` and `..` from a path (RFC 3986, section 5.2.4), so no request could name such a key.
     let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
     text.len() <= KEY_MAX && !text.contains(char::is_control) && text.split('/').all(is_segment)
 }
@@ -84,7 +85,8 @@ pub fn is_pattern(text: &str) -> bool {
     let Some((scope, key)) = beginning.unwrap_or(text).split_once('/') else {
         return beginning == Some("");
     };
-    // A beginning is that of at least one key.
+    // The beginning `cart/` is no key itself, but a key can begin with it. So one more letter is added before the
+    // check.
     let key = match beginning {
         Some(_) => format!("{key}x"),
         None => key.to_owned(),

@@ -61,6 +61,8 @@ macro_rules! words {
 
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
+                // A macro cannot choose between a name that may be absent and another one, so the first item of a list
+                // is taken.
                 [$($schema_name,)? stringify!($name)][0].into()
             }
 

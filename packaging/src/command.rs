@@ -18,6 +18,7 @@ pub(crate) fn write(page: &mut ManPage, mut command: Command) {
         page.section("Verbs");
     }
     for verb in verbs {
+        // A heading is bold as a whole, so its code needs no marks.
         page.part(&usage(&mut verb.clone()).replace('`', ""));
         about(page, verb);
         // The options of all verbs were written above.

@@ -46,6 +46,7 @@ fn names(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     for entry in fs::read_dir(root.join("docs")).context("docs")? {
         let file = entry?.file_name().to_string_lossy().into_owned();
         if let Some(name) = file.strip_suffix(".md") {
+            // Browsers and web servers show `index.html` for its directory.
             let name = if name == "README" { "index" } else { name };
             names.insert(format!("docs/{file}"), format!("{name}.html"));
         }

@@ -99,6 +99,7 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         .into_iter()
         .map(|(name, page)| (name.to_owned(), page.text()))
         .collect();
+    // Each shell looks for the completion of a command in a file of this name.
     for (shell, name) in [("bash", "fndctl"), ("zsh", "_fndctl"), ("fish", "fndctl.fish")] {
         files.push((name.to_owned(), String::from_utf8(fndctl::completion(shell)?)?));
     }
@@ -127,6 +128,7 @@ fn pages(date: &str) -> Vec<(&'static str, ManPage)> {
     let mut spawner = ManPage::new("fnd-spawner", 8, date, "starts, limits and kills the functions of fnd");
     markdown::write(&mut spawner, include_str!("../man/fnd-spawner.8.md"));
     spawner.section("Usage");
+    // Before its fourth line the help says what the page has said already.
     spawner.verbatim(include_str!("../../spawner/src/help.txt").lines().skip(3));
 
     let mut settings = ManPage::new("fnd.toml", 5, date, "configuration of fnd");

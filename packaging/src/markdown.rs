@@ -48,6 +48,7 @@ impl<'a> MarkdownWriter<'a> {
             Event::Text(text) if self.pictures == 0 => self.text += &text,
             // A backtick within code would end it.
             Event::Code(code) => self.text += &format!("`{}`", code.replace('`', "\u{0}")),
+            // roff fills the lines of a paragraph itself.
             Event::SoftBreak | Event::HardBreak => self.text.push(' '),
             // The documents have no HTML, no footnotes and no rules.
             _ => {}

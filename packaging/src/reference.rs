@@ -26,6 +26,7 @@ pub(crate) fn page() -> String {
         page += &rows(&top);
         for table in keys.iter().filter(|key| is_table(key)) {
             let inside: Vec<&KeyText> = keys.iter().filter(|key| table_of(key) == table.path).collect();
+            // The text of a key has no kind, only the words for it.
             let array = table.expected.contains("array of tables");
             let (open, close) = if array { ("[[", "]]") } else { ("[", "]") };
             let not_yet = if table.not_yet { " *Not yet.*" } else { "" };
@@ -62,6 +63,7 @@ fn rows(keys: &[&KeyText]) -> String {
             code(key.default),
             format!("{}{not_yet}", key.meaning),
         ];
+        // A `|` in a cell would begin the next one.
         rows += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
     rows

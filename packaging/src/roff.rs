@@ -111,6 +111,7 @@ fn escaped(text: &str) -> String {
 
 /// Returns a line of text that roff does not take for a request, as it would if it began with a period.
 fn started(text: &str) -> String {
+    // A `'` at the beginning would be a request, too, but `escaped` leaves none.
     if text.starts_with('.') {
         format!("\\&{text}")
     } else {
@@ -120,6 +121,7 @@ fn started(text: &str) -> String {
 
 /// Returns an argument of a request.
 fn quoted(text: &str) -> String {
+    // A quotation mark would end the argument.
     format!("\"{}\"", escaped(text).replace('"', "\\(dq"))
 }
 
@@ -134,6 +136,7 @@ fn line(text: &str) -> String {
         }
     }
     if result.is_empty() {
+        // An empty line would be a gap on the page, and `.TP` takes the next line for its term, whatever that is.
         "\\&".to_owned()
     } else {
         started(&result)

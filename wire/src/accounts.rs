@@ -23,6 +23,8 @@ const FIRST: u32 = 1000;
 #[must_use]
 pub fn user_name(function: &FunctionName) -> String {
     let full = format!("{PREFIX}{}", function.file_form());
+    // FNV-1a, because this crate links no other hash. Two names with one hash do no harm: only the first function gets
+    // it.
     let fnv1a = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = function.as_str().bytes().fold(0x811c_9dc5, fnv1a);
     // A dash and the eight digits of the hash take 9 bytes.
@@ -43,6 +45,7 @@ pub fn records(function: &FunctionName, id: u32, home: &str) -> Option<(String, 
     }
     let name = user_name(function);
     let common = r#""disposition":"system","service":"fnd""#;
+    // `locked`: nobody can log in as a function with a password.
     let user = format!(
         r#"{{"userName":"{name}","realName":"function {function}","uid":{id},"gid":{id},"homeDirectory":"{home}","shell":"/bin/sh","locked":true,{common}}}"#
     );

@@ -253,6 +253,8 @@ pub fn check_path(path: &str) -> Result<(), Why> {
     for name in path.split('/') {
         match name {
             ".." => return Err(Why::Outside),
+            // With them one file would have several paths, and the search for two files of one name compares paths as
+            // text.
             "" | "." => return Err(Why::BadName),
             _ if name.len() > NAME_MAX => return Err(Why::TooLong),
             _ => {}

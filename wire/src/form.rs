@@ -189,6 +189,8 @@ impl<T: Wire> Wire for Vec<T> {
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let count = from.count()?;
+        // Results are collected without room for `count` of them: an item may be much larger in memory than its bytes
+        // are.
         (0..count).map(|_| T::get(from)).collect()
     }
 }
@@ -223,6 +225,7 @@ impl Wire for crate::ids::FunctionName {
         out.extend_from_slice(self.as_str().as_bytes());
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        // Checked where it is read, so that no other code meets a name that is none.
         Self::new(&String::get(from)?).map_err(|_| WireError::Value)
     }
 }
@@ -265,6 +268,8 @@ macro_rules! wire_enum {
             }
             fn get(from: &mut $crate::form::Reader<'_>) -> Result<Self, $crate::form::WireError> {
                 match <u8 as $crate::form::Wire>::get(from)? {
+                    // Each tag is written in the source and not counted: the peer may be another version, so a new
+                    // variant changes no tag.
                     $($tag => Ok(Self::$variant $((<$type as $crate::form::Wire>::get(from)?))?),)*
                     _ => Err($crate::form::WireError::Value),
                 }

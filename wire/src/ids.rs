@@ -183,6 +183,7 @@ impl InvocationId {
         if text.len() != 36 || !text.char_indices().all(placed) {
             return None;
         }
+        // Without the dashes there are 32 digits, which fill the number exactly.
         let digits = text.chars().filter_map(|c| c.to_digit(16));
         Some(Self(digits.fold(0, |number, digit| number << 4 | u128::from(digit))))
     }

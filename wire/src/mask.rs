@@ -88,6 +88,7 @@ pub fn hash(point: u64, text: &[u8]) -> u64 {
 /// Returns the hash of a text with one byte more.
 #[must_use]
 pub fn push(point: u64, hash: u64, byte: u8) -> u64 {
+    // With 1 added to each byte, NUL bytes at the beginning of a text change its hash, too.
     (multiply(hash, point) + u64::from(byte) + 1) % MODULUS
 }
 

@@ -29,6 +29,7 @@ pub fn is_ignored(name: &[u8]) -> bool {
     name.starts_with(b".")
         || sharp
         || IGNORED.iter().any(|end| name.ends_with(end.as_bytes()))
+        // vim makes the file `4913` for a moment, to see whether it may write to a directory.
         || [b"4913".as_slice(), b"__pycache__", b"node_modules"].contains(&name)
         || packager()
 }
@@ -71,10 +72,12 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
         .map_or((None, source), |(group, file)| (Some(group), file));
     let alone = file.strip_suffix(MANIFEST).filter(|_| !directory);
     let stem = match alone {
+        // `stem` refuses every manifest, because most lie beside code.
         Some(alone) if !is_ignored(file.as_bytes()) => alone,
         _ => str::from_utf8(stem(file.as_bytes(), directory)?).ok()?,
     };
     let full = match group {
+        // `node_modules` could be the name of a group.
         Some(group) if is_ignored(group.as_bytes()) => return None,
         Some(group) => format!("{group}/{stem}"),
         None => stem.to_owned(),

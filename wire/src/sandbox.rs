@@ -75,6 +75,7 @@ impl Sandbox {
                 path.escape_debug()
             ));
         }
+        // A path with `..` was refused above, so `/dev/../etc/shadow` does not come here.
         if let Some(path) = self.devices.iter().find(|path| !path.starts_with("/dev/")) {
             return Some(format!(
                 "the sandbox names the device `{}`, which is not below /dev",
@@ -90,6 +91,8 @@ impl Sandbox {
     #[must_use]
     pub fn widens(&self, profile: Profile) -> Option<&'static str> {
         [
+            // `network` and `hide` are missing: a profile has the machine's network and hides only its own list, so
+            // both can only take something away.
             (self.profile.rank() > profile.rank(), "profile"),
             (self.syscalls.rank() > profile.rank(), "syscalls"),
             // The profile `off` shows all processes anyway.
@@ -140,6 +143,7 @@ impl Profile {
 #[must_use]
 pub fn is_plain(path: &str) -> bool {
     let parts = path.strip_prefix('/').map(|rest| rest.split('/'));
+    // The kernel takes no longer paths (`PATH_MAX`).
     path.len() < 4096
         && parts.is_some_and(|mut parts| parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')))
 }

@@ -6,6 +6,7 @@
 /// `mode` is the permission bits as in `st_mode`, `owner` is the uid.
 #[must_use]
 pub const fn secure(mode: u32, directory: bool, owner: u32) -> bool {
+    // In a sticky directory a file can be replaced by its owner and by the owner of the directory only (inode(7)).
     mode & 0o022 == 0 || (directory && mode & 0o1000 != 0 && owner == 0)
 }
 

@@ -74,11 +74,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     }
     while !rest.is_empty() {
         let (digits, after) = split_digits(rest);
+        // All letters are the unit: `ms` is not `m` and a wrong `s`.
         let letters = after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
         let (unit, after) = after.split_at(letters);
         if digits.is_empty() {
             return Err(UnitError::Duration);
         }
+        // A number alone is a common mistake, so it has an error of its own.
         if unit.is_empty() && after.is_empty() {
             return Err(UnitError::DurationUnit);
         }
@@ -91,6 +93,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             return Err(UnitError::Duration);
         }
         below = unit;
+        // The text has only digits, so `parse` fails only for a number that is too large.
         let number: u64 = digits.parse().map_err(|_| UnitError::DurationRange)?;
         total = number
             .checked_mul(unit)
@@ -138,6 +141,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         Some(rest) => split_digits(rest),
         None => ("0", rest),
     };
+    // Kubernetes writes `Mi` for powers of 1024, which `M` is here, too.
     let plain = unit.strip_suffix('i').filter(|plain| !plain.is_empty()).unwrap_or(unit);
     let &(_, shift) = SIZE_UNITS
         .iter()
@@ -147,6 +151,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 6 || (shift == 0 && rest.starts_with('.')) {
         return Err(UnitError::Size);
     }
+    // With 128 bits, a size that does not fit into 64 is seen as such.
     let whole: u128 = whole.parse().map_err(|_| UnitError::SizeRange)?;
     let scale = 10u128.pow(u32::try_from(fraction.len()).map_err(|_| UnitError::Size)?);
     let fraction: u128 = fraction.parse().map_err(|_| UnitError::Size)?;
@@ -165,6 +170,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
 pub fn print_size(bytes: u64) -> String {
     let (name, shift) = SIZE_UNITS
         .into_iter()
+        // Zero has 64 zero bits at its end and would become `0T`.
         .find(|(_, shift)| bytes.trailing_zeros() >= *shift && bytes != 0)
         .unwrap_or(("", 0));
     format!("{}{name}", bytes >> shift)
@@ -252,6 +258,7 @@ pub fn parse_rate(text: &str) -> Result<(u32, Duration), UnitError> {
         .iter()
         .find(|(name, _)| *name == unit && *name != "ms")
         .ok_or(UnitError::Rate)?;
+    // `parse` alone would accept a sign, too.
     if !split_digits(count).1.is_empty() {
         return Err(UnitError::Rate);
     }
@@ -280,6 +287,7 @@ pub fn print_rate(count: u32, per: Duration) -> String {
 /// # Errors
 /// [`UnitError::Mode`].
 pub fn parse_mode(text: &str) -> Result<u32, UnitError> {
+    // `from_str_radix` alone would accept a sign, too.
     let octal = text.bytes().all(|b| (b'0'..=b'7').contains(&b));
     if !octal || !(3..=4).contains(&text.len()) {
         return Err(UnitError::Mode);

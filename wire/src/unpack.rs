@@ -156,6 +156,7 @@ impl Receiver {
             }
             _ if self.missing > 0 => Err(Stopped::Invalid("fewer bytes than the file has")),
             UnpackRecord::File(file) => self.file(file).map(Received::File),
+            // A child that works refuses an archive without a file (`Why::Empty`).
             UnpackRecord::End if self.paths.is_empty() => Err(Stopped::Invalid("no file")),
             UnpackRecord::End => Ok(Received::End),
         }
@@ -163,6 +164,7 @@ impl Receiver {
 
     fn file(&mut self, file: Unpacked) -> Result<Unpacked, Stopped> {
         check_path(&file.path).map_err(|_| Stopped::Invalid("a path that is not allowed"))?;
+        // The lengths are added before the bytes come, so no byte of a file that is too large is written.
         self.bytes = self.bytes.saturating_add(file.length);
         if self.bytes > BYTES_MAX || self.paths.len() >= ENTRIES_MAX {
             return Err(Stopped::Invalid("more files or bytes than are allowed"));

@@ -21,10 +21,12 @@ pub(super) fn act(root: BorrowedFd<'_>, watched: &str, act: &Act) -> Acted {
     let (above, name) = split(&act.path);
     let parent = match open_below(root, above) {
         Ok(parent) => parent,
+        // Below a link, or a file in place of a directory, there is no file of the watched directory.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Acted::Changed,
         Err(error) => return failed(watched, act, "find", error),
     };
     let is_same = |facts: FileStat| (facts.inode, facts.size, facts.modified_ns) == act.content;
+    // An open descriptor keeps the inode, so its number cannot become that of another file meanwhile.
     let file = openat(
         &parent,
         OsStr::from_bytes(name),

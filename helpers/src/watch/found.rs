@@ -44,6 +44,7 @@ impl ScanFindings {
     pub(super) fn problem(&self, directory: &Path) -> Option<String> {
         let interval = POLL_INTERVAL.as_secs();
         let path = directory.display();
+        // This is no full disk: the user has as many watches as are allowed (inotify_add_watch(2)).
         if self.blind == Some(Errno::NOSPC) {
             return Some(format!(
                 "`{path}` has more directories than can be watched, so all files are looked at every {interval} s: \

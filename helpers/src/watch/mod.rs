@@ -168,6 +168,7 @@ impl<'a> WatchProcess<'a> {
         let paused = self.pause > now;
         let mut until = self.machine.deadline().filter(|_| !is_full);
         if is_scanning && !is_full {
+            // The scan goes on at once, after whatever waits in the descriptors.
             until = Some(now);
         }
         until = until.into_iter().chain(self.examined_next).min();
@@ -220,6 +221,7 @@ impl<'a> WatchProcess<'a> {
             let is_begin = matches!(message, ToWatcher::Begin(_));
             self.handle(FileEvent::Message(message));
             if is_begin {
+                // Earlier, files that fnd knows would count as new.
                 self.begun = true;
                 self.mounts_changed();
                 self.examine();

@@ -41,6 +41,7 @@ impl Scans {
     /// Lists the files of a new directory below a watched one.
     pub(super) fn part(&mut self, directory: u16, path: Vec<u8>) {
         match &mut self.active {
+            // The scan that is under way can take the new directory with it.
             Some(active) if active.directory == directory => active.paths.push(path),
             _ => self.parts.push_back((directory, path)),
         }
@@ -188,6 +189,7 @@ impl Scan {
                         let above = above.clone();
                         return self.unreadable(above, error, events, found);
                     }
+                    // The file has gone. The directory is watched before it is listed, so its end is reported.
                     Err(_) => None,
                 },
             };

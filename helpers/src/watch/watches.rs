@@ -212,6 +212,7 @@ impl Watches {
                         .file_name()
                         .map(|name| name.to_bytes().to_vec())
                         .unwrap_or_default();
+                    // The kernel puts 16 bytes before each name (inotify(7)).
                     bytes += name.len() + 16;
                     events.push((event.wd(), event.events(), name));
                 }
@@ -229,6 +230,7 @@ impl Watches {
     fn report(&mut self, number: i32, flags: ReadFlags, name: &[u8], reports: &mut Vec<KernelReport>) {
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             reports.push(KernelReport::Overflow);
+            // A change on the way to a watched directory may be among the lost events.
             reports.push(KernelReport::Examine);
             return;
         }

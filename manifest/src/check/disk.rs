@@ -22,6 +22,8 @@ impl CheckedFiles for Disk {
         let mut result = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
             let entry = entry.map_err(|error| error.to_string())?;
+            // A link that leads nowhere, and a file that was deleted meanwhile, are neither file nor directory. They
+            // are no reason to give up the whole directory.
             let kind = kind(&entry.path()).unwrap_or(EntryKind::Other);
             result.push(DirectoryEntry {
                 name: entry.file_name().into_vec(),

@@ -100,6 +100,7 @@ impl<'d> Making<'_, 'd> {
                 self.refuse(&item, "Required value: name");
                 continue;
             };
+            // Kubernetes also allows `.` and `-` in the name, so the file is not wrong.
             if !TextKind::Variable.holds(name) {
                 self.not_here(
                     &item,
@@ -108,6 +109,7 @@ impl<'d> Making<'_, 'd> {
             } else if let Some(from) = item.get("valueFrom") {
                 self.env_from(name, &item, &from);
             } else {
+                // In Kubernetes a variable without a value is empty.
                 let value = item
                     .get("value")
                     .map_or(Some(String::new()), |value| value.scalar(&mut self.report));
@@ -131,6 +133,7 @@ impl<'d> Making<'_, 'd> {
             let Some((secret, key)) = key_of(&reference, &mut self.report) else {
                 return self.refuse(&reference, "Required value: name and key");
             };
+            // A secret of fnd has no keys, so the key becomes a part of its name.
             self.secret(name, &format!("{secret}.{key}"), item);
         } else if let Some(reference) = from.get("configMapKeyRef") {
             let Some((map, key)) = key_of(&reference, &mut self.report) else {
@@ -224,6 +227,7 @@ pub(super) fn quantity(text: &str) -> Option<f64> {
     let factor = match suffix {
         "" => 1.0,
         "m" => 1e-3,
+        // Without an `i`, units of Kubernetes are powers of 1000, unlike those of fnd.
         "k" => 1e3,
         "M" => 1e6,
         "G" => 1e9,
@@ -238,6 +242,7 @@ pub(super) fn quantity(text: &str) -> Option<f64> {
         }
     };
     let value = number * factor;
+    // 1e18 is below the largest size that a manifest can have (`ANY_SIZE`).
     (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value)
 }
 
@@ -256,6 +261,7 @@ pub(super) fn bytes_of(quantity: f64) -> String {
 /// Returns a quantity of cores as fnd writes it.
 #[must_use]
 pub(super) fn milli_of(cores: f64) -> String {
+    // Rounded up, too: no limit is 0 cores.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

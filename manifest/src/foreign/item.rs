@@ -72,6 +72,7 @@ impl<'d> Item<'d> {
     fn child(&self, name: &str) -> Option<Self> {
         let Value::Map(entries) = self.value() else { return None };
         let (_, node) = entries.iter().find(|(known, _)| known == name)?;
+        // Kubernetes treats a field with null as if it were not there.
         (node.value != Value::Null).then(|| self.below(name, node))
     }
 
@@ -132,6 +133,7 @@ impl<'d> Item<'d> {
     pub fn whole(&self, report: &mut ConversionReport) -> Option<u64> {
         let found = match self.value() {
             Value::Number(number) => number.as_u64(),
+            // Kubeless writes its timeout as text, and Rafay its limits.
             Value::Text(text) => text.trim().parse().ok(),
             _ => None,
         };
@@ -164,6 +166,7 @@ impl<'d> Item<'d> {
         let found = match self.value() {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
+            // The schemas of Kubernetes call whole numbers `integer`, and all others `number`.
             Value::Number(number) if number.is_f64() => "number",
             Value::Number(_) => "integer",
             Value::Text(_) => "string",
@@ -171,6 +174,7 @@ impl<'d> Item<'d> {
             Value::Map(_) => "object",
         };
         let path = &self.path;
+        // A negative whole number has the right type. Only its range is wrong.
         let why = if found == expected {
             format!("Invalid value: {path} in body must be a number that is not negative")
         } else {
@@ -185,9 +189,11 @@ impl<'d> Item<'d> {
     pub fn toml(&self) -> toml::Value {
         fn of(value: &Value) -> toml::Value {
             match value {
+                // TOML has no null.
                 Value::Null => toml::Value::String(String::new()),
                 Value::Bool(value) => (*value).into(),
                 Value::Number(number) => match number.as_i64() {
+                    // TOML has whole numbers of 64 bits with a sign, and a larger one becomes a floating-point number.
                     Some(whole) => whole.into(),
                     None => number.as_f64().unwrap_or_default().into(),
                 },

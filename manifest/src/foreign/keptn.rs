@@ -140,9 +140,12 @@ impl<'d> Making<'_, 'd> {
             };
         }
         let runtime = self.keptn_runtime(runner, spec.as_ref(), &item);
+        // Keptn runs the whole file, also if fnd would find a handler in it.
         self.default("mode", "script");
         self.keptn_source(&item, runtime);
         if let Some(arguments) = item.get("cmdParameters") {
+            // Keptn's runner expands `$CMD_ARGS` without quotes, so its shell splits the text at blanks and knows no
+            // quotes in it.
             let words: Vec<toml::Value> = arguments
                 .text(&mut self.report)
                 .unwrap_or_default()
@@ -163,6 +166,7 @@ impl<'d> Making<'_, 'd> {
             ("python", _) | ("function", Some("python")) => "python",
             ("function", Some("bash")) => "bash",
             (_, None | Some("deno")) => "deno",
+            // The function is refused. With any runtime, its other fields can still be checked.
             (_, Some(other)) => {
                 if let Some(word) = &word {
                     self.refuse(word, &format!("RUNTIME `{other}` is not one of deno, bash, python"));
@@ -188,6 +192,7 @@ impl<'d> Making<'_, 'd> {
             "bash" => "function.sh",
             _ => "function.ts",
         };
+        // A definition may have several; Keptn prefers code that it has to code of a web server.
         if let Some(code) = item.get("inline.code") {
             if let Some(text) = code.text(&mut self.report) {
                 self.code(file, text, &code);
@@ -252,6 +257,7 @@ impl<'d> Making<'_, 'd> {
             self.works("retry.retries", i64::try_from(retries).unwrap_or(i64::MAX), &item);
         }
         self.default("retry.retries", RETRIES);
+        // KEP 90 writes the name with a capital letter, unlike other fields of Keptn.
         match get("retryInterval").or_else(|| get("RetryInterval")) {
             Some(item) => {
                 if let Some(seconds) = item.whole(&mut self.report) {
@@ -265,6 +271,7 @@ impl<'d> Making<'_, 'd> {
                 self.default("retry.max_interval", "5m");
             }
         }
+        // The pauses of Keptn and of the kubelet have no random part.
         self.default("retry.jitter", "none");
         if let Some(item) = get("timeout")
             && let Some(text) = item.text(&mut self.report)
@@ -285,6 +292,7 @@ impl<'d> Making<'_, 'd> {
         {
             self.works(
                 "history.keep_for",
+                // With 0 Keptn removes a task at once. `keep_for` has no such value.
                 print_duration(Duration::from_secs(seconds.max(1))),
                 &item,
             );
@@ -315,6 +323,7 @@ impl<'d> Making<'_, 'd> {
         let quoted: Vec<String> = line.iter().map(|word| quoted(word)).collect();
         self.default("runtime", "bash");
         self.default("mode", "script");
+        // `exec` leaves no shell between fnd and the command, which so gets the signals itself.
         self.code("function.sh", format!("exec {}\n", quoted.join(" ")), &command);
         if let Some(arguments) = container.get("args") {
             self.report.works(&arguments.field(), "entry");
@@ -352,6 +361,7 @@ fn duration(text: &str) -> Option<Duration> {
         let (unit, tail) = tail.split_at(end);
         let seconds = match unit {
             "ns" => 1e-9,
+            // Go accepts two letters that look alike: the micro sign and the Greek mu.
             "us" | "µs" | "μs" => 1e-6,
             "ms" => 1e-3,
             "s" => 1.0,

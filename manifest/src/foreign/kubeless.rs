@@ -71,6 +71,7 @@ impl<'d> Making<'_, 'd> {
                 "Required value: spec",
             );
         };
+        // `zip` reads both, so that a mistake in one does not hide a mistake in the other.
         if let Some((runtime, module)) = self.kubeless_runtime(&spec).zip(self.kubeless_handler(&spec)) {
             let (_, id, suffix, dependencies) = *runtime;
             self.kubeless_code(&spec, module, suffix);
@@ -118,6 +119,7 @@ impl<'d> Making<'_, 'd> {
             return None;
         };
         let word = item.text(&mut self.report)?;
+        // Kubeless names a runtime by an id and a version, such as `python3.7`.
         let id = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let Some(runtime) = RUNTIMES.iter().find(|(known, ..)| *known == id) else {
             let known: Vec<&str> = RUNTIMES.iter().map(|(id, ..)| *id).collect();
@@ -190,7 +192,9 @@ impl<'d> Making<'_, 'd> {
                 );
             }
         };
+        // Before the bytes are unpacked, because the sum is that of the archive.
         self.checksum(spec, &bytes);
+        // Kubeless stores a single file under the name of the handler's module, whatever its own name was.
         let path = format!("{module}{suffix}");
         if packed.is_empty() {
             return self.code(&path, bytes, &item);
@@ -241,6 +245,7 @@ impl<'d> Making<'_, 'd> {
             return;
         };
         if text.is_empty() {
+            // Kubeless writes all fields of a function, and a checksum that nobody gave is an empty text.
             return self.report.works(&item.field(), "");
         }
         let sum: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -281,6 +286,7 @@ impl<'d> Making<'_, 'd> {
         if let Some(item) = deployment.get("replicas")
             && let Some(count) = item.whole(&mut self.report)
         {
+            // All replicas of a Deployment run all the time.
             self.works("pool.min", i64::try_from(count).unwrap_or(i64::MAX), &item);
         }
         let pod = deployment.get("template.spec");

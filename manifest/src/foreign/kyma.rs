@@ -112,6 +112,7 @@ impl<'d> Making<'_, 'd> {
             "nodejs" => "node",
             "python" => "python",
             _ => {
+                // The function is refused. With any runtime, its other fields can still be checked.
                 self.refuse(&item, &format!("runtime should be one of [nodejs python] with a version, such as nodejs22 or python312 (got \"{word}\")"));
                 return "node";
             }
@@ -162,10 +163,12 @@ impl<'d> Making<'_, 'd> {
         }
         let file = match runtime {
             "python" => "handler.py",
+            // The suffix tells node that the file is an ES module.
             _ if is_module(&code) => "handler.mjs",
             _ => "handler.js",
         };
         self.code(file, code, &item);
+        // Kyma calls the function `main` of the module `handler`, whatever else the code has.
         self.made.manifest.set("handler", "handler.main", Some(&item.field()));
         let deps = inline
             .and_then(|inline| inline.get("dependencies"))
@@ -232,6 +235,7 @@ impl<'d> Making<'_, 'd> {
             let text = item
                 .text(&mut self.report)
                 .unwrap_or_default()
+                // Kyma's `baseDir` begins with the `/` of the repository; `dir` is relative to it.
                 .trim_matches(if from == "baseDir" { '/' } else { '\0' });
             if text.is_empty() || text == "." {
                 self.report.works(&item.field(), to);
@@ -322,6 +326,7 @@ impl<'d> Making<'_, 'd> {
                 match PROFILES.iter().find(|(name, ..)| *name == word) {
                     Some((_, memory, cpu)) => {
                         self.works("limits.memory", *memory, item);
+                        // The field becomes two keys, but has one row in the report.
                         self.made.manifest.set("limits.cpu", *cpu, Some(&item.field()));
                     }
                     None if spec.get("size").is_some() => {
@@ -357,6 +362,7 @@ impl<'d> Making<'_, 'd> {
             let Some(count) = item.whole(&mut self.report) else {
                 continue;
             };
+            // Kyma stops a function in this way.
             if from == "replicas" && count == 0 {
                 self.works("enabled", false, &item);
             } else {
@@ -370,6 +376,7 @@ impl<'d> Making<'_, 'd> {
         for (name, least, shown) in [("cpu", 0.01, "10m"), ("memory", 16.0 * 1_048_576.0, "16Mi")] {
             let read = |part: &str| {
                 let item = resources.get(part)?.get(name)?;
+                // `resources` reads the same fields and reports a wrong type, so the report of this reading is dropped.
                 let text = item.scalar(&mut super::ConversionReport::default())?;
                 Some((quantity(&text)?, item))
             };

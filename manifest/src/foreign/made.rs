@@ -82,6 +82,8 @@ impl MadeManifest {
     /// Adds a file, in place of one of the same path. Manifests come from fields only.
     pub fn add(&mut self, file: WholeFile) {
         self.files.retain(|known| known.path != file.path);
+        // An archive in a document may have such a file. It would decide in place of the fields that the report is
+        // about.
         if file.path != "function.toml" && file.path != ORIGINS {
             self.files.push(file);
         }
@@ -207,6 +209,7 @@ fn name(name: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
+    // The end of a line in the name of a field would end the comment, and the rest of the name would be read as keys.
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -101,6 +101,7 @@ pub fn functions(documents: &[Document]) -> (Vec<MadeManifest>, ConversionReport
         functions.extend(made);
         report.rows.extend(rows.rows);
     }
+    // After the functions: an object is reported here only if no function has reported it.
     for object in &objects.0 {
         rest(object, &objects, &mut report);
     }

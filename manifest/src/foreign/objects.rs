@@ -77,6 +77,7 @@ const KINDS: &[(&str, &str, ObjectKind)] = &[
 impl ObjectKind {
     fn of(api: &str, kind: &str) -> Self {
         let group = api.split_once('/').map_or("", |(group, _)| group);
+        // The first entry that fits counts, so the `*` of a group stands after its names.
         let fits = |(known, name, _): &&(&str, &str, Self)| *known == group && (*name == kind || *name == "*");
         KINDS.iter().find(fits).map_or(Self::Other, |(.., kind)| *kind)
     }
@@ -146,6 +147,7 @@ fn add<'d>(root: Item<'d>, found: &mut Vec<Object<'d>>) {
     if word.ends_with("List")
         && let Some(items) = root.get("items")
     {
+        // A list may be an item of a list. The reader of YAML bounds the depth.
         for item in items.items() {
             add(item.as_root(), found);
         }

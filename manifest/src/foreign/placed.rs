@@ -41,6 +41,7 @@ pub fn files(mut set: Foreign) -> Vec<WholeFile> {
     }
     let (made, report) = function(&found, &set.path, &set.function);
     origins.report = report;
+    // A file can have many thousands of fields, and an answer of the judge has a limit.
     let more = origins.report.keep_problems(ROWS_MAX);
     if made.is_none() && origins.problems.is_empty() && !origins.report.is_refused() {
         let message = format!("there is no function `{}` in it", set.function);
@@ -123,6 +124,7 @@ impl Origins {
     /// Reads the file [`ORIGINS`].
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
+        // Without it the problems stay at the lines of `function.toml`.
         serde_json::from_slice(bytes).unwrap_or_default()
     }
 
@@ -154,6 +156,7 @@ impl Origins {
         if let Some(Some(row)) = index.and_then(|index| self.lines.get(index)) {
             problem.file = Some(row.file.clone());
             problem.place = Some(row.source().place());
+            // The message is about a key of fnd, which the author of the field does not know.
             problem.message = format!("`{}`: {}", row.field, problem.message);
         }
         problem

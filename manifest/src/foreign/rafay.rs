@@ -104,6 +104,7 @@ impl<'d> Making<'_, 'd> {
             return;
         };
         self.code(file, text, &source);
+        // Rafay's SDK calls a function of this name.
         self.made.manifest.set(
             "handler",
             if runtime == "python" {
@@ -140,6 +141,7 @@ impl<'d> Making<'_, 'd> {
         match whole(config.get("timeoutSeconds"), self) {
             Some((0, item)) => self.refuse(&item, "a timeout of 0 would end every call"),
             Some((seconds, item)) => self.works("limits.timeout", format!("{seconds}s"), &item),
+            // Rafay has this default.
             None => self.default("limits.timeout", "300s"),
         }
         if let Some((count, item)) = whole(config.get("maxRetryCount"), self) {

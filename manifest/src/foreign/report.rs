@@ -49,6 +49,7 @@ impl Field {
     #[must_use]
     pub fn place(&self) -> Place {
         let excerpt: String = self.excerpt.chars().take(EXCERPT_MAX).collect();
+        // The length of a value is not known, so the mark goes on to the end of its line.
         let after = excerpt
             .trim_end()
             .chars()
@@ -161,6 +162,7 @@ impl ConversionReport {
     pub fn keep_problems(&mut self, most: usize) -> usize {
         self.rows.retain(|row| row.verdict != FieldVerdict::Works);
         self.sort();
+        // This sort is stable: among mistakes, and among other rows, the order of the files stays.
         self.rows.sort_by_key(|row| row.verdict != FieldVerdict::Refused);
         let more = self.rows.len().saturating_sub(most);
         self.rows.truncate(most);

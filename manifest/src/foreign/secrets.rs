@@ -42,6 +42,7 @@ pub fn secrets(documents: &[Document], report: &mut ConversionReport) -> Vec<(St
     let mut found = Vec::new();
     for object in objects.of_kind(ObjectKind::Secret) {
         let mut values: Vec<(&str, Vec<u8>)> = Vec::new();
+        // In Kubernetes a value of `stringData` wins over one of `data`, and here the last value of a name counts.
         for part in ["data", "stringData"] {
             for (key, item) in object.root.get(part).iter().flat_map(super::item::Item::entries) {
                 let Some(text) = item.text(report) else { continue };
@@ -66,6 +67,7 @@ pub fn secrets(documents: &[Document], report: &mut ConversionReport) -> Vec<(St
             [(_, value)] => Some(value.clone()),
             _ => get("username")
                 .zip(get("password"))
+                // `[source] key` has user and password in this form.
                 .map(|(user, password)| [user, password].join(&b':')),
         };
         found.extend(whole.map(|value| (object.name.to_owned(), value)));

@@ -119,6 +119,7 @@ fn at(location: Location) -> YamlPosition {
 impl From<Spanned<Any>> for YamlNode {
     fn from(found: Spanned<Any>) -> Self {
         Self {
+            // Of an alias, this is the place where it is used, and not the place of its anchor.
             at: at(found.referenced),
             value: found.value.0,
         }

@@ -42,6 +42,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Di
     if problems.is_empty() {
         Ok(variables)
     } else {
+        // The report must fit into an answer of the judge.
         Err(at_most(problems, file))
     }
 }

@@ -49,6 +49,7 @@ impl EventSchema {
                 "" => "the data".to_owned(),
                 place => format!("`{place}`"),
             };
+            // The text may list everything that the schema allows, which can be long.
             let problem: String = error.masked().to_string().chars().take(300).collect();
             format!("{place}: {problem}")
         })
@@ -73,6 +74,8 @@ impl Work<'_> {
             _ => return Ok(1),
         };
         let mut sum = 1_u64;
+        // serde_json has read at most 128 levels, which bounds this recursion. Whatever lies in an object counts as a
+        // schema: too high a count is on the safe side.
         for child in children {
             sum = sum.saturating_add(self.of(child)?);
         }

@@ -110,6 +110,7 @@ impl FileTrigger {
 /// in a special way.
 #[must_use]
 pub fn matcher(pattern: &str) -> Option<GlobMatcher> {
+    // Only the name of a file is compared, so a pattern with `/` would fit none.
     if pattern.is_empty() || pattern.contains('/') {
         return None;
     }
@@ -123,6 +124,7 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
     for component in path.components() {
         match component {
             Component::ParentDir => {
+                // Above `/` this leaves `/`, as the kernel does.
                 normal.pop();
             }
             Component::CurDir => {}

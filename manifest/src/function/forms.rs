@@ -114,6 +114,7 @@ pub fn names_source(manifest: &[u8]) -> bool {
         let key: Vec<u8> = line
             .iter()
             .filter(|byte| !is_decoration(byte))
+            // `source`, and the byte behind it, which tells the key from a longer word.
             .take(7)
             .copied()
             .collect();

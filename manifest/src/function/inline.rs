@@ -134,6 +134,7 @@ fn head(bytes: &[u8]) -> &[u8] {
 }
 
 fn trimmed(line: &[u8]) -> &[u8] {
+    // A carriage return, and a blank that nobody sees, are no part of a marker.
     line.trim_ascii_end()
 }
 

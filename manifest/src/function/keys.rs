@@ -117,6 +117,7 @@ keys! {
         size: Option<String> = Text(TextKind::Name), example "M";
         /// Names of the hosts that the function runs on; `*` matches any text. Default: all hosts.
         nodes: Vec<String> = List(&Text(TextKind::Some)), example ["web-*"];
+        // A web server must be able to read what functions write.
         /// Permission bits that files which the function makes do not get, in octal. Its home and `$TMPDIR` are closed to others in any case.
         umask: u32 [default = "umask", with = "text::mode"] = Mode, default "022", example "027";
         /// Resources that the function may use.

@@ -151,6 +151,7 @@ impl Question {
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
+            // Enough for `#!` behind a byte-order mark, and for the mark of ELF.
             Self::IsProgram => 8,
             // No manifest is longer.
             Self::NamesSource => 1 << 20,
@@ -263,6 +264,7 @@ pub fn listing(
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
                 if !claimed {
                     result.unclaimed.push(shown);
+                // In another encoding the name may be fine, so its author expects a function.
                 } else if unnameable {
                     let problem = Diagnostic::error("bad-name", "the name of this program is not UTF-8").in_file(&path);
                     result.problems.push(problem.with_help("rename it"));
@@ -279,6 +281,8 @@ pub fn listing(
                 let names = match foreign(&shown) {
                     ListedYaml::Functions(names) => names,
                     ListedYaml::Broken => {
+                        // Nobody knows its functions. Under its own name the file is installed, and the answer says
+                        // what is wrong with it.
                         result.broken.push(shown.clone());
                         vec![stem(&shown).to_owned()]
                     }

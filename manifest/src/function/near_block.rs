@@ -47,6 +47,8 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
         let meant = if word.eq_ignore_ascii_case("fnd") {
             below.any(|line| key(line).is_some() || matches!(line, "//" | "///" | "////"))
         } else {
+            // Three slashes belong to a block; with fewer, a word that is similar to `fnd` may be a word of an ordinary
+            // comment.
             slashes == 3 && nearest(word, &["fnd"]).is_some() && below.any(|line| key(line).is_some())
         };
         if !meant {
@@ -64,6 +66,7 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
 pub(super) fn metadata(file: &str, text: &str) -> Option<Source> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let at = lines.iter().position(|line| *line == SCRIPT)?;
+    // Only the first block is read, so the time is linear without a bound.
     let toml: Vec<_> = script(&lines, at, usize::MAX)?
         .into_iter()
         .map(|line| format!("{line}\n"))

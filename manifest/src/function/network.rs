@@ -56,6 +56,7 @@ impl Network {
         match (self, other) {
             (Self::Host, _) | (_, Self::None) => true,
             (Self::Connect(ports), Self::Connect(others)) => others.is_subset(ports),
+            // A network of its own leads to no other program, so it opens nothing that `connect` closes.
             (Self::Connect(_) | Self::Loopback, Self::Loopback) => true,
             _ => false,
         }

@@ -155,6 +155,7 @@ pub fn is_pattern(text: &str) -> bool {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let is_last = segments.peek().is_none();
         let fine = match name {
+            // Only the last segment may be empty, because `/hello/` is another path than `/hello`.
             None => is_fixed(segment) && (is_last || !segment.is_empty()),
             Some(name) => {
                 let bare = if is_last {
@@ -196,7 +197,9 @@ pub fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else {
         return false;
     };
+    // Browsers send an origin in lower case, and a request's origin is compared with this text byte by byte.
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.:[]".contains(&b);
+    // Browsers leave out the port of the scheme, so an origin with this port would never be sent.
     let is_default = match scheme {
         "http" => host.ends_with(":80"),
         "https" => host.ends_with(":443"),
@@ -218,6 +221,7 @@ pub struct Credentials(pub Vec<Credential>);
 impl FromValue for Credentials {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
         let texts = value.map(texts).unwrap_or_default();
+        // The schema has checked the texts: only `none` is no credential, and an empty list means it.
         Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
     }
 }
@@ -244,8 +248,10 @@ impl RequestPlace {
             return Some(Self::Ip);
         }
         let (kind, name) = text.split_once('.')?;
+        // The name of a header is a token (RFC 9110, section 5.6.2).
         let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         match kind {
+            // Upper and lower case make no difference in the name of a header (RFC 9110, section 5.1).
             "header" if !name.is_empty() && name.bytes().all(is_token) => Some(Self::Header(name.to_ascii_lowercase())),
             "query" if !name.is_empty() => Some(Self::Query(name.to_owned())),
             "body" => {

@@ -119,12 +119,14 @@ impl SandboxKeys {
             );
         }
         let ShownDirectories { read_only, read_write } = &mut shown;
+        // A directory of `read_only` to which `then` or `failed` moves files must be writable.
         read_only.retain(|path| !read_write.contains(path));
         shown
     }
 }
 
 fn add(paths: &mut Vec<String>, path: String) {
+    // `move:../..` may lead to `/`, which the spawner takes in no list.
     if wire::is_plain(&path) && !paths.contains(&path) {
         paths.push(path);
     }

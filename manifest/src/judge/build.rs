@@ -61,6 +61,7 @@ impl Judge {
                 Some(_) => "Installs the dependencies of functions",
                 None => "Compiles functions",
             },
+            // Equal lists make equal texts, so functions with the same packages share one tree.
             made: serde_json::to_vec(dependencies).expect("texts only"),
             inputs: dependencies.inputs.clone(),
             phase: runtime.build()?,
@@ -83,8 +84,11 @@ impl Judge {
         let settings = &self.configuration.settings.build;
         let shown = task
             .shown
+            // Written as a TOML value, a path cannot end its text and add keys to the manifest.
             .map(|path| format!("read_only = [{}]\n", toml::Value::String(path)));
-        // An installer says by its exit code that the network failed: only that is transient and tried again.
+        // An installer says by its exit code that the network failed: only that is transient and tried again. Functions
+        // at work come first, so the weight of the CPU is below their default. Home and cache have no limit, because
+        // the packages lie there until the spawner copies them, within limits of its own.
         let manifest = format!(
             "description = \"{}\"\n\
              runtime = \"{}\"\nmode = \"script\"\non_load = false\nentry = \"{MADE}\"\n\
@@ -140,6 +144,8 @@ impl Judge {
             plan.interpreters.clone_from(&like.interpreters);
             plan.interpreter_help.clone_from(&like.interpreter_help);
         }
+        // An interpreter that a `#!` line asks for may belong to the owner of the file. A build runs none but those of
+        // root.
         plan.asked_interpreters = 0;
         plan.argv = command::installer(task.phase, runtime);
         plan.argv
@@ -149,11 +155,14 @@ impl Judge {
             .env
             .iter()
             .map(|(name, value)| (name.clone(), command::template(value)));
+        // A value that a person wrote is no template: its braces stay as they are.
         let own = settings
             .env
             .iter()
             .chain(&task.env)
             .map(|(name, value)| (name.clone(), command::plain(value)));
+        // An installer without a network shall fail at once, and not after the attempts that it makes for a network
+        // that is down.
         let offline = settings.offline || task.network == BuildNetwork::None;
         let offline = offline.then(|| (OFFLINE.to_owned(), command::plain("1")));
         let mapped = |(name, secret)| Mapped {

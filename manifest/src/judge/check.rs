@@ -88,6 +88,8 @@ impl Judge {
             .iter()
             .filter(|_| function.form.is_tree())
             .filter(is_input);
+        // The interpreter gets the text that the spawner would install: with carriage returns, the syntax would be
+        // another one.
         let code = match runtime.unix_text {
             true => unix_text(&entry.bytes.0),
             false => Cow::Borrowed(&*entry.bytes.0),
@@ -180,6 +182,7 @@ pub(super) fn manifest(description: &str, made: &str, runtime: &Runtime, setting
          [retry]\nretries = 0\n[pool]\nmax = 1\n[sandbox]\nprofile = \"strict\"\n",
         runtime.summary.id,
         print_duration(settings.timeout.min(TIMEOUT)),
+        // With less memory than the floor of the runtime, the manifest would be refused.
         print_size(settings.memory.min(MEMORY).max(runtime.memory_floor)),
     )
 }

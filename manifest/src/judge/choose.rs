@@ -51,6 +51,7 @@ impl Judge {
         let (runtime, version, unchecked) = if let Some(node) = own.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
         } else if let Some(by_suffix) = by_suffix {
+            // The suffix names the language; a `#!` line of the same language only chooses among its interpreters.
             let other = shebang
                 .as_ref()
                 .filter(|line| !by_suffix.is_interpreter(line.base_name()))
@@ -116,6 +117,7 @@ impl Judge {
                 .problems
                 .push(problem.in_file(&file.path).with_help(format!("chmod +x {}", file.path)));
         }
+        // The kernel reads the line itself where it executes the file.
         if let Some(line) = shebang.filter(|_| !executes_itself) {
             let is_named = own.contains_key("runtime");
             ask(&mut choice, (file, line), is_named, report);
@@ -207,6 +209,8 @@ impl Choice<'_> {
     pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut FunctionProblems<'_>) {
         let fits = |path: &String| {
             let base_name = path.rsplit('/').next().unwrap_or(path);
+            // `#!/bin/sh` belongs to the runtime `bash`, whose shim is written for bash and does not run in another
+            // shell.
             names.is_empty() || names.iter().any(|name| name == base_name)
         };
         if self.asked == 0 || self.interpreters.iter().any(fits) {

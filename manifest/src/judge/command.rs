@@ -158,6 +158,7 @@ pub(super) fn refuse_permissions(
         return;
     }
     let grants = |flag: &String| {
+        // The short forms of deno's permissions are capital letters: `-A`, `-N`, `-R`.
         let short = flag
             .strip_prefix('-')
             .and_then(|rest| rest.chars().next())
@@ -204,6 +205,8 @@ fn permissions(choice: &Choice<'_>, phase: &RuntimePhase, manifest: &Manifest) -
     if !unlimited("env") {
         let runtime = phase.env.keys().map(String::as_str);
         let handler = (manifest.mode == Mode::Handler).then_some(HANDLER_VARIABLES);
+        // The names of headers and of parameters are not known before a request comes. deno takes `*` at the end of a
+        // name.
         let request = (manifest.mode == Mode::Script).then(|| CGI.into_iter().chain(["HTTP_*", "FND_PARAM_*"]));
         let own = runtime
             .chain(handler.into_iter().flatten())
@@ -260,8 +263,11 @@ pub(super) fn replace(
         );
     };
     plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
+    // Only an interpreter of a `#!` line may belong to the owner of the file, and this program is none.
     plan.asked_interpreters = 0;
     if program.starts_with('/') {
+        // As an interpreter the program gets the checks of one: that it is there, that it can be executed, who can
+        // change it.
         plan.interpreters = vec![program.clone()];
         plan.interpreter_help = format!("install it, or name another program in `{path}`");
         return;
@@ -292,6 +298,7 @@ pub(super) fn replace(
         Some(_) => {
             plan.interpreters = Vec::new();
             plan.entry = name.to_owned();
+            // The named file may be a binary, of which no byte may be removed.
             plan.unix_text = false;
         }
     }
@@ -310,6 +317,7 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
         .interpreters
         .last()
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    // Of `python3.11` and `deno-2.7` the name without the version is the name of the package.
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || ['.', '-'].contains(&c)) {
         id @ ("deno" | "node" | "nodejs") => {
             let id = id.trim_end_matches("js");
@@ -346,7 +354,9 @@ pub(super) fn environment(
     let installed = choice.runtime.dependencies.env.iter().filter(|_| has_dependencies);
     let runtime = phase.env.iter().chain(installed);
     let runtime = runtime.map(|(name, value)| (name.clone(), template(value)));
+    // Keptn sets this variable in any case, also empty.
     let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
+    // A value that a person wrote is no template: its braces stay as they are.
     let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
     let handler = (manifest.mode == Mode::Handler).then(|| handler_values(choice, manifest));
     let handler = handler

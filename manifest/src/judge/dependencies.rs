@@ -53,6 +53,7 @@ impl Dependencies {
         report: &mut FunctionProblems<'_>,
     ) -> Self {
         let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        // An edit of the manifest alone compiles nothing, because the manifest is no input of the build.
         let code = function.files.iter().filter(|file| file.path != MANIFEST);
         self.inputs = match function.form.is_tree() {
             true => code.map(|file| file.path.clone()).collect(),
@@ -98,6 +99,7 @@ impl Judge {
             };
         }
         runtime.build()?;
+        // Only Python has a standard for lists of packages in the code (PEP 723).
         if runtime.summary.id == "python"
             && let Some(block) = inline::metadata_of_script(&entry.path, &entry.bytes.0)
         {
@@ -122,6 +124,7 @@ impl Judge {
         if !runtime.dependencies.imports.is_empty() {
             return imports::of(function, runtime, Dependencies::default(), report);
         }
+        // A file beside a single file of code is no part of the function.
         if !function.form.is_tree() {
             return None;
         }
@@ -196,6 +199,7 @@ fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Op
     let text = String::from_utf8_lossy(&file.bytes.0);
     let base = file.path.rsplit('/').next().unwrap_or(&file.path);
     let lists_some = match base {
+        // Only the packages that a project names are installed, not the project itself.
         "pyproject.toml" => return listed(text.parse::<toml::Table>().ok()?.get("project")?.as_table()?),
         "package.json" | "composer.json" | "deno.json" | "deno.jsonc" => lists_packages(base, &text),
         _ => text
@@ -281,6 +285,7 @@ fn lists_packages(base: &str, text: &str) -> bool {
         table.into_iter().flat_map(|table| table.keys())
     };
     match base {
+        // npm is told to leave out what is only for development.
         "package.json" => names("dependencies")
             .chain(names("optionalDependencies"))
             .next()

@@ -112,6 +112,7 @@ pub(super) fn handler_parts(handler: &str) -> Option<(&str, &str)> {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'_' || more.contains(&b))
     };
     let (module, function) = handler.split_once('.')?;
+    // A name of a file may have `-`, and a name in JavaScript may have `$`.
     (name(module, b"-") && name(function, b"$")).then_some((module, function))
 }
 

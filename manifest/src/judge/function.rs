@@ -97,6 +97,8 @@ impl Judge {
             None => (String::new(), (None, None), None, None, None),
         };
         let id = manifest.as_ref().map(|manifest: &Manifest| manifest.runtime.as_str());
+        // In a directory with a manifest the files belong together. Only files that are functions of their own can be
+        // the parts of a project that somebody copied.
         let code = entry.filter(|_| !function.form.is_tree()).zip(id);
         let imports = code.map(|(file, runtime)| detect::imports(runtime, &file.bytes.0));
         let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
@@ -155,6 +157,7 @@ impl Judge {
         // Before the first `?`, so that its problems are reported together with those that end the function here.
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
+        // Where the runtime installs packages, the block of PEP 723 is read as their list.
         if choice.runtime.build().is_none() && own.is_empty() && function.manifest.is_none() {
             report
                 .problems

@@ -99,6 +99,7 @@ fn mapping(file: &JudgedFile) -> BTreeMap<String, String> {
 fn target<'m>(mapping: &'m BTreeMap<String, String>, import: &str) -> Option<&'m String> {
     let begins = |name: &str| {
         let rest = import.strip_prefix(name);
+        // deno lets a name of a package stand for its paths, too: `lib` for `lib/part`.
         rest.is_some_and(|rest| rest.is_empty() || name.ends_with('/') || rest.starts_with('/'))
     };
     let fitting = mapping.iter().filter(|(name, _)| begins(name));

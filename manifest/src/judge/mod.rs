@@ -202,6 +202,8 @@ impl Judge {
                 let sandbox = manifest.map(|manifest| sandbox::of(manifest, is_trusted(function)));
                 let credentials = manifest.map(credentials::of).unwrap_or_default();
                 JudgeReply::Function(Box::new(FunctionJudgment {
+                    // The names are beside the plan and not in it: plans are stored, and other versions of the spawner
+                    // read them.
                     secrets: verdict.manifest.as_ref().map(Manifest::secrets).unwrap_or_default(),
                     verdict: FunctionVerdict {
                         plan,
@@ -257,6 +259,7 @@ impl Judge {
                 Err(problems) => diagnostics.extend(problems),
             }
         }
+        // If two runtimes claim a suffix, the order of the files must not decide which one gets it.
         runtimes.sort_by(|one, two| one.summary.id.cmp(&two.summary.id));
         for id in configuration
             .settings

@@ -78,6 +78,7 @@ impl Judge {
             return Some((Mode::Script, "no handler found in the code".to_owned(), run));
         };
         if http {
+            // As a script such a module would end at once, without an error.
             let Some(serve) = &choice.runtime.serve else {
                 let id = &choice.runtime.summary.id;
                 let message = format!("runtime `{id}` cannot serve `{what}` (line {line})");
@@ -121,6 +122,7 @@ type Mods<'c> = (Mode, String, &'c RuntimePhase);
 fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &TomlTable, reason: String) -> Mods<'c> {
     let runtime = choice.runtime;
     let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
+    // With a command of its own, another program serves, and the runtime has no module to load.
     let own_command = find(own, "http_server.command").is_some();
     match &runtime.serve {
         Some(serve) if module && !own_command => (Mode::Http, reason, serve),

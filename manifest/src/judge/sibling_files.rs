@@ -80,6 +80,7 @@ pub(super) fn read_schemas(
             continue;
         };
         match event_schema::read(&file.bytes.0) {
+            // fnd checks the data and opens no file of a function, so the manifest carries the schema.
             Ok(schema) => subscription.json_schema = Some(schema),
             Err(why) => {
                 let message = format!("`{name}` is no JSON Schema that fnd can use: {why}");

@@ -90,6 +90,8 @@ impl Judge {
             arguments: fetch.arguments,
             secrets: source.key.iter().map(|key| ("key".to_owned(), key.clone())).collect(),
             env: BTreeMap::new(),
+            // `[build] network = "none"` is for packages, whose install scripts run code. git and curl run no code of
+            // the repository.
             network: BuildNetwork::Host,
             shown: fetch.path,
             checked: None,
@@ -239,6 +241,7 @@ fn of_git(git: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
             every_s: source.every.map(|every| every.as_secs().max(1)),
         },
         arguments,
+        // The sandbox of the fetching user hides most directories.
         path: git.starts_with('/').then(|| git.to_owned()),
     })
 }
@@ -269,6 +272,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
         let help = "write `https://HOST/PATH/FILE`; the name of the file says what it is: `.zip`, `.tar.gz`, `.py`";
         return Err(("url", message, help));
     }
+    // `sha256sum`, with whose output the sum is compared, prints lower case.
     let sum = source.sha256.clone().unwrap_or_default().to_ascii_lowercase();
     if source.sha256.is_some() && (sum.len() != 64 || !sum.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         let message = "`source.sha256`: expected 64 hexadecimal digits".to_owned();
@@ -291,6 +295,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
 
 /// Says whether an address has user and password before the host.
 fn has_password(address: &str) -> bool {
+    // `USER@HOST:PATH` has no place for a password.
     let host = address.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let user = host.and_then(|host| host.rsplit_once('@'));
     user.is_some_and(|(user, _)| user.contains(':'))
@@ -303,6 +308,7 @@ fn is_host_key(line: &str) -> bool {
         .next()
         .is_some_and(|hosts| !hosts.is_empty() && !hosts.starts_with('#'));
     let is_key = |key: &str| {
+        // The shortest key, of the type ed25519, has 68 characters.
         key.len() > 20
             && key
                 .bytes()

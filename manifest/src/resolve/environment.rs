@@ -30,6 +30,7 @@ const RESERVED: [&str; 15] = [
 pub(super) fn check(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
     let reserved = |name: &&String| is_reserved(name, mode);
     for name in env.keys().filter(reserved) {
+        // A variable of `env_file` has no place in the manifest, so the key that names the file is shown.
         let node = pick
             .written(&format!("env.{name}"))
             .or_else(|| pick.written("env_file"));

@@ -64,6 +64,7 @@ pub fn manifest(
         table: &merged,
         keys: Manifest::KEYS,
     };
+    // The tables lack values with mistakes, so each key can be read: with its default, where its value is refused.
     let mut manifest = Manifest::read(pick);
     manifest.mode = subject.mode;
     manifest.runtime.clone_from(&subject.runtime.summary.id);
@@ -79,11 +80,15 @@ pub fn manifest(
             subject.mode == Mode::Script && triggers == 0
         }
     };
+    // Where the machine cannot enforce a limit, only a function whose own manifest names the limit is refused: its
+    // author relies on it.
     if let Some(TomlValue::Table(asked)) = own.get("limits").map(|node| &node.value) {
         manifest.limits.asked = asked.keys().cloned().collect();
     }
     check_limits(&manifest.limits, pick, subject.runtime, report);
     settle_retry(&mut manifest.retry, pick, report);
+    // A script asks for a poll by exit code 99, which any program may use for something else, so its manifest must have
+    // `[poll]`. A handler asks by an exception of its own, which means nothing else.
     manifest.poll = match subject.mode {
         Mode::Handler => Some(pick.get("poll")),
         Mode::Script => manifest.poll,
@@ -103,6 +108,7 @@ pub fn manifest(
     env.append(&mut manifest.env);
     environment::check(pick, subject.mode, &env, report);
     manifest.env = env;
+    // After the environment, because names of secrets are compared with those of variables.
     secrets::settle(&mut manifest, pick, subject.trusted, report);
     manifest.service = server::service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
@@ -188,6 +194,7 @@ fn check_limits(limits: &LimitKeys, pick: Pick<'_>, runtime: &Runtime, report: &
     }
     if let (Some(timeout), Some(deadline)) = (limits.timeout, limits.deadline)
         && deadline < timeout
+        // The default timeout may be longer than a deadline: a manifest that names only the deadline has no mistake.
         && at("timeout").is_some()
     {
         let message = format!(
@@ -279,6 +286,7 @@ fn permissions(
     }
     let mut result = Vec::new();
     for permission in written {
+        // Besides some variables, Keptn gives its functions in deno these permissions.
         let spelled: &[&str] = if permission == "keptn" {
             &["net", "read", "write"]
         } else {

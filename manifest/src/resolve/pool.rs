@@ -28,7 +28,9 @@ pub(super) fn pool(
     (subject, alone_by_default, memory): (&ResolvedSubject<'_>, bool, u64),
     report: &mut FunctionProblems<'_>,
 ) -> PoolKeys {
+    // The description of a runtime may say `memory = "0"`.
     let floor = subject.runtime.memory_floor.max(1);
+    // Memory for less than one worker is an error of its own (`check_limits`), so here it counts as room for one.
     let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
     if subject.mode == Mode::Service {
         let replicas: u32 = pick.get("service.replicas");
@@ -74,6 +76,7 @@ pub(super) fn pool(
     } = asked;
     let message = format!("`pool.min` is {min}, more than `pool.max`, which is {max}");
     let help = format!("set `pool.max` to {min} or more");
+    // A `min` that does not fit into the memory has its message already.
     refuse("pool.min", max < min && min <= fit, message, help);
     let message = format!(
         "`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker serves only one invocation"
@@ -102,6 +105,8 @@ fn of_script(
     (alone_by_default, fit): (bool, u32),
     report: &mut FunctionProblems<'_>,
 ) -> PoolKeys {
+    // A value that equals the default changes nothing. So a copy of the shipped `function.toml`, which has all
+    // defaults, is good for a script, too.
     let changes = |path: &str, node: &TomlNode| {
         key_at(Manifest::KEYS, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };

@@ -112,8 +112,10 @@ fn is_header(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     !name.is_empty()
         && name.bytes().all(is_token)
+        // The end of a line in a value would begin another header.
         && !value.chars().any(|c| c.is_control() && c != '\t')
         && !lower.starts_with("fnd-")
+        // These belong to the connection and to the length of the body, which fnd alone knows.
         && !["content-length", "connection", "transfer-encoding", "upgrade"].contains(&lower.as_str())
 }
 

@@ -52,6 +52,8 @@ fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String
     let refuses = missing == Missing::Refuse;
     let is_written = |key: &str| find(own, &format!("sandbox.{key}")).is_some();
     let walls = sandbox.profile != Profile::Off;
+    // Whoever writes a profile relies on all of its layers. If only the default names it, the machine's administrator
+    // decides.
     let profile = walls && (is_written("profile") || refuses);
     let shows = |key: &str, paths: &[String]| is_written(key) && !paths.is_empty();
     let shown = [
@@ -66,6 +68,7 @@ fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String
     let layers = [
         ("mounts", profile || mounts),
         ("pid", profile),
+        // `connect:PORT` keeps the machine's network, of which Landlock closes the other ports.
         ("network", network && !connect),
         ("seccomp", calls && sandbox.calls() != Profile::Off),
         ("landlock", network && connect),
@@ -222,6 +225,8 @@ fn check_effect(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProbl
         "limits.tmp",
     ];
     let is_empty = |value: &TomlValue| matches!(value, TomlValue::List(items) if items.is_empty());
+    // Nothing is hidden without a sandbox. What the other keys ask for is there anyway, so they are only pointless; a
+    // place that `hide` names would be open although the manifest says the opposite.
     if let Some(node) = find(own, "sandbox.hide").filter(|node| !is_empty(&node.value)) {
         let message = "`sandbox.hide` hides nothing with the profile `off`".to_owned();
         report.add(

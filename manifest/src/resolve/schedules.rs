@@ -81,6 +81,7 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
 fn comes(line: &str) -> Result<(), (String, String)> {
     let help = "five fields: minute, hour, day of the month, month, day of the week; `fndctl explain schedule.cron`";
     let cron =
+        // The seed only chooses among numbers of which each one comes, so any seed gives the same answer here.
         Cron::parse(line, 0).map_err(|error| (format!("`{line}` is no line of cron: {error}"), help.to_owned()))?;
     // From any instant on: a line that does not come within years never comes.
     match cron.next_after(0, &TimeZone::UTC) {
@@ -106,6 +107,7 @@ fn each_second(line: &str) -> Option<(String, String)> {
     let [first, .., sixtieth, next] = slots[..] else {
         return None;
     };
+    // Sixty slots without a gap and then a gap. `* * * * * *` has no gap: its author means each second.
     if sixtieth - first != 59_000 || next - sixtieth == 1000 {
         return None;
     }

@@ -26,6 +26,7 @@ pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, rep
             let problem = Diagnostic::error("impossible", format!("`{name}` is both in `[env]` and in `secrets`"));
             report.add(at, problem.with_help("remove one of the two"));
         }
+        // `[env]` must not set `SECURE_DATA`, because fnd does; fnd sets it to this very secret.
         if name != SECURE_DATA && mapped.variable && is_reserved(name, manifest.mode) {
             let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
             report.add(at, problem.with_help("use another name"));
@@ -48,6 +49,7 @@ pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, rep
                 Diagnostic::error("impossible", message).with_help("keep several values in one secret"),
             );
         }
+        // Otherwise everybody who may save or upload a function could read every secret.
         if count > 0 && !trusted {
             let message = format!("`{key}` is only for functions whose code and manifest belong to root");
             let problem = Diagnostic::error("not-allowed", message);

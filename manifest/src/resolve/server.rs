@@ -27,6 +27,7 @@ pub(super) fn http_server(
         let message = "`http_server.port` and `http_server.listen` exclude each other".to_owned();
         impossible("http_server.port", message, "remove one of the two");
     }
+    // Without a `max` of its own, the function has been given one worker.
     let several = pool.max > 1 && find(own, "pool.max").is_some();
     if port.is_some() && (several || pool.isolation == crate::function::Isolation::Invocation) {
         let path = if several { "pool.max" } else { "pool.isolation" };

@@ -114,6 +114,7 @@ fn check_files(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProble
             );
             let problem = Diagnostic::error("not-trusted", message).with_help(help);
             report.add(place(node, "path"), problem);
+        // With the profile `off` no place is read-only: the modes of the files alone decide.
         } else if file.acts() && sandbox.profile != Profile::Off {
             let key = if file.then == FileAction::Keep {
                 "failed"

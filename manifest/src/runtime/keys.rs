@@ -34,6 +34,7 @@ keys! {
         dependency_file = Text(TextKind::Relative), example "requirements.txt";
         /// The program beside this file that serves handlers; `{shim}` in `[phases.handle] command`.
         shim: Option<String> = Text(TextKind::Relative), example "shim.py";
+        // A shell takes a carriage return for a part of the last word of its line.
         /// `unix`: byte-order mark and carriage returns are removed from the entry.
         text: TextForm = Word(TextForm::WORDS), default "as-is", example "unix";
         /// Command that prints the version.

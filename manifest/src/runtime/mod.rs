@@ -116,6 +116,7 @@ impl Runtime {
     /// Returns the phase that makes the tree of dependencies.
     #[must_use]
     pub fn build(&self) -> Option<&RuntimePhase> {
+        // A language with a compiler has `compile` in place of `install`: its compiler fetches the packages, too.
         self.install.as_ref().or(self.compile.as_ref())
     }
 
@@ -146,12 +147,14 @@ impl Runtime {
     #[must_use]
     pub fn declared(&self, typed: &str) -> Option<Option<&str>> {
         let mut names = self.summary.versions.iter().map(|version| version.name.as_str());
+        // Other systems write versions without a dot, such as Kyma's `python312`.
         let is_meant = |name: &&str| *name == typed || name.replace('.', "") == typed;
         if let Some(name) = names.clone().find(is_meant) {
             return Some(Some(name));
         }
         let begins = |name: &str| name.strip_prefix(typed).is_some_and(|rest| rest.starts_with('.'));
         let any = names.clone().any(begins);
+        // If there were another major version too, `python3` as "any version" could start that one.
         (any && names.all(|name| name == DEFAULT || begins(name))).then_some(None)
     }
 
@@ -228,6 +231,7 @@ pub const DEFAULT: &str = "default";
 fn rank(name: &str) -> (bool, Vec<u64>) {
     (
         name == DEFAULT,
+        // Compared as texts, 3.9 would be newer than 3.11.
         name.split('.').map(|part| part.parse().unwrap_or(0)).collect(),
     )
 }

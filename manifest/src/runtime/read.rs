@@ -94,6 +94,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
         let shim = pick.written("shim").is_some();
+        // A shim that no command names would never run, and without a shim `{shim}` would stand for nothing.
         if node.value.text().contains("{shim}") != shim {
             let message = format!("`shim` and `{{shim}}` in `{path}`: expected both or none");
             problems.push(bad(node, message));
@@ -106,6 +107,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             let message = format!("`installer` and `{{installer}}` in `{path}`: expected both or none");
             problems.push(bad(node, message));
         }
+        // The spawner starts a program by its path and searches no `PATH`.
         if !first(path).is_some_and(|first| first == "{interpreter}" || first.starts_with('/')) {
             let message = format!("`{path}`: expected `{{interpreter}}` or a path as the first item");
             problems.push(bad(node, message));
@@ -170,6 +172,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
     let mut interpreters = description.interpreters;
     let mut versions = Vec::new();
     for (name, VersionKeys { interpreter }) in description.versions {
+        // An interpreter of no certain version is also one for functions that ask for none.
         if name == DEFAULT {
             interpreters.push(interpreter.clone());
         }

@@ -43,7 +43,8 @@ impl Shebang {
                 carriage_return,
             });
         }
-        // `env -S name args`, `env --split-string=name args`, `env name`; variables that `env` would set are ignored.
+        // `env -S name args`, `env --split-string=name args`, `env name`. Variables that `env` would set (`env A=1
+        // name`) are not read: the first word counts as the interpreter, and `A=1` is none.
         if let Some(first) = arguments.first_mut() {
             let split = first
                 .strip_prefix("--split-string=")
@@ -52,6 +53,7 @@ impl Shebang {
                 *first = rest;
             }
         }
+        // In `-S name` the option is a word of its own, of which nothing is left.
         arguments.retain(|argument| !argument.is_empty());
         if arguments.is_empty() {
             return None;

@@ -171,6 +171,7 @@ pub fn directories(program: &Path) -> Vec<PathBuf> {
         "../share/fnd/runtimes",
         "../lib/fnd/runtimes",
         "runtimes",
+        // A build in a checkout is two directories below it, in `target/release`.
         "../../runtimes",
     ];
     places

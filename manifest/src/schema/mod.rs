@@ -244,20 +244,26 @@ impl TextKind {
             Self::UrlPath => text.starts_with('/'),
             Self::Socket => text
                 .parse::<std::net::SocketAddr>()
+                // For port 0 the kernel chooses a free port, and no client would know which one.
                 .is_ok_and(|address| address.port() != 0),
             Self::Host => {
                 let label = |label: &str| {
                     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
                     !label.is_empty() && label.bytes().all(fine)
                 };
+                // DNS allows 255 bytes for a name as it is sent, which are 253 characters of text (RFC 1035, section
+                // 2.3.4).
                 text.len() <= 253 && text.split('.').all(label)
             }
+            // Expressions test texts of strangers. `regex-lite` matches in linear time.
             Self::Regex => regex_lite::Regex::new(text).is_ok(),
             Self::Listen => match text.strip_prefix("unix:") {
+                // `/` is an absolute path, but no socket can be there.
                 Some(path) => Self::Absolute.holds(path) && path.len() > 1,
                 None => Self::Socket.holds(text),
             },
             Self::Network => {
+                // `IpNet` reads no address without a prefix length.
                 text == "unix" || text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok()
             }
             Self::Percent => percent(text).is_some(),

@@ -34,6 +34,7 @@ pub fn key_at(keys: &'static [Key], path: &str) -> Option<&'static Key> {
 }
 
 thread_local! {
+    // Each thread has defaults of its own, so that no reader waits for another one.
     /// The defaults that were asked for, by the address of their table of keys, which is a constant, and by their path.
     static DEFAULTS: RefCell<HashMap<*const Key, HashMap<String, Option<TomlValue>>>> = RefCell::default();
 }

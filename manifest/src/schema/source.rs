@@ -33,7 +33,7 @@ impl Source {
     /// Returns the source for a whole file.
     ///
     /// # Errors
-    /// A diagnostic where the file is larger than [`FILE_MAX`], is not UTF-8 or contains a NUL.
+    /// A diagnostic where the file is larger than [`FILE_MAX`] or is not UTF-8.
     pub fn whole(file: &str, bytes: &[u8]) -> Result<Self, Box<Diagnostic>> {
         if bytes.len() > FILE_MAX {
             let message = format!(
@@ -51,6 +51,7 @@ impl Source {
                 text.split_inclusive('\n').zip(1..).map(|(line, n)| (n, "", line)),
             )),
             Err(error) => {
+                // The text before the wrong byte is valid, so the report can name the line and the column of that byte.
                 let good = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
                 let source = Self::of_lines(file, good.split_inclusive('\n').zip(1..).map(|(line, n)| (n, "", line)));
                 let end = source.toml.len();
@@ -113,6 +114,8 @@ impl Source {
         Place {
             line: line.number,
             column: before.saturating_add(1),
+            // A range may be empty, such as the end of the file. Without at least one marked character nobody would see
+            // the place.
             length: chars(cut(span.start, span.end)).max(1),
             excerpt: line.prefix.chars().chain(text.chars()).take(EXCERPT_MAX).collect(),
         }

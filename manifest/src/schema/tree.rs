@@ -56,6 +56,7 @@ pub enum TomlValue {
 #[must_use]
 pub fn paths(table: &TomlTable) -> Vec<String> {
     let of = |(name, node): (&String, &TomlNode)| match &node.value {
+        // An empty table has no values, but it was written, so its own path is returned.
         TomlValue::Table(below) if !below.is_empty() => {
             paths(below).into_iter().map(|path| format!("{name}.{path}")).collect()
         }
@@ -110,6 +111,7 @@ impl TomlValue {
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
+            // `==` would compare the positions in it, too.
             (Self::List(one), Self::List(two)) => {
                 one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.value.same(&two.value))
             }

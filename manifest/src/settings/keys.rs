@@ -43,6 +43,7 @@ keys! {
         best_effort_limits: bool = Bool, default false, example true;
         /// Defaults for all functions, with the same keys as a manifest.
         defaults = Defaults(&function::keys::SCHEMA);
+        // The built-in ones have the names and the limits of Kyma's presets.
         /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
         sizes = Map(TextKind::Name, &Table(LimitKeys::KEYS)), built_in SIZES,
             example { M = { cpu = "400m", memory = "512M" } };
@@ -111,6 +112,8 @@ keys! {
     /// `[users]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct UserSettings {
+        // The default lies above the uids of people and of systemd's dynamic users (up to 65519), and below subordinate
+        // uids (from 100000, login.defs(5)).
         /// First and last uid of the users that fnd gives to functions: one for each function, never given to another one.
         range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
         /// Existing users and groups that a manifest may name.
@@ -153,12 +156,14 @@ keys! {
     pub struct HttpSettings {
         /// Address and port, or `unix:` and a path; or a list of them.
         listen: OneOrMore = Either(&Text(TextKind::Listen), &List(&Text(TextKind::Listen))), example "127.0.0.1:8080";
+        // Nobody shall open a port to other machines by mistake.
         /// Must be true for an address that is not loopback.
         public: bool = Bool, default false, example true;
         /// Certificate and key: with them every TCP address speaks TLS.
         tls: Option<TlsSettings> = Table(TlsSettings::KEYS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
         /// The address at which the public listener accepts CloudEvents.
         events: Option<HttpEvents> [default] = Table(HttpEvents::KEYS), example { path = "/events", auth = "token:events-token" };
+        // Anybody else could write any address into such a header.
         /// Proxies whose `Forwarded` or `X-Forwarded-For` names the caller: addresses, networks, `unix`.
         trusted_proxies: Vec<String> = List(&Text(TextKind::Network)), example ["127.0.0.1"];
         /// Most connections at once.
@@ -219,6 +224,7 @@ keys! {
     /// `[metrics]`: where metrics are available besides the control socket.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct MetricsSettings {
+        // Prometheus cannot read metrics from a Unix socket.
         /// Address and port of a plain HTTP listener for `/metrics` only; everybody who reaches it may read it.
         listen: Option<SocketAddr> = Text(TextKind::Socket), example "127.0.0.1:9640";
         /// File for the node exporter.

@@ -71,6 +71,8 @@ pub fn configuration_on<'a>(
         match Source::whole(name, bytes) {
             Ok(source) => {
                 let (table, found) = read(&source, sources.len(), SCHEMA);
+                // A file with mistakes is merged, too, so that the checks below report further mistakes with the first
+                // ones.
                 tree::merge(&mut merged, table);
                 problems.extend(found);
                 sources.push(source);
@@ -169,6 +171,7 @@ fn listening(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
     let reachable = |node: &&TomlNode| {
         node.value
             .text()
+            // A Unix socket is no such address: other machines cannot reach it.
             .parse::<SocketAddr>()
             .is_ok_and(|address| !address.ip().is_loopback())
     };
@@ -243,6 +246,7 @@ fn settings(pick: Pick<'_>, sizes: &TomlTable) -> Settings {
         (name.clone(), size.expect("a table"))
     });
     Settings {
+        // The default depends on how fnd was started (`--user`), which the judge does not know.
         functions_dirs: pick.written("functions_dirs").map(|_| pick.get("functions_dirs")),
         default_runtime: pick.get("defaults.runtime"),
         sizes: sizes.collect(),

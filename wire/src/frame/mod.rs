@@ -39,14 +39,18 @@ pub const DESCRIPTORS_MAX: usize = 10;
 /// disk space or a working disk. The numbers are those of Linux (`errno(3)`).
 #[must_use]
 pub fn is_shortage(error: &std::io::Error) -> bool {
+    // The numbers are written here, because this crate links no libc.
     const EIO: i32 = 5;
+    // Of fork(2): there are as many processes as there may be.
     const EAGAIN: i32 = 11;
     const ENOMEM: i32 = 12;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     const ENOSPC: i32 = 28;
+    // A file system with errors may become one that can only be read (`errors=remount-ro`).
     const EROFS: i32 = 30;
     const ENOBUFS: i32 = 105;
+    // Too many descriptors are on their way over sockets (unix(7)).
     const ETOOMANYREFS: i32 = 109;
     let shortages = [
         EIO,

@@ -56,6 +56,7 @@ wire_enum! {
         /// Answers [`Request::Secret`]: there is no such secret, its file can't be used, or no function that root
         /// trusts names it.
         17 = SecretRefused(Problem),
+        // This reply comes first, so that fnd never has output that it cannot mask.
         /// Precedes [`Reply::Spawned`] or [`Reply::Held`] of a worker whose function has secrets, from protocol 4 on.
         18 = Masks(Masked),
         /// Answers [`Request::Files`]: the files, sorted by path; a manifest that lies beside the code is the last one.

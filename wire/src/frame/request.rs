@@ -204,6 +204,7 @@ impl Install {
     #[must_use]
     pub fn file_name(&self) -> &str {
         if naming::is_manifest(&self.source) {
+            // The judge sees such a function as a directory with nothing but its manifest.
             return "function.toml";
         }
         self.source.rsplit('/').next().unwrap_or(&self.source)

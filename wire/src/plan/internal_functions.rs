@@ -44,6 +44,7 @@ pub fn builder_name(trust: &str, number: u32) -> String {
 pub fn trust_of_builder(name: &str) -> Option<&str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    // People may give the name `fnd-build-tools` to a function, so only the exact forms of a trust count.
     let is_trust = |text: &str| {
         let of_function = |rest: &str| rest.len() == TRUST_DIGITS && rest.bytes().all(hex);
         text.strip_prefix('u').is_some_and(digits) || text.strip_prefix('f').is_some_and(of_function)

@@ -243,10 +243,12 @@ impl Plan {
             let variables = self.environment.iter().map(|(_, text)| &text.text);
             self.argv.iter().map(|text| &text.text).chain(variables)
         };
+        // In the environment of execve(2) a variable is `NAME=VALUE` with a NUL at its end.
         let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
         let weights = [limits.cpu_weight, limits.io_weight];
         let checks = [
             (self.function == *asked_for, "it is for another function"),
+            // The paths of the files have no `..`, so no entry leads out of the function.
             (has_entry, "its entry is not among the files"),
             (
                 self.interpreters.len() <= 64 && self.groups.len() <= 32,
@@ -264,6 +266,7 @@ impl Plan {
                 self.environment.iter().all(|(name, _)| name_ok(name)),
                 "a variable has an invalid name",
             ),
+            // For execve(2) a text ends at its first NUL.
             (texts().all(|text| !text.contains('\0')), "a text has a NUL byte"),
             (
                 (1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62,

@@ -18,6 +18,7 @@ const FORMS: [(&[&[u8]], &str); 2] = [
 pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let code = code.as_bytes();
     let mut starts = names(code).filter(|(_, _, name)| *name == b"func");
+    // `func(` is a type, or a function without a name.
     starts.find_map(|(at, ..)| Some((at, form(code.get(at..)?.strip_prefix(b"func ")?)?)))
 }
 
@@ -31,7 +32,9 @@ fn form(code: &[u8]) -> Option<&'static str> {
     let list = list.get(..PARAMETERS_MAX).unwrap_or(list);
     let end = list.iter().position(|byte| *byte == b')')?;
     let list = list.get(..end).unwrap_or_default().trim_ascii_end();
+    // Go wants a comma before a `)` on a line of its own.
     let list = list.strip_suffix(b",").unwrap_or(list);
+    // A file may import the package under another name, so only the name of the type counts.
     let types: Vec<_> = list.split(|byte| *byte == b',').map(last_word).collect();
     FORMS.iter().find(|(form, _)| types == *form).map(|(_, what)| *what)
 }

@@ -27,6 +27,7 @@ pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
             None => !before.is_empty() && !BEFORE_OTHERS.contains(&before),
             Some(last) => b">]".contains(last),
         };
+        // Of several methods the shim calls the one with the name `handler`.
         if depth == 1 && typed && takes_event_and_context(after) && (found.is_none() || word == b"handler") {
             found = Some(at);
         }

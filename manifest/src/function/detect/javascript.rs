@@ -42,6 +42,7 @@ pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let last_fetch = words.iter().rposition(|(_, word)| *word == "fetch");
     for (index, (position, first)) in words.iter().enumerate() {
         let found = |what| Some((*position, what));
+        // After a dot the word is the name of a property.
         let alone = index == 0 || word(index - 1) != ".";
         match (*first, word(index + 1)) {
             ("export", "default") if alone => match word(index + 2) {
@@ -147,6 +148,7 @@ pub(super) fn imports(text: &str) -> Vec<&str> {
         let inner = this
             .strip_prefix(['"', '\''])
             .and_then(|rest| rest.strip_suffix(['"', '\'']));
+        // A text with an escape is not the address that it stands for, and no address needs one.
         found.extend(inner.filter(|inner| is_import && !inner.contains('\\')));
     }
     found
@@ -238,6 +240,7 @@ fn begins_regex(lexer: &Lexer) -> bool {
     let tail = lexer.code.get(lexer.last.saturating_sub(16)..lexer.last);
     let tail = String::from_utf8_lossy(tail.unwrap_or_default());
     match tail.rsplit(|c| !in_name(c)).next().unwrap_or_default() {
+        // A bracket alone does not tell whether a value ends there. It mostly does, so `/` divides.
         "" => !lexer.last_is_literal && !tail.ends_with([')', ']', '}']),
         word => matches!(word, "return" | "typeof" | "case" | "in" | "of" | "await" | "yield"),
     }

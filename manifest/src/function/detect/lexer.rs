@@ -100,6 +100,7 @@ impl Syntax {
                 _ => lexer.code(*byte, self),
             }
         }
+        // Nothing is lost: of each character, all bytes are code or all are blanked.
         String::from_utf8_lossy(&lexer.code).into_owned()
     }
 }
@@ -165,6 +166,7 @@ impl<'a> Lexer<'a> {
         let ends_line = rest.get(1) == Some(&b'\n');
         if byte == b'\n' && literal.in_line {
             self.close(0, literal);
+        // An escaped beginning of code, such as `\#{`, begins none. Therefore the lexer looks for `\` first.
         } else if byte == b'\\'
             && (if ends_line {
                 literal.escapes_line
@@ -188,6 +190,7 @@ impl<'a> Lexer<'a> {
 
     fn close(&mut self, count: usize, literal: Literal) {
         self.open.pop();
+        // The end of a nested literal is no end of a value: the literal around it goes on.
         if literal.is_value && !matches!(self.open.last(), Some(Layer::Text(_))) {
             self.skip_value(count, literal.shown[2]);
         } else {
@@ -205,6 +208,7 @@ impl<'a> Lexer<'a> {
         let kept = rest.get(..count).unwrap_or(rest);
         self.code.extend_from_slice(kept);
         self.at += kept.len();
+        // Blanks do not count: whether a `/` divides depends on the last code before them.
         if !kept.trim_ascii().is_empty() {
             (self.last, self.last_is_literal) = (self.at, false);
         }
@@ -213,6 +217,8 @@ impl<'a> Lexer<'a> {
     fn skip(&mut self, count: usize, shown: u8) {
         let rest = self.rest();
         let skipped = rest.get(..count).unwrap_or(rest);
+        // A string of JavaScript goes on behind a `\` at the end of its line. An end of a line in place of its mark
+        // would make two strings of it.
         let stays = |byte: &u8| *byte == b'\n' && shown == b' ';
         let blank = |byte: &u8| if stays(byte) { b'\n' } else { shown };
         self.code.extend(skipped.iter().map(blank));

@@ -58,6 +58,7 @@ const LANGUAGES: [(&str, Syntax, Detect); 8] = [
 #[must_use]
 pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     let text = String::from_utf8_lossy(code);
+    // A byte-order mark would hide a handler in the first line, because it would be the beginning of that line.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let (_, syntax, detect) = LANGUAGES.iter().find(|(known, ..)| *known == runtime)?;
     let (position, what) = detect(&syntax.blanked(text))?;
@@ -173,6 +174,7 @@ fn is_other(c: char) -> bool {
 
 /// Says whether a byte can be part of a name.
 fn is_word(byte: u8) -> bool {
+    // A letter outside of ASCII consists of bytes from 0x80 on.
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 

@@ -10,6 +10,7 @@ pub(super) const SYNTAX: Syntax = Syntax {
 
 pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
     let code = code.as_bytes();
+    // Upper and lower case make no difference in PHP's keywords and names of functions.
     let mut starts = names(code).filter(|(_, depth, name)| *depth == 0 && name.eq_ignore_ascii_case(b"function"));
     starts.find_map(|(at, _, name)| Some((at, definition(code.get(at + name.len()..)?)?)))
 }
@@ -17,6 +18,7 @@ pub(super) fn handler(code: &str) -> Option<(usize, &'static str)> {
 /// Returns the handler that the code after `function` defines.
 fn definition(code: &[u8]) -> Option<&'static str> {
     let code = code.trim_ascii_start();
+    // `function &handler` returns a reference.
     let code = code.strip_prefix(b"&").unwrap_or(code).trim_ascii_start();
     let name = word(code);
     let list = code.get(name.len()..)?.trim_ascii_start().strip_prefix(b"(")?;
@@ -43,6 +45,7 @@ fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
     }
     let count = if rest.starts_with(b"<<<") {
         document(rest)
+    // `#[` begins an attribute, which is code.
     } else if rest.starts_with(b"//") || (rest.starts_with(b"#") && !rest.starts_with(b"#[")) {
         // `?>` ends the comment, too.
         let line = find(rest, b"\n").unwrap_or(rest.len());
@@ -72,6 +75,7 @@ fn document(code: &[u8]) -> usize {
         .unwrap_or_default()
         .split_inclusive(|byte| *byte == b'\n')
     {
+        // Since PHP 7.3 the name at the end may be indented, and code may follow it.
         let text = line.trim_ascii_start();
         let indent = line.len() - text.len();
         if text

@@ -23,6 +23,8 @@ pub(super) const SYNTAX: Syntax = Syntax {
 const fn literal<'a>(open: &'a [u8], close: &'a [u8], embeds: bool) -> Literal<'a> {
     Literal {
         embeds: if embeds { b"#{" } else { b"" },
+        // In `%w(a (b))` brackets nest. Quotes never do, because the lexer looks for the end before it looks for a
+        // beginning.
         nests: true,
         is_value: true,
         close,
@@ -78,6 +80,7 @@ fn definition(line: &str) -> Option<&'static str> {
 
 /// Says whether a line begins what a later line without indentation ends.
 fn opens(line: &str) -> bool {
+    // `f(x, end:` passes an argument with the name `end`.
     if words(line).next_back() == Some("end") && !line.ends_with(':') {
         return false;
     }
@@ -85,6 +88,7 @@ fn opens(line: &str) -> bool {
         "class", "module", "def", "begin", "if", "unless", "case", "while", "until", "for", "BEGIN", "END",
     ];
     let first = words(line).next().unwrap_or_default();
+    // In Ruby `if`, `case` and `begin` have values: `x = if y` goes on up to its `end`.
     let value = line.split_once("= ").map_or("", |(_, value)| value.trim_start());
     let begins = (line.starts_with(first) && keywords.contains(&first)) && !is_endless(line);
     let assigned = words(value)
@@ -169,6 +173,7 @@ fn percent(rest: &[u8]) -> Option<Lexeme<'_>> {
         b"[" => b"]",
         b"{" => b"}",
         b"<" => b">",
+        // Without a letter behind it, `%` before another sign is mostly the operator.
         [other] if other.is_ascii_punctuation() && (at == 2 || b"|!/".contains(other)) => open,
         _ => return None,
     };
@@ -189,6 +194,7 @@ fn heredoc<'a>(lexer: &mut Lexer<'a>) -> Lexeme<'a> {
     };
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let name = name.split(|byte| !is_name(byte)).next().unwrap_or_default();
+    // `list <<name` may append to a list.
     let plain = indented || quoted || name.first().is_some_and(u8::is_ascii_uppercase);
     if name.is_empty() || !plain || (!indented && follows_value(lexer)) {
         return Lexeme::Code(2);

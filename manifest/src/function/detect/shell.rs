@@ -33,6 +33,7 @@ fn definition(line: &str) -> Option<(&str, &str)> {
         Some(rest) => (true, rest.trim_start()),
         None => (false, line),
     };
+    // Unlike a variable, a function of bash may have `-` and `:` in its name.
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ':'))?;
     let (name, rest) = rest.split_at(end);
     let rest = rest.trim_start();

@@ -56,6 +56,7 @@ impl AccessRule {
     /// Says whether it may list the keys that begin like this, with their scope; the empty text is the list of scopes.
     #[must_use]
     pub fn may_list(&self, beginning: &str) -> bool {
+        // A pattern without `*` allows a single key, and a list would name others.
         let covers = |pattern: &String| matches(pattern, beginning) && pattern.ends_with('*');
         self.state.iter().any(covers)
     }

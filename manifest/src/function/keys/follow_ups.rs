@@ -120,6 +120,7 @@ keys! {
     pub struct Alert {
         /// The function to call. Default: the one in `[alert]` of `fnd.toml`.
         call: Option<FunctionName> [default, with = "text::id_or_null"] = Text(TextKind::Function), example "page";
+        // `node` is missing: problems of the machine belong to no function, so only `fnd.toml` names it.
         /// Which changes to call for: `failed` (an invocation failed after its retries), `crash-looping` (processes die before they are ready), `invalid` (the newest content cannot serve), `missed` (see `expect_success_every`), `recovered` (the function works again).
         on: Vec<AlertOn> = List(&Word(&["failed", "crash-looping", "invalid", "missed", "recovered"])),
             default ["failed", "crash-looping", "invalid", "missed", "recovered"], example ["failed", "recovered"];

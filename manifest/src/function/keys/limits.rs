@@ -16,6 +16,7 @@ keys! {
     /// `[limits]`: what a function may use. Sizes are bytes, `cpu` is thousandths of a core.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct LimitKeys {
+        // Kubeless and Kyma have the same default.
         /// Longest time of one attempt; after it the attempt gets SIGTERM.
         timeout: Option<Duration> [with = "text::duration_or_none"]
             = DurationOrNone(Zero::Refused), default "180s", example "30s";

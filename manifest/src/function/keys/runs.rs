@@ -24,6 +24,7 @@ keys! {
         max_interval: Duration [with = "text::duration"] = Duration(Zero::Refused), default "5m", example "1m";
         /// Which part of the delay is random: half of it (`equal`), all of it (`full`) or nothing (`none`).
         jitter: JitterKey = Word(JitterKey::WORDS), default "equal", example "none";
+        // Nobody knows how far an interrupted attempt came, and by default fnd runs work at most once.
         /// Classes of ends that are retried; `interrupted` may be added, `failed` is never retried.
         on: Vec<RetryOn> = List(&Word(RetryOn::WORDS)),
             default ["error", "transient", "timeout", "oom", "signal", "spawn"], example ["transient"];
@@ -53,6 +54,7 @@ words! {
 
     /// The classes of ends that `retry.on` may name.
     pub enum RetryOn {
+        // The class `failed` is missing: with it, a function says that another attempt is of no use.
         /// Any exit code without a special meaning.
         Error = "error",
         /// Exit 75.

@@ -43,6 +43,7 @@ keys! {
         host: Option<String> = Text(TextKind::Host), example "api.example.com";
         /// HTTP methods of the route. A route with GET also answers HEAD.
         methods: Vec<Method> = List(&Word(Method::WORDS)), default ["GET", "POST"], example ["POST"];
+        // The key is required, so that a route is open to everybody only where its manifest says so.
         /// How a caller proves that it may call: `FORM:SECRET`, or a list of which one is enough. SECRET is the name of a file in `/etc/fnd/secrets`. FORM is the way in which the caller proves that it has this secret: `token` is `Authorization: Bearer`, `github` is the signature that GitHub sends. With `none`, everybody may call.
         auth: Credentials = Either(&Text(TextKind::Grammar(&route::AUTH)), &List(&Text(TextKind::Grammar(&route::AUTH)))), example "token:hello-token", required true;
         /// Conditions on the request that must all hold; another request is answered with 204 and runs nothing.

@@ -27,6 +27,7 @@ pub const PROBLEMS_MAX: usize = 50;
 /// every node. Invalid values are not part of the table.
 #[must_use]
 pub fn read(source: &Source, number: usize, schema: Schema) -> (TomlTable, Vec<Diagnostic>) {
+    // This parser goes on after a syntax error, so one report has all problems of the file.
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
     let mut reader = KeyReader {
         source,
@@ -49,6 +50,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (TomlTable, Vec<D
         TomlTable::new()
     } else {
         let result = reader.table(table.get_ref(), schema.keys);
+        // The whole file lacks the key, so the beginning of the file stands for the place.
         reader.missing(&(0..0), &result, table.get_ref(), schema.keys);
         result
     };
@@ -79,6 +81,7 @@ pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
 /// If the text is not a value of this kind: such texts are part of the program, and a test reads all of them.
 #[must_use]
 pub fn constant(kind: &ValueKind, text: &str) -> TomlValue {
+    // A TOML text is always a table, so a single value needs a key.
     let toml = format!("x = {text}");
     let source = Source::of_lines("", std::iter::once((1, "", toml.as_str())));
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
@@ -141,6 +144,7 @@ impl KeyReader<'_> {
             return;
         }
         let name = self.path.join(".");
+        // Of a word only this value may be missing and not the whole key, so the value is marked.
         let (span, message) = if let (ValueKind::Word(_), TomlValue::Text(word)) = (&key.kind, &node.value) {
             (
                 node.at.value.clone(),
@@ -176,6 +180,8 @@ impl KeyReader<'_> {
                 Some(format!(
                     "`{name}` belongs to the top of the file, before the first `[table]`"
                 ))
+            // Arrays of tables are left out: for `[[http]]` the help `[http]` would be wrong, and several arrays have a
+            // key `path`.
             } else if inside && !here && matches!(key.kind, ValueKind::Table(_) | ValueKind::Defaults(_)) {
                 Some(format!("`{name}` belongs in `[{}]`", key.name))
             } else {
@@ -184,6 +190,7 @@ impl KeyReader<'_> {
         });
         match elsewhere {
             Some(help) => problem.with_help(help),
+            // The list of all keys is long, so it is the last resort.
             None => problem.with_help(format!("known keys: {}", list(&names))),
         }
     }
@@ -228,6 +235,7 @@ impl KeyReader<'_> {
             (ValueKind::Size(range) | ValueKind::SizeOrNone(range), DeValue::String(text)) => {
                 self.size(&span, range, text)
             }
+            // A size without a unit is a number of bytes, in quotes or not.
             (ValueKind::Size(range) | ValueKind::SizeOrNone(range), DeValue::Integer(number)) => {
                 let text = number.to_string();
                 self.size(&span, range, &text)
@@ -257,6 +265,7 @@ impl KeyReader<'_> {
             (ValueKind::Micros(range), DeValue::String(text)) => self.micros(&span, range, text),
             (ValueKind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
             (ValueKind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
+            // TOML distinguishes `2` from `2.0`; a person who writes `factor = 2` means the same number.
             (ValueKind::Real(range), DeValue::Integer(number)) => {
                 let text = number.to_string();
                 self.real(&span, range, &text)
@@ -302,6 +311,7 @@ impl KeyReader<'_> {
                 }
                 Some(TomlValue::List(result))
             }
+            // `[schedule]` in place of `[[schedule]]` is a common mistake.
             (ValueKind::Tables(_), DeValue::Table(_)) => {
                 let help = format!("write `[[{}]]`", self.path.join("."));
                 self.wrong_type(&span, value.get_ref(), &kind.expected(), Some(help))
@@ -310,6 +320,7 @@ impl KeyReader<'_> {
                 // Messages about `[defaults]` name keys and paths as they are in a manifest.
                 let outer = std::mem::replace(&mut self.schema, **inner);
                 let path = std::mem::take(&mut self.path);
+                // Missing keys are not reported: each manifest is merged over `[defaults]`, and may have them.
                 let result = self.table(table, self.schema.keys);
                 self.schema = outer;
                 self.path = path;

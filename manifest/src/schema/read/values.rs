@@ -21,6 +21,7 @@ impl KeyReader<'_> {
         if form.holds(text) {
             return Some(TomlValue::Text(text.to_owned()));
         }
+        // Without its NUL the text may have the right form, so a description of the form would not help.
         let message = if text.contains('\0') {
             "expected text without NUL characters".to_owned()
         } else {
@@ -118,6 +119,7 @@ impl KeyReader<'_> {
         range: &RangeInclusive<u64>,
         number: &toml::de::DeInteger<'_>,
     ) -> Option<TomlValue> {
+        // TOML also has hexadecimal, octal and binary numbers.
         let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
         if let Some(value) = parsed.filter(|value| range.contains(value)) {
             return Some(TomlValue::Whole(value));
@@ -156,6 +158,7 @@ impl KeyReader<'_> {
         match found {
             DeValue::Table(table) => {
                 let mut entries: Vec<_> = table.iter().collect();
+                // The parser sorts a table by its names. The places of the names have the order of the file.
                 entries.sort_by_key(|(name, _)| name.span().start);
                 let members: Option<Vec<String>> = entries
                     .into_iter()
@@ -183,6 +186,7 @@ impl KeyReader<'_> {
             DeValue::String(text) => text.to_string().into(),
             DeValue::Boolean(truth) => (*truth).into(),
             DeValue::Integer(number) => {
+                // A larger number would become a float in JSON and lose its last digits.
                 let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
                     self.bad(span, "expected a whole number of at most 64 bits");
                     return None;
@@ -197,6 +201,7 @@ impl KeyReader<'_> {
                 };
                 float.into()
             }
+            // JSON has no type for a time.
             DeValue::Datetime(time) => time.to_string().into(),
             DeValue::Array(items) => {
                 // In two steps, so that the problems of all items are reported. The same holds for tables.

@@ -47,6 +47,7 @@ pub(super) fn hint(kind: &ValueKind, found: &DeValue<'_>) -> Option<String> {
         }
         (ValueKind::Text(_), DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{number}\"`")),
         (ValueKind::Text(_), DeValue::Boolean(truth)) => Some(format!("write it in quotes: `\"{truth}\"`")),
+        // TOML reads `640` as a decimal number, and refuses `0640`, because a decimal number has no zero in front.
         (ValueKind::Mode, DeValue::Integer(number)) => {
             Some(format!("write it in quotes: `\"{:0>4}\"`", number.as_str()))
         }
@@ -69,6 +70,7 @@ pub(super) fn type_name(found: &DeValue<'_>) -> &'static str {
 /// Returns the diagnostic of a TOML syntax error.
 pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize>) -> Diagnostic {
     let message = error.message();
+    // An error of the crate `toml` has a message and a place, but no kind that could be compared.
     if message.contains("duplicate key") {
         let name = source.toml.get(span.clone()).unwrap_or_default();
         let message = format!("the key `{}` appears twice", escaped(name));
@@ -115,6 +117,7 @@ pub fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
     if text.len() > 64 {
         return None;
     }
+    // `Memory` is a typing error, too: names of keys have small letters.
     let lower = text.to_lowercase();
     names
         .iter()
