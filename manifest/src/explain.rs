@@ -90,7 +90,10 @@ pub fn key(word: &str) -> Vec<KeyText> {
 
 /// Codes of diagnostics and their meanings.
 pub const DIAGNOSTICS: &[(&str, &str)] = &[
-    ("syntax", "The file is not valid TOML there."),
+    (
+        "syntax",
+        "The file is not valid TOML there, or the interpreter refuses the code. The version before serves.",
+    ),
     ("duplicate-key", "A key appears twice."),
     (
         "unknown-key",
@@ -175,10 +178,6 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "The packages of the function cannot be installed (docs/dependencies.md).",
     ),
     ("compile", "The code does not compile: the message says where."),
-    (
-        "syntax",
-        "The interpreter refuses the code: the message says where. The version before serves.",
-    ),
     (
         "source",
         "The code cannot be fetched from its source (docs/sources.md).",

@@ -137,7 +137,8 @@ impl Version {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
-        if hex.len() != 64 || !hex.is_ascii() {
+        // `from_str_radix` below takes a sign, too.
+        if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         let mut bytes = [0; 32];
@@ -260,5 +261,6 @@ mod tests {
         let version = Version([0xab; 32]);
         assert_eq!(Version::parse(&version.to_string()), Some(version));
         assert_eq!(Version::parse("sha256:ab"), None);
+        assert_eq!(Version::parse(&"+1".repeat(32)), None);
     }
 }

@@ -43,6 +43,9 @@ pub enum UnitError {
     Micros,
 }
 
+/// Largest CPU quota that is accepted, in thousandths of a core: ten thousand cores.
+pub const CPU_MILLI_MAX: u32 = 10_000_000;
+
 const MILLISECOND: u64 = 1;
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
@@ -214,7 +217,7 @@ pub fn parse_cpu(text: &str) -> Result<u32, UnitError> {
         .ok_or(UnitError::Cpu)?;
     let milli = thousandths.checked_mul(worth).ok_or(UnitError::Cpu)?;
     // A share is a whole number of thousandths of a core.
-    if milli == 0 || !milli.is_multiple_of(1000) || milli > 10_000_000_000 {
+    if milli == 0 || !milli.is_multiple_of(1000) || milli > u64::from(CPU_MILLI_MAX) * 1000 {
         return Err(UnitError::Cpu);
     }
     u32::try_from(milli / 1000).map_err(|_| UnitError::Cpu)

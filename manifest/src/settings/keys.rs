@@ -285,7 +285,7 @@ keys! {
         timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30m", example "1h";
         /// Memory of one installation.
         memory: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "4G";
-        /// CPU of one installation. Default: no limit; functions that run have ten times its share.
+        /// CPU of one installation. Default: no limit; functions that run have five times its share.
         cpu: Option<u32> [with = "text::cpu_or_none"] = Cpu, example "1";
         /// Installations that run at the same time.
         jobs: u32 [default = "one"] = Whole(1..=64), default 1, example 2;

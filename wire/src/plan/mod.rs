@@ -21,6 +21,7 @@ use crate::form::{Bytes, wire_enum, wire_structs};
 use crate::ids::FunctionName;
 use crate::sandbox::{Profile, Sandbox};
 use crate::trust::is_secret;
+use crate::units::{CPU_MILLI_MAX, DURATION_MAX};
 
 wire_enum! {
     /// How a function is run.
@@ -272,7 +273,7 @@ impl Plan {
                 (1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62,
                 "memory or swap is out of bounds",
             ),
-            ((1..=4_000_000).contains(&limits.pids), "pids is out of bounds"),
+            ((1..=PIDS_MAX).contains(&limits.pids), "pids is out of bounds"),
             (
                 limits.open_files >= 8 && limits.open_files <= 1 << 30,
                 "open_files is out of bounds",
@@ -283,16 +284,21 @@ impl Plan {
                 "a weight is out of bounds",
             ),
             (
-                limits.cpu_milli.is_none_or(|milli| (1..=1_000_000).contains(&milli)),
+                limits.cpu_milli.is_none_or(|milli| (1..=CPU_MILLI_MAX).contains(&milli)),
                 "cpu is out of bounds",
             ),
-            (limits.grace_ms <= 86_400_000, "grace is longer than a day"),
+            (
+                u128::from(limits.grace_ms) <= DURATION_MAX.as_millis(),
+                "grace is out of bounds",
+            ),
         ];
         let flaw = checks.iter().find(|(fine, _)| !fine);
         flaw.map(|(_, why)| format!("the plan can't be used: {why}"))
     }
 }
 
+/// Most processes of a function: as many as a kernel can have (proc_sys_kernel(5), `pid_max`).
+pub const PIDS_MAX: u32 = 4_194_304;
 /// Most secrets, and most service bindings, of a function.
 pub const MAPPED_MAX: usize = 64;
 

@@ -27,6 +27,23 @@ fn a_script_without_manifest_has_every_default() {
     assert_eq!(judged.verdict.diagnostics, []);
 }
 
+/// The spawner checks the bounds of a plan again. A limit that the judge accepts and the spawner refuses would be found only at
+/// the installation, after `fndctl validate` found nothing wrong.
+#[test]
+fn the_spawner_takes_the_smallest_and_the_largest_limits_of_a_manifest() {
+    let largest = "grace = \"36500d\"\nmemory = \"1125899906842624\"\nmemory_high = \"1125899906842624\"\nswap = \"1152921504606846976\"\n\
+        cpu = \"10000\"\ncpu_weight = 10000\npids = 4194304\nopen_files = 1048576\nio_weight = 10000\n";
+    let smallest = "grace = \"0\"\nmemory = \"4M\"\nmemory_high = \"1M\"\nswap = \"0\"\ncpu = \"1m\"\ncpu_weight = 1\n\
+        pids = 1\nopen_files = 16\nio_weight = 1\n";
+    for limits in [largest, smallest] {
+        let manifest = format!("[limits]\n{limits}");
+        let judged = judge("").function(&single(file("/f/x.sh", b"echo hi\n"), Some(&manifest)));
+        assert_eq!(reported(&judged.verdict.diagnostics), [""; 0]);
+        let plan = judged.plan.unwrap();
+        assert_eq!(plan.flaw(&FunctionName::new("x").unwrap(), true), None);
+    }
+}
+
 #[test]
 fn documents_survive_their_json() {
     let judged = judge("").function(&single(
