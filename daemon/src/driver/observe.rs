@@ -4,7 +4,6 @@
 
 use super::Driver;
 use crate::chain;
-use crate::report::changed_by;
 use crate::report::problems::ReportedProblem;
 use crate::views::trees::trees;
 use crate::views::{FileWork, View};
@@ -180,8 +179,7 @@ impl Driver {
     }
 
     pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
-        self.reporter.report(event);
-        if let Some(function) = changed_by(event) {
+        if let Some(function) = self.reporter.report(event) {
             self.write_status_soon(function);
         }
     }

@@ -226,7 +226,7 @@ impl Driver {
                 self.callers.answer(to, *answer);
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
-            Action::Known(function) => self.reporter.report(ReportEvent::FunctionKnown(&function)),
+            Action::Known(function) => self.report(ReportEvent::FunctionKnown(&function)),
             Action::Gone(function) => self.function_gone(&function),
             Action::Serves(function, version) => self.version_serves(&function, version),
             Action::Refused(function, error) => self.report_refused(&function, &error),
