@@ -9,26 +9,28 @@
 //! ```
 //! Another destination is one more file with one `match` over [`ReportEvent`]. No file here changes what fnd does.
 //!
-//! The driver makes the events.
+//! Whoever has news makes an event and hands it to the driver, or is the `observer`.
 //!
 //! Files:
-//! - `books`: what the driver has to remember for that: processes, running attempts, versions as reported last
+//! - `books`: what the observer has to remember: processes and running attempts
 //! - `examples`: events for the tests of these files
 //! - `exposed`: where metrics are exposed beside the control socket
 //! - `journal`: the messages of fnd, in words for people and fields for queries
 //! - `list_watchers`: the watchers of the list of functions, and what each has to send
 //! - `metrics`: which counters an event increases; does not define them (`crate::metrics` does)
+//! - `observer`: makes events of what the supervisor hears and decides
 //! - `problems`: the problems of the node
 //! - `status_files`: when and how a status file is written; does not know what is in it
 //! - `stream`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
 
-pub(crate) mod books;
+mod books;
 #[cfg(test)]
 pub(crate) mod examples;
 mod exposed;
 mod journal;
 pub(crate) mod list_watchers;
 mod metrics;
+mod observer;
 pub(crate) mod problems;
 mod status_files;
 mod stream;
@@ -50,7 +52,7 @@ pub(crate) struct Reporter {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
     pub(crate) list_watchers: ListWatchers,
-    pub(crate) books: ReportBooks,
+    books: ReportBooks,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
     pub(crate) exposed: Rc<Exposed>,
@@ -73,6 +75,7 @@ impl Reporter {
     }
 
     /// Reports an event. Returns the function whose status file shows it: the driver writes that file.
+    #[must_use = "the status file is to be written"]
     pub(crate) fn report<'e>(&self, event: ReportEvent<'e>) -> Option<&'e FunctionName> {
         journal::write(event);
         metrics::count(&mut self.metrics.borrow_mut(), event);
