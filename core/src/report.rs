@@ -99,6 +99,15 @@ pub enum ReportEvent<'a> {
         /// Number of slots that were missed for too long.
         missed: u64,
     },
+    /// Events were sent to the functions that take them.
+    EventsSent {
+        /// What became of them, as the metrics label it.
+        outcome: &'static str,
+        /// Number of events.
+        count: u64,
+    },
+    /// The main loop woke later than it should have.
+    WokeLate(Duration),
     /// A request to the public listener is over.
     Requested(&'a RequestEnd<'a>),
     /// Somebody is told of a change of a function or of the node.

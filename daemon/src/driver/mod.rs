@@ -65,6 +65,7 @@ use fnd_core::lifecycle::installed_version::ServingVersion;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle};
 use fnd_core::records::cause::AlertCondition;
+use fnd_core::report::ReportEvent;
 use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
@@ -194,11 +195,11 @@ impl Driver {
         self.lifecycle.serving(name)
     }
 
-    /// Counts by how much the main loop woke too late.
-    pub(crate) fn late(&self, wanted: Option<Instant>) {
-        let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
-        if let Some(late) = late {
-            self.reporter.metrics.borrow_mut().late(late);
+    /// Reports by how much the main loop woke too late.
+    pub(crate) fn late(&mut self, wanted: Option<Instant>) {
+        if let Some(wanted) = wanted {
+            let late = crate::clock::monotonic().saturating_duration_since(wanted);
+            self.report(ReportEvent::WokeLate(late));
         }
     }
 

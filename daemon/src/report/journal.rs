@@ -39,6 +39,8 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::PoolScaled(..)
         | ReportEvent::AttemptPutBack
         | ReportEvent::SlotsDue { .. }
+        | ReportEvent::EventsSent { .. }
+        | ReportEvent::WokeLate(_)
         | ReportEvent::InvocationEnded(_) => {}
     }
 }

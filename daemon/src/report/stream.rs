@@ -75,6 +75,8 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::SlotsDue { .. }
+        | ReportEvent::EventsSent { .. }
+        | ReportEvent::WokeLate(_)
         | ReportEvent::AttemptPutBack => {}
     }
 }
