@@ -65,6 +65,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         | ReportEvent::ContentRefused { .. }
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::StatusChanged(_)
+        | ReportEvent::News(..)
         | ReportEvent::Accepted { .. }
         | ReportEvent::PoolScaled(..)
         | ReportEvent::Problem { .. } => {}

@@ -72,6 +72,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::Rescanned
         | ReportEvent::StatusChanged(_)
+        | ReportEvent::News(..)
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::SlotsDue { .. }
