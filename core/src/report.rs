@@ -11,6 +11,7 @@ use crate::triggers::alerts::Alert;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::ids::{FunctionName, Version};
+use std::fmt::Arguments;
 use std::path::Path;
 use std::time::Duration;
 
@@ -119,6 +120,10 @@ pub enum ReportEvent<'a> {
         /// The function that is called.
         called: &'a FunctionName,
     },
+    /// fnd failed to do something, and only the journal tells of it.
+    NodeError(Arguments<'a>),
+    /// Something about the node that people should know, and only the journal tells of it.
+    NodeWarning(Arguments<'a>),
     /// A problem of the node began or is over.
     Problem {
         /// The kind of problem.

@@ -145,6 +145,12 @@ const RULES: &[Rule] = &[
         "crate::backend crate::control crate::exposition crate::public crate::start",
         "callers ask the driver; it does not know them",
     ),
+    rule(
+        "daemon/src/driver",
+        "tracing reporter.report reporter.metrics",
+        "`Driver::report` is the one way of news",
+    )
+    .except(&["driver/observe.rs", "follow_ups.rs", "schedules.rs"]), // it reports; two that still write lines
     // daemon: the ground floor.
     rule(
         "daemon/src/input",

@@ -322,7 +322,9 @@ impl Daemon {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(why) = state.turn.failed.take() {
-                    tracing::error!("{why}; fnd ends, its functions go on");
+                    state.report(ReportEvent::NodeError(format_args!(
+                        "{why}; fnd ends, its functions go on"
+                    )));
                     resume_unwind(Box::new(why));
                 }
                 // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is
@@ -363,7 +365,9 @@ impl Daemon {
         self.state.borrow_mut().end_measurements();
         // An error is ignored: the connection is closed a moment later anyway.
         if tokio::time::timeout(LAST_ANSWERS, self.answers()).await.is_err() {
-            tracing::warn!("fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay");
+            self.state.borrow_mut().report(ReportEvent::NodeWarning(format_args!(
+                "fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay"
+            )));
         }
     }
 

@@ -77,7 +77,7 @@ impl Driver {
     pub(crate) fn forget_statuses(&mut self) {
         let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
         if let Err(error) = self.reporter.status_files.keep_only(&known) {
-            tracing::warn!("{}", chain(&error));
+            self.report(ReportEvent::NodeWarning(format_args!("{}", chain(&error))));
         }
     }
 
@@ -104,7 +104,10 @@ impl Driver {
         if self.reporter.status_files.tried(function, mono, written.is_ok())
             && let Err(error) = written
         {
-            tracing::warn!("{}, it is tried again every second", chain(&error));
+            self.report(ReportEvent::NodeWarning(format_args!(
+                "{}, it is tried again every second",
+                chain(&error)
+            )));
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) fn write(event: ReportEvent<'_>) {
         ReportEvent::EndedWaiting(record) => ended_waiting(record),
         ReportEvent::Requested(request) => requested(request),
         ReportEvent::Alert { alert, called } => notified(alert, called),
+        ReportEvent::NodeError(text) => tracing::error!("{text}"),
+        ReportEvent::NodeWarning(text) => tracing::warn!("{text}"),
         ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
         ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
         // Another message tells of each, or nobody has to act on it.

@@ -68,6 +68,8 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         | ReportEvent::News(..)
         | ReportEvent::Accepted { .. }
         | ReportEvent::PoolScaled(..)
+        | ReportEvent::NodeError(_)
+        | ReportEvent::NodeWarning(_)
         | ReportEvent::Problem { .. } => {}
     }
 }

@@ -78,6 +78,8 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::SlotsDue { .. }
         | ReportEvent::EventsSent { .. }
         | ReportEvent::WokeLate(_)
+        | ReportEvent::NodeError(_)
+        | ReportEvent::NodeWarning(_)
         | ReportEvent::AttemptPutBack => {}
     }
 }
