@@ -14,7 +14,7 @@
 //! - `internal_runs`: starts builds and checks, which run as functions of fnd's own
 //! - `orders`: carries out the orders of the lifecycle
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
-//! - `observe`: reports events, problems and states of functions
+//! - `observe`: the one way of news, and what it brings about: status files and problems
 //! - `perform`: carries out what the supervisor decides
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `requests`: handles requests and signals about the whole node, and a configuration that was read again
