@@ -11,6 +11,7 @@ use crate::triggers::alerts::Alert;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::ids::{FunctionName, Version};
+use std::fmt::Arguments;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub enum ReportEvent<'a> {
     Rescanned,
     /// Something that the function's status file shows has changed.
     StatusChanged(&'a FunctionName),
+    /// Something that only the journal tells of a function.
+    News(&'a FunctionName, &'a FunctionNews),
     /// A notice of the supervisor: an attempt began, a function's state changed, a request was refused on arrival.
     Notice(&'a Notice),
     /// A request to run was accepted.
@@ -99,6 +102,15 @@ pub enum ReportEvent<'a> {
         /// Number of slots that were missed for too long.
         missed: u64,
     },
+    /// Events were sent to the functions that take them.
+    EventsSent {
+        /// What became of them, as the metrics label it.
+        outcome: &'static str,
+        /// Number of events.
+        count: u64,
+    },
+    /// The main loop woke later than it should have.
+    WokeLate(Duration),
     /// A request to the public listener is over.
     Requested(&'a RequestEnd<'a>),
     /// Somebody is told of a change of a function or of the node.
@@ -108,6 +120,10 @@ pub enum ReportEvent<'a> {
         /// The function that is called.
         called: &'a FunctionName,
     },
+    /// fnd failed to do something, and only the journal tells of it.
+    NodeError(Arguments<'a>),
+    /// Something about the node that people should know, and only the journal tells of it.
+    NodeWarning(Arguments<'a>),
     /// A problem of the node began or is over.
     Problem {
         /// The kind of problem.
@@ -117,6 +133,33 @@ pub enum ReportEvent<'a> {
         /// Whether the problem began; if not, it is over.
         lasts: bool,
     },
+}
+
+/// News of a function for which no other destination than the journal has a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FunctionNews {
+    /// A release gets a share of the calls.
+    CanaryBegan(Version),
+    /// A release that got a share of the calls gets none any more, and why.
+    CanaryRolledBack(Version, String),
+    /// The release that got a share of the calls gets all of them, because its time is over.
+    CanaryPromoted,
+    /// Why the release cannot get all calls although its time is over.
+    CanaryNotPromoted(String),
+    /// The dependencies of the newest content are installed first, as a tree with this version.
+    WaitsForBuild(Version),
+    /// Why the judge's verdict on the content cannot be read.
+    VerdictUnread(String),
+    /// A text for the author.
+    Warning(String),
+    /// Why it does not run any more: its home or its cache is too large.
+    QuotaExceeded(String),
+    /// It may run again after [`FunctionNews::QuotaExceeded`].
+    QuotaKept,
+    /// The clock was set back, so the schedules forget their last slots.
+    SchedulesBeginAnew,
+    /// The ledger has no room for a call that a hook or an alert makes. The next fnd makes it.
+    CallPostponed,
 }
 
 /// The end of a request to the public listener.

@@ -172,13 +172,6 @@ impl Measurements {
         if now == before {
             return None;
         }
-        match &now {
-            Some(why) if before.is_none() => {
-                tracing::warn!(FND_FUNCTION = %function, "`{function}` is over its quota, new runs of it are refused: {why}");
-            }
-            Some(_) => {}
-            None => tracing::info!(FND_FUNCTION = %function, "`{function}` is within its quota again"),
-        }
         Some(Event::Full {
             function: function.clone(),
             why: now.map(Into::into),

@@ -135,6 +135,24 @@ fn lists_of_many_functions_have_each_once() {
     fnd.finish();
 }
 
+/// No event of the stream tells of such a change.
+#[test]
+fn a_pause_of_schedules_is_a_change() {
+    let fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# [[schedule]]\n# cron = \"0 4 1 1 *\"\n# ///\n:\n";
+    fnd.drop_file("yearly.sh", script);
+    fnd.wait_ready("yearly");
+    let watch = Watch::start(&fnd, &["-o", "json"]);
+    let is_due = |change: &FunctionChange| change.now.as_ref().is_some_and(|now| now.next_run_at.is_some());
+    watch.wait("it is due", is_due);
+    let ask = |verb| fnd.client().post(&format!("/v1/functions/yearly/schedules/{verb}"), "");
+    assert_eq!(ask("pause").status, 200);
+    watch.wait("it is paused", |change| !is_due(change));
+    assert_eq!(ask("resume").status, 200);
+    watch.wait("it is due again", is_due);
+    fnd.finish();
+}
+
 #[test]
 fn a_person_sees_the_table_again() {
     let fnd = Fnd::start();

@@ -43,6 +43,7 @@ impl Rule {
 /// The driver, and the rooms above it, through which callers reach it.
 const ABOVE: &str = "crate::backend crate::control crate::driver crate::exposition crate::public crate::start";
 const ABOVE_WHY: &str = "a part hands inputs to the driver's inbox, and sees neither the driver nor what is above it";
+const ONE_WAY: &str = "`Driver::report` is the one way of news";
 const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";
 const MACHINE_WHY: &str = "decisions need no machine: time, choices and content are arguments";
 const VERBS: &str = "crate::commands crate::suggestions";
@@ -145,6 +146,9 @@ const RULES: &[Rule] = &[
         "crate::backend crate::control crate::exposition crate::public crate::start",
         "callers ask the driver; it does not know them",
     ),
+    rule("daemon/src", "reporter.report reporter.metrics", ONE_WAY)
+        .except(&["driver/observe.rs", "exposition/sample.rs"]),
+    rule("daemon/src/driver", "tracing", ONE_WAY).except(&["follow_ups.rs", "schedules.rs"]), // these still write lines
     // daemon: the ground floor.
     rule(
         "daemon/src/input",

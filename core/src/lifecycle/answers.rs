@@ -3,7 +3,9 @@
 use super::builds::Waiter;
 use super::order::{InstallResult, Order, UploadSeen};
 use super::{Lifecycle, NodeFacts};
+use crate::report::FunctionNews;
 use crate::run::{Event, InstalledVersion};
+use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Refused};
 use fnd_wire::ids::{FunctionName, Version};
@@ -245,4 +247,13 @@ impl Lifecycle {
 /// Reads a document of the judge.
 pub(super) fn read_document<T: DeserializeOwned>(document: &Bytes) -> Result<T, serde_json::Error> {
     serde_json::from_slice(&document.0)
+}
+
+/// Reads the judge's verdict on a function, and reports one that cannot be read.
+pub(super) fn read_verdict(function: &FunctionName, document: &Bytes, out: &mut Vec<Order>) -> Option<Verdict> {
+    let unread = |error: serde_json::Error| {
+        let news = FunctionNews::VerdictUnread(error.to_string());
+        out.push(Order::News(function.clone(), news));
+    };
+    read_document(document).map_err(unread).ok()
 }

@@ -2,6 +2,7 @@
 
 use super::SourceFiles;
 use super::order::Order;
+use crate::report::FunctionNews;
 use crate::triggers::hooks::graph::{Graph, spelled};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
@@ -53,7 +54,8 @@ impl FunctionHooks {
         }
         // People are told once, and not at each installation of a function of the cycle.
         if !was_off && let Some(problem) = self.problem(function) {
-            out.push(Order::Warn(format!("{function}  {}", problem.text())));
+            let warning = FunctionNews::Warning(problem.text());
+            out.push(Order::News(function.clone(), warning));
         }
         Vec::new()
     }

@@ -1,11 +1,12 @@
 //! Files and copies that are installed: which of them serve, get a share of the calls, are checked first, or wait.
 
-use super::answers::{VersionChange, read_document};
+use super::answers::{VersionChange, read_verdict};
 use super::checks::CheckResult;
 use super::installed_version::ServingVersion;
 use super::order::Order;
 use super::release::{AfterInstall, CanaryRules, Copied, Releases, Tried};
 use super::{Lifecycle, NodeFacts, SourceFiles};
+use crate::report::FunctionNews;
 use crate::run::{InstalledVersion, Rules};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::{Listen, Manifest, Mode};
@@ -32,9 +33,7 @@ impl Lifecycle {
             Some(_) => self.registry.get(&name)?.candidate.clone(), // absent: its file is gone
             None => asked,
         };
-        let verdict = read_document::<Verdict>(&document);
-        let unread = |error| out.push(Order::Error(format!("the verdict on `{name}` cannot be read: {error}")));
-        let verdict = verdict.map_err(unread).ok()?;
+        let verdict = read_verdict(&name, &document, out)?;
         warn_of(&name, &installed, &verdict, out);
         // The owner is looked up at the function's file, also for a copy: the copy itself belongs to root.
         let author = (node.author)(&files, verdict.trusted);
@@ -264,7 +263,8 @@ fn warn_of(name: &FunctionName, installed: &Installed, verdict: &Verdict, out: &
     let judged = verdict.diagnostics.iter().map(Diagnostic::text);
     let found = installed.warnings.iter();
     let found = found.map(|problem| format!("{}: {}; {}", problem.file, problem.message, problem.help));
-    out.extend(judged.chain(found).map(|text| Order::Warn(format!("{name}  {text}"))));
+    let warnings = judged.chain(found).map(FunctionNews::Warning);
+    out.extend(warnings.map(|warning| Order::News(name.clone(), warning)));
 }
 
 /// Returns a version in the form of the supervisor. The driver adds the id of the run that the version may start.

@@ -4,16 +4,16 @@
 //! [`builds`]: super::builds
 //! [`checks`]: super::checks
 
-use super::answers::read_document;
+use super::answers::{read_document, read_verdict};
 use super::builds::Lane;
 use super::check_end::CheckEnd;
 use super::checks::CheckResult;
 use super::installed::for_supervisor;
 use super::order::{CallerNumber, Order};
-use super::release::short;
 use super::rules::rules;
 use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
 use super::{Lifecycle, NodeFacts, SourceFiles};
+use crate::report::FunctionNews;
 use crate::run::Event;
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
@@ -82,10 +82,8 @@ impl Lifecycle {
     pub fn check_ended(&mut self, end: CheckEnd, out: &mut Vec<Order>) {
         for (files, result) in self.installer.checks.ended(end.id, end.results, &end.otherwise) {
             if let CheckResult::Unchecked(why) = result {
-                let function = &files.function;
-                out.push(Order::Warn(format!(
-                    "{function}  the syntax of its code could not be checked {why}; it serves unchecked"
-                )));
+                let text = format!("the syntax of its code could not be checked {why}; it serves unchecked");
+                out.push(Order::News(files.function.clone(), FunctionNews::Warning(text)));
             }
             // The file is installed once more. The handler of that answer finds the result of the check.
             self.installer.requeue(files);
@@ -133,8 +131,7 @@ impl Lifecycle {
             return;
         }
         if task == BuildTask::Install {
-            let tree = short(tree);
-            out.push(Order::Info(format!("{function}  waits for its dependencies {tree}")));
+            out.push(Order::News(function.clone(), FunctionNews::WaitsForBuild(tree)));
         }
         self.know_own(&build.function, &build, node, out);
         let known = self.registry.get(&function);
@@ -165,14 +162,8 @@ impl Lifecycle {
     ) -> bool {
         let function = &files.function;
         self.installer.is_final(files);
-        let verdict = match read_document::<Verdict>(document) {
-            Ok(verdict) => verdict,
-            Err(error) => {
-                out.push(Order::Error(format!(
-                    "the verdict on `{function}` cannot be read: {error}"
-                )));
-                return false;
-            }
+        let Some(verdict) = read_verdict(function, document, out) else {
+            return false;
         };
         if keeps_error {
             self.registry.waits_as_before(files.clone(), verdict);
@@ -275,11 +266,8 @@ impl Lifecycle {
 
     /// Lets a version of a function of fnd's own serve.
     fn install_own(&mut self, own: &FunctionName, installed: &Installed, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        let verdict = match read_document::<Verdict>(&installed.document) {
-            Ok(verdict) => verdict,
-            Err(error) => {
-                return out.push(Order::Error(format!("the verdict on `{own}` cannot be read: {error}")));
-            }
+        let Some(verdict) = read_verdict(own, &installed.document, out) else {
+            return;
         };
         let files = SourceFiles::of_copy(own.clone(), installed.version);
         let Some(serving) = self.registry.installed(files, installed, verdict, None) else {

@@ -2,6 +2,7 @@
 
 use super::builds::Lane;
 use super::source_files::SourceFiles;
+use crate::report::FunctionNews;
 use crate::run::{Event, InstalledVersion};
 use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, Version};
@@ -76,12 +77,8 @@ pub enum Order {
         /// Whether an earlier version goes on.
         serving: bool,
     },
-    /// Writes an informational line into the journal.
-    Info(String),
-    /// Writes a warning into the journal.
-    Warn(String),
-    /// Writes an error into the journal.
-    Error(String),
+    /// Reports news of a function.
+    News(FunctionName, FunctionNews),
 }
 
 /// The result of installing the files of an upload.

@@ -6,6 +6,7 @@ use super::function::UNFETCHED;
 use super::order::Order;
 use super::release::{Releases, short};
 use super::{Lifecycle, SourceFiles};
+use crate::report::FunctionNews;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::BuildNetwork;
 use fnd_manifest::judge::Verdict;
@@ -114,7 +115,7 @@ impl Lifecycle {
         let Some(error) = self.registry.copy_refused(function, error.clone()) else {
             // The status shows why the file cannot serve, so this is only in the journal.
             if !is_retry {
-                out.push(Order::Warn(format!("{function}  {error}")));
+                out.push(Order::News(function.clone(), FunctionNews::Warning(error)));
             }
             return None;
         };

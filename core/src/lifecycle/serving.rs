@@ -2,8 +2,9 @@
 
 use super::order::{CallerNumber, Order};
 use super::people::{ReleaseChange, ReleaseRequest};
-use super::release::{Releases, short};
+use super::release::Releases;
 use super::{Lifecycle, Running};
+use crate::report::FunctionNews;
 use crate::run::Event;
 use fnd_wire::ids::{FunctionName, Version};
 
@@ -56,10 +57,7 @@ impl Lifecycle {
         };
         if known.since_ms.is_none() {
             releases.change(function, |releases| releases.canary_begins(version, now_ms));
-            let name = short(version);
-            out.push(Order::Info(format!(
-                "{function}: release {name} gets a share of the calls"
-            )));
+            out.push(Order::News(function.clone(), FunctionNews::CanaryBegan(version)));
         }
         releases.answer(function, &Ok(version), out);
     }
@@ -74,10 +72,10 @@ impl Lifecycle {
             .releases
             .change(function, |releases| releases.end_canary(now_ms, fault));
         if let Ok(version) = ended {
-            let name = short(version);
             self.releases.answer(function, &Err(why.clone()), out);
             out.push(Order::FollowCanary(function.clone()));
-            out.push(Order::Warn(format!("{function}: release {name} is rolled back: {why}")));
+            let news = FunctionNews::CanaryRolledBack(version, why);
+            out.push(Order::News(function.clone(), news));
         }
     }
 
@@ -114,10 +112,10 @@ impl Lifecycle {
             now_ms,
             is_spawner_of_0_1: false,
         };
-        let line = match self.change(function, promotion, NOBODY, out) {
-            Ok(_) => Order::Info(format!("{function}: its canary is promoted")),
-            Err(why) => Order::Error(format!("{function}: its canary cannot be promoted: {why}")),
+        let news = match self.change(function, promotion, NOBODY, out) {
+            Ok(_) => FunctionNews::CanaryPromoted,
+            Err(why) => FunctionNews::CanaryNotPromoted(why.to_string()),
         };
-        out.push(line);
+        out.push(Order::News(function.clone(), news));
     }
 }

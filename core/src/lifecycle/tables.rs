@@ -7,6 +7,7 @@ use super::installed_version::ServingVersion;
 use super::order::Order;
 use super::{Lifecycle, SourceFiles};
 use crate::access::Author;
+use crate::report::FunctionNews;
 use crate::triggers::event::subscription::Subscriptions;
 use crate::triggers::route::Routes;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -34,9 +35,8 @@ impl Lifecycle {
         let manifests = known.into_iter().flat_map(newest_and_before);
         let (mut again, displaced) = self.routes.set(function, author, manifests);
         for name in &displaced {
-            out.push(Order::Warn(format!(
-                "{name}  it loses a route: a function of root, `{function}`, has it now"
-            )));
+            let text = format!("it loses a route: a function of root, `{function}`, has it now");
+            out.push(Order::News(name.clone(), FunctionNews::Warning(text)));
             again.extend(self.registry.get(name).map(|known| known.candidate.clone()));
         }
         self.installer.enqueue(again);

@@ -8,6 +8,7 @@ use fnd_core::records::Attributes;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, EventCause};
 use fnd_core::records::outcome::Trigger;
+use fnd_core::report::ReportEvent;
 use fnd_core::run::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
 use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
 use fnd_wire::ids::FunctionName;
@@ -49,9 +50,10 @@ impl Backend {
         published
     }
 
-    pub(crate) fn count_events(&self, outcome: EventOutcome, events: u64) {
-        let state = self.daemon.state.borrow();
-        state.reporter.metrics.borrow_mut().events(outcome.as_str(), events);
+    pub(crate) fn count_events(&self, outcome: EventOutcome, count: u64) {
+        let outcome = outcome.as_str();
+        let mut state = self.daemon.state.borrow_mut();
+        state.report(ReportEvent::EventsSent { outcome, count });
     }
 }
 

@@ -21,7 +21,7 @@
 //! - `state`: the values that functions share
 //! - `streams`: output and events
 //! - `upload`: the files that a caller uploads, and the result
-//! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
+//! - `watch_functions`: sends the watchers of the list of functions what has changed
 
 mod answering;
 mod backup;

@@ -1,21 +1,16 @@
-//! The watchers of the list of functions, and the changes that each has not been sent yet.
-//!
-//! A watcher reads the stream of happenings: each one names a function to read anew. So a watcher holds names, not
-//! states. However often a function changes while the caller does not read, it is there once, and the caller gets its
-//! newest state. A watcher holds at most every function's name, and loses nothing: if it was too slow for the stream,
-//! all functions count as changed.
+//! The watchers of the list of functions: each sends all functions first, and then each one that changes
+//! ([`crate::report::list_watchers`]).
 //!
 //! All functions are walked over by their names, one after the other, while others are served. Functions that change
 //! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
 use crate::driver::Daemon;
 use crate::input::TaskOwner;
-use crate::stream::{Ring, StreamStep, news, read};
+use crate::report::list_watchers::ChangedFunctions;
 use crate::views::lists::{FunctionFilter, PIECE};
 use crate::workers::listening::Listening;
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
@@ -28,13 +23,10 @@ const CHANGES_MAX: usize = 16;
 /// Returns every function, and from then on those that change, as long as the caller reads.
 pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChanges {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-    let ring = Rc::clone(&daemon.state.borrow().reporter.ring);
     let watcher = FunctionsWatcher {
-        changed: BTreeSet::new(),
+        // Changes are kept from here on, so no change during the walk is missed.
+        changed: daemon.state.borrow().reporter.list_watchers.add(),
         walk: Some(None),
-        // The ring is read from here on, so no change during the walk is missed.
-        at: ring.last(),
-        ring,
     };
     // The task ends when the caller drops the receiver.
     let sending = send_changes(Rc::clone(daemon), watcher, filter, sender);
@@ -43,18 +35,15 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChan
 }
 
 struct FunctionsWatcher {
-    changed: BTreeSet<FunctionName>,
+    changed: Rc<ChangedFunctions>,
     /// While all functions are walked over: the last name.
     walk: Option<Option<FunctionName>>,
-    ring: Rc<Ring>,
-    /// Number of the last happening that was read.
-    at: u64,
 }
 
 impl FunctionsWatcher {
     /// Returns the next function to send.
     fn next(&mut self, daemon: &Daemon) -> Option<FunctionName> {
-        if let Some(changed) = self.changed.pop_first() {
+        if let Some(changed) = self.changed.take() {
             return Some(changed);
         }
         let last = self.walk.take()?;
@@ -62,29 +51,6 @@ impl FunctionsWatcher {
         let next = state.supervisor.functions_after(last.as_ref()).next()?.name.clone();
         self.walk = Some(Some(next.clone()));
         Some(next)
-    }
-
-    /// Reads the happenings up to the newest.
-    fn read_on(&mut self) {
-        loop {
-            match read(&self.ring, self.at) {
-                StreamStep::Nothing => return,
-                StreamStep::Missed(_, last) => {
-                    self.at = last;
-                    self.walk = Some(None);
-                }
-                StreamStep::Some(taken) => {
-                    for (number, happening) in taken.happenings {
-                        self.at = number;
-                        // A problem of the node changes no function.
-                        let Some(function) = &happening.function else { continue };
-                        if !self.changed.contains(function) {
-                            self.changed.insert(function.clone());
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -96,11 +62,10 @@ async fn send_changes(
 ) {
     let mut unsent = 0;
     loop {
-        watcher.read_on();
         let Some(function) = watcher.next(&daemon) else {
             tokio::select! {
-                // Cancel-safe: it only checks a number.
-                () = news(&watcher.ring, watcher.at) => continue,
+                // Cancel-safe, as its comment says.
+                () = watcher.changed.more() => continue,
                 () = into.closed() => return,
             }
         };
@@ -121,5 +86,35 @@ async fn send_changes(
         if into.send(FunctionChange { function, now }).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::tests::small::world;
+    use fnd_core::access::Permissions;
+    use fnd_core::report::ReportEvent;
+
+    #[test]
+    fn a_status_that_changes_without_a_happening_is_sent() {
+        let mut world = world(None);
+        let daemon = world.daemon();
+        let filter = FunctionFilter {
+            reach: Permissions::own(),
+            ..FunctionFilter::default()
+        };
+        let mut changes = world.run_until(async { watch(&daemon, filter) });
+        world.turn();
+        let mut walked = 0;
+        while changes.try_recv().is_ok() {
+            walked += 1;
+        }
+        assert!(walked > 1, "all functions come first: {walked}");
+        let hello = FunctionName::new("hello").unwrap();
+        daemon.state.borrow_mut().report(ReportEvent::StatusChanged(&hello));
+        world.turn();
+        assert_eq!(changes.try_recv().unwrap().function, hello);
+        assert!(changes.try_recv().is_err(), "nothing else has changed");
     }
 }

@@ -10,6 +10,7 @@ use fnd_core::lifecycle::{InstallAnswer, refused_by_0_1};
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
+use fnd_core::report::ReportEvent;
 use fnd_core::run::{Answered, Event};
 use fnd_wire::frame::{Exited, InstalledWithTree, Refused, Reply, Spawned};
 use fnd_wire::ids::WorkerId;
@@ -93,7 +94,9 @@ impl Driver {
             Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
-                tracing::error!("fnd-spawner answered the handshake twice");
+                self.report(ReportEvent::NodeError(format_args!(
+                    "fnd-spawner answered the handshake twice"
+                )));
             }
         }
     }
@@ -114,7 +117,7 @@ impl Driver {
     }
 
     fn failed(&mut self, request: u32, message: &str) {
-        tracing::error!("fnd-spawner: {message}");
+        self.report(ReportEvent::NodeError(format_args!("fnd-spawner: {message}")));
         if self.workers.release_read(request, Err(message.to_owned()))
             || self.secret_answered(request, SecretsAnswer::Failed(message.to_owned()))
         {

@@ -108,7 +108,9 @@ impl Driver {
             DriverMessage::Catalog(event) => self.catalog_event(event),
             DriverMessage::Stored(Acknowledged::Stored { id, result }) => {
                 if let Err(error) = &result {
-                    tracing::error!("failed to store the invocation {id}: {error}");
+                    self.report(ReportEvent::NodeError(format_args!(
+                        "failed to store the invocation {id}: {error}"
+                    )));
                 }
                 // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again
                 // later.
@@ -138,16 +140,18 @@ impl Driver {
                     });
                 }
                 Err(error) => {
-                    tracing::error!("failed to store the invocations of an event: {error}");
+                    self.report(ReportEvent::NodeError(format_args!(
+                        "failed to store the invocations of an event: {error}"
+                    )));
                     self.step(Event::PublishFailed(number));
                 }
             },
             DriverMessage::Stored(Acknowledged::Claimed { ids, result }) => {
                 if let Err(error) = &result {
                     let count = ids.len();
-                    tracing::error!(
+                    self.report(ReportEvent::NodeError(format_args!(
                         "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
-                    );
+                    )));
                 }
                 self.step(match result {
                     Ok(()) => Event::Claimed(ids),
@@ -156,7 +160,9 @@ impl Driver {
             }
             DriverMessage::Stored(Acknowledged::Changed { number, result }) => {
                 if let Err(error) = &result {
-                    tracing::error!("failed to store a change that somebody has asked for: {error}");
+                    self.report(ReportEvent::NodeError(format_args!(
+                        "failed to store a change that somebody has asked for: {error}"
+                    )));
                 }
                 self.callers.change_stored(number, result);
             }
@@ -249,11 +255,13 @@ impl Driver {
                 self.changed.notify_one();
             }
             TaskOwner::Worker(worker) => {
-                tracing::error!("fnd's task for {worker} ended: {why}");
+                self.report(ReportEvent::NodeError(format_args!(
+                    "fnd's task for {worker} ended: {why}"
+                )));
                 let message = format!("fnd's task for it ended: {why}");
                 self.step(Event::Broken { worker, message });
             }
-            TaskOwner::Caller => tracing::error!("a task for a caller ended: {why}"),
+            TaskOwner::Caller => self.report(ReportEvent::NodeError(format_args!("a task for a caller ended: {why}"))),
         }
     }
 }

@@ -36,8 +36,10 @@ impl Driver {
                 let before = std::mem::replace(&mut self.functions.unclaimed, unclaimed);
                 // Each scan reports all of these files, but people are told of each one once.
                 let paths = self.functions.unclaimed.paths.iter();
-                for path in paths.filter(|path| !before.paths.contains(path)) {
-                    tracing::warn!("{}", no_function(path).text());
+                let new = paths.filter(|path| !before.paths.contains(path));
+                let new: Vec<_> = new.map(|path| no_function(path).text()).collect();
+                for text in new {
+                    self.report(ReportEvent::NodeWarning(format_args!("{text}")));
                 }
                 for (files, problem) in clashes {
                     self.decide_lifecycle(|lifecycle, _, out| lifecycle.clash(files, problem, out));
@@ -57,7 +59,7 @@ impl Driver {
             CatalogEvent::Reported(number, reported) => self.functions.saved.reported(number, reported),
             CatalogEvent::Arranged(function) => self.functions.uploads.arranged(&function),
             CatalogEvent::Quiet => self.lifecycle.quiet(),
-            CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
+            CatalogEvent::Blind(problem) => self.report(ReportEvent::NodeWarning(format_args!("{problem}"))),
         }
     }
 

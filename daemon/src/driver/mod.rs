@@ -13,7 +13,7 @@
 //! - `internal_runs`: starts builds and checks, which run as functions of fnd's own
 //! - `orders`: carries out the orders of the lifecycle
 //! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
-//! - `observe`: reports events, problems and states of functions
+//! - `observe`: the one way of news, and what it brings about: status files and problems
 //! - `perform`: carries out what the supervisor decides
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `requests`: handles requests and signals about the whole node, and a configuration that was read again
@@ -64,6 +64,7 @@ use fnd_core::lifecycle::installed_version::ServingVersion;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle};
 use fnd_core::records::cause::AlertCondition;
+use fnd_core::report::ReportEvent;
 use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
@@ -192,11 +193,11 @@ impl Driver {
         self.lifecycle.serving(name)
     }
 
-    /// Counts by how much the main loop woke too late.
-    pub(crate) fn late(&self, wanted: Option<Instant>) {
-        let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
-        if let Some(late) = late {
-            self.reporter.metrics.borrow_mut().late(late);
+    /// Reports by how much the main loop woke too late.
+    pub(crate) fn late(&mut self, wanted: Option<Instant>) {
+        if let Some(wanted) = wanted {
+            let late = crate::clock::monotonic().saturating_duration_since(wanted);
+            self.report(ReportEvent::WokeLate(late));
         }
     }
 
@@ -319,7 +320,9 @@ impl Daemon {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(why) = state.turn.failed.take() {
-                    tracing::error!("{why}; fnd ends, its functions go on");
+                    state.report(ReportEvent::NodeError(format_args!(
+                        "{why}; fnd ends, its functions go on"
+                    )));
                     resume_unwind(Box::new(why));
                 }
                 // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is
@@ -360,7 +363,9 @@ impl Daemon {
         self.state.borrow_mut().end_measurements();
         // An error is ignored: the connection is closed a moment later anyway.
         if tokio::time::timeout(LAST_ANSWERS, self.answers()).await.is_err() {
-            tracing::warn!("fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay");
+            self.state.borrow_mut().report(ReportEvent::NodeWarning(format_args!(
+                "fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay"
+            )));
         }
     }
 

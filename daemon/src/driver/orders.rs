@@ -98,9 +98,7 @@ impl Driver {
                 error: &error,
                 serving,
             }),
-            Order::Info(line) => tracing::info!("{line}"),
-            Order::Warn(line) => tracing::warn!("{line}"),
-            Order::Error(line) => tracing::error!("{line}"),
+            Order::News(function, news) => self.report(ReportEvent::News(&function, &news)),
         }
     }
 

@@ -95,7 +95,7 @@ impl Driver {
         let mut actions = std::mem::take(&mut self.turn.actions);
         // Masking comes first: the supervisor copies these messages into records.
         self.workers.masks.event(&mut event);
-        self.observe_event(&event);
+        self.reporter.observe(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         // The slots get the ends before any action is performed: a kill after an answer must not turn the attempt into
         // `interrupted`.
@@ -114,12 +114,12 @@ impl Driver {
                 }
             }
             Action::Spawn(order) => {
-                self.report_worker(&order);
+                self.reporter.worker_requested(&order);
                 self.spawn(&order);
             }
             Action::Run(function) => self.submit_next(function, Trigger::Load),
             Action::Call(order) => {
-                self.observe_attempt(&order.attempt);
+                self.reporter.attempt_begins(&order.attempt);
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
@@ -185,7 +185,7 @@ impl Driver {
                 }
             }
             Action::PutBack(attempt, record) => {
-                self.report_put_back(record.id, attempt);
+                self.reporter.put_back(record.id, attempt);
                 // The slot goes first: if fnd is killed now, the next fnd sees a claim without a slot, which is an
                 // attempt that has not begun.
                 self.records.ledger.has_not_begun(record.id, attempt);
@@ -222,7 +222,7 @@ impl Driver {
                 self.callers.answer(to, *answer);
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
-            Action::Known(function) => self.reporter.report(ReportEvent::FunctionKnown(&function)),
+            Action::Known(function) => self.report(ReportEvent::FunctionKnown(&function)),
             Action::Gone(function) => self.function_gone(&function),
             Action::Serves(function, version) => self.version_serves(&function, version),
             Action::Refused(function, error) => self.report_refused(&function, &error),
@@ -269,7 +269,7 @@ impl Driver {
 
     /// Stores an ended attempt and what follows from it; `output` is the last lines that it printed.
     pub(crate) fn record(&mut self, (attempt, record): EndedRecords, output: &str) {
-        self.report_attempt_end(&attempt, &record);
+        self.reporter.attempt_ended(&attempt, &record);
         self.ended(&record, output);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);

@@ -118,7 +118,7 @@ impl Driver {
 
     /// Does what follows when another version serves.
     pub(super) fn version_serves(&mut self, function: &FunctionName, version: Version) {
-        self.reporter.report(ReportEvent::VersionLoaded(function, version));
+        self.report(ReportEvent::VersionLoaded(function, version));
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.serves(function, version, out));
         self.wake_savers(); // its trial is over
         self.ask_for_installs();
@@ -147,7 +147,7 @@ impl Driver {
 
     /// Does what follows when a function no longer exists.
     pub(super) fn function_gone(&mut self, function: &FunctionName) {
-        self.reporter.report(ReportEvent::FunctionRemoved(function));
+        self.report(ReportEvent::FunctionRemoved(function));
         self.wake_savers();
         self.follow_serving(function);
     }

@@ -5,6 +5,7 @@ use super::{Daemon, Driver};
 use crate::functions::catalog::Rescan;
 use crate::settings::settings_document;
 use crate::systemd;
+use fnd_core::report::ReportEvent;
 use fnd_core::run::Event;
 use fnd_wire::frame::SettingsRead;
 use fnd_wire::ids::InvocationId;
@@ -105,7 +106,9 @@ impl Driver {
                 self.problems_changed();
                 self.announce();
             }
-            Err(error) => tracing::error!("the configuration cannot be read: {error}"),
+            Err(error) => self.report(ReportEvent::NodeError(format_args!(
+                "the configuration cannot be read: {error}"
+            ))),
         }
     }
 
@@ -139,7 +142,9 @@ impl Driver {
         // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
         // socket.
         if self.workers.spawner_pid.is_none() {
-            problems.iter().for_each(|problem| tracing::warn!("{problem}"));
+            problems
+                .iter()
+                .for_each(|problem| self.report(ReportEvent::NodeWarning(format_args!("{problem}"))));
         }
     }
 }

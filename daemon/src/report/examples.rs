@@ -1,5 +1,6 @@
 //! Events for the tests of the destinations.
 
+use super::{Reporter, StatusFiles};
 use crate::metrics::tests::attempt;
 use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
@@ -10,6 +11,12 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 
 pub(super) fn name() -> FunctionName {
     FunctionName::new("hello").unwrap()
+}
+
+/// Returns a reporter without any event. It can write no status files.
+pub(super) fn reporter() -> Reporter {
+    let directory = tempfile::tempdir().unwrap();
+    Reporter::new(0, StatusFiles::open(directory.path(), 0o640, false).unwrap())
 }
 
 /// Returns a request that was refused because the queue was full.

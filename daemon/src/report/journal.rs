@@ -1,9 +1,10 @@
 //! fnd's messages about events: the words for people, and the fields for queries.
 
 use crate::telemetry::{escape, plain_duration};
+use fnd_core::lifecycle::release::short;
 use fnd_core::records::outcome::{Class, Reason};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
-use fnd_core::report::{ReportEvent, RequestEnd, Upgraded};
+use fnd_core::report::{FunctionNews, ReportEvent, RequestEnd, Upgraded};
 use fnd_core::run::{FunctionState, Notice};
 use fnd_core::trace::Span;
 use fnd_core::triggers::alerts::Alert;
@@ -18,12 +19,15 @@ pub(super) fn write(event: ReportEvent<'_>) {
             error,
             serving,
         } => refused(function, error, serving),
+        ReportEvent::News(function, given) => news(function, given),
         ReportEvent::InterpreterChanged { path, real, functions } => interpreter_changed(path, real, functions),
         ReportEvent::Notice(given) => notice(given),
         ReportEvent::AttemptEnded { attempt, span, .. } => attempt_ended(attempt, span),
         ReportEvent::EndedWaiting(record) => ended_waiting(record),
         ReportEvent::Requested(request) => requested(request),
         ReportEvent::Alert { alert, called } => notified(alert, called),
+        ReportEvent::NodeError(text) => tracing::error!("{text}"),
+        ReportEvent::NodeWarning(text) => tracing::warn!("{text}"),
         ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
         ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
         // Another message tells of each, or nobody has to act on it.
@@ -39,6 +43,8 @@ pub(super) fn write(event: ReportEvent<'_>) {
         | ReportEvent::PoolScaled(..)
         | ReportEvent::AttemptPutBack
         | ReportEvent::SlotsDue { .. }
+        | ReportEvent::EventsSent { .. }
+        | ReportEvent::WokeLate(_)
         | ReportEvent::InvocationEnded(_) => {}
     }
 }
@@ -258,6 +264,37 @@ fn refused(function: &FunctionName, error: &str, serving: bool) {
     );
 }
 
+/// Logs news of a function.
+fn news(function: &FunctionName, news: &FunctionNews) {
+    match news {
+        FunctionNews::CanaryBegan(version) => {
+            tracing::info!("{function}: release {} gets a share of the calls", short(*version));
+        }
+        FunctionNews::CanaryRolledBack(version, why) => {
+            tracing::warn!("{function}: release {} is rolled back: {why}", short(*version));
+        }
+        FunctionNews::CanaryPromoted => tracing::info!("{function}: its canary is promoted"),
+        FunctionNews::CanaryNotPromoted(why) => tracing::error!("{function}: its canary cannot be promoted: {why}"),
+        FunctionNews::WaitsForBuild(tree) => {
+            tracing::info!("{function}  waits for its dependencies {}", short(*tree));
+        }
+        FunctionNews::VerdictUnread(why) => tracing::error!("the verdict on `{function}` cannot be read: {why}"),
+        FunctionNews::Warning(text) => tracing::warn!("{function}  {text}"),
+        FunctionNews::QuotaExceeded(why) => tracing::warn!(
+            FND_FUNCTION = %function,
+            "`{function}` is over its quota, new runs of it are refused: {why}"
+        ),
+        FunctionNews::QuotaKept => tracing::info!(FND_FUNCTION = %function, "`{function}` is within its quota again"),
+        FunctionNews::SchedulesBeginAnew => tracing::warn!(
+            FND_FUNCTION = %function,
+            "the clock was set back by more than a day: the schedules of `{function}` begin anew"
+        ),
+        FunctionNews::CallPostponed => {
+            tracing::error!("the call of `{function}` waits for the next start of fnd: the ledger has no room for it");
+        }
+    }
+}
+
 /// Logs that an interpreter has changed, and the consequence.
 fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     let Some(real) = real else {
@@ -279,7 +316,7 @@ mod tests {
     use super::super::examples;
     use super::*;
     use fnd_core::records::Usage;
-    use fnd_wire::ids::{Attempt, InvocationId};
+    use fnd_wire::ids::{Attempt, InvocationId, Version};
     use std::io::Seek as _;
     use std::sync::Arc;
 
@@ -392,5 +429,55 @@ mod tests {
             written.contains("fnd_event=\"attempt-ended\" fnd_function=\"hello\""),
             "{written}"
         );
+    }
+
+    #[test]
+    fn news_of_a_function_are_lines_that_name_it() {
+        let version = Version([0xab; 32]);
+        let text = || "why".to_owned();
+        let all = [
+            (
+                FunctionNews::CanaryBegan(version),
+                " INFO hello: release abababababab gets a share of the calls",
+            ),
+            (
+                FunctionNews::CanaryRolledBack(version, text()),
+                " WARN hello: release abababababab is rolled back: why",
+            ),
+            (FunctionNews::CanaryPromoted, " INFO hello: its canary is promoted"),
+            (
+                FunctionNews::CanaryNotPromoted(text()),
+                "ERROR hello: its canary cannot be promoted: why",
+            ),
+            (
+                FunctionNews::WaitsForBuild(version),
+                " INFO hello  waits for its dependencies abababababab",
+            ),
+            (
+                FunctionNews::VerdictUnread(text()),
+                "ERROR the verdict on `hello` cannot be read: why",
+            ),
+            (FunctionNews::Warning(text()), " WARN hello  why"),
+            (
+                FunctionNews::QuotaExceeded(text()),
+                " WARN `hello` is over its quota, new runs of it are refused: why FND_FUNCTION=hello",
+            ),
+            (
+                FunctionNews::QuotaKept,
+                " INFO `hello` is within its quota again FND_FUNCTION=hello",
+            ),
+            (
+                FunctionNews::SchedulesBeginAnew,
+                " WARN the clock was set back by more than a day: the schedules of `hello` begin anew FND_FUNCTION=hello",
+            ),
+            (
+                FunctionNews::CallPostponed,
+                "ERROR the call of `hello` waits for the next start of fnd: the ledger has no room for it",
+            ),
+        ];
+        let name = examples::name();
+        for (news, line) in &all {
+            assert_eq!(written(&[ReportEvent::News(&name, news)]).trim_end(), *line);
+        }
     }
 }

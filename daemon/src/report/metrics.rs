@@ -16,6 +16,8 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             runs,
             missed,
         } => metrics.slots_due(function, runs.then_some(late), missed),
+        ReportEvent::EventsSent { outcome, count } => metrics.events(outcome, count),
+        ReportEvent::WokeLate(by) => metrics.late(by),
         ReportEvent::Requested(request) => metrics.requested(request),
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),
@@ -63,8 +65,11 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         | ReportEvent::ContentRefused { .. }
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::StatusChanged(_)
+        | ReportEvent::News(..)
         | ReportEvent::Accepted { .. }
         | ReportEvent::PoolScaled(..)
+        | ReportEvent::NodeError(_)
+        | ReportEvent::NodeWarning(_)
         | ReportEvent::Problem { .. } => {}
     }
 }
@@ -152,6 +157,11 @@ mod tests {
         );
         check(&[ReportEvent::Rescanned], &["fnd_rescans_total"]);
         check(&[ReportEvent::AttemptPutBack], &["fnd_starts_put_back_total"]);
+        let (outcome, count) = ("duplicate", 1);
+        check(
+            &[ReportEvent::EventsSent { outcome, count }],
+            &[r#"fnd_events_total{outcome="duplicate"}"#],
+        );
         check(&[ReportEvent::PoolScaled(&name(), (0, 1))], &[]);
     }
 

@@ -4,31 +4,34 @@
 //!                        ┌─▶ journal
 //! driver ─▶ ReportEvent ─┼─▶ stream
 //!                        ├─▶ metrics
-//!                        └─▶ status
+//!                        ├─▶ watchers of the list of functions
+//!                        └─▶ status file (written by the driver: it shows facts of all parts)
 //! ```
 //! Another destination is one more file with one `match` over [`ReportEvent`]. No file here changes what fnd does.
 //!
-//! The driver makes the events.
+//! Whoever has news makes an event and hands it to the driver, or is the `observer`.
 //!
 //! Files:
-//! - `books`: what the driver has to remember for that: processes, running attempts, versions as reported last
+//! - `books`: what the observer has to remember: processes and running attempts
 //! - `examples`: events for the tests of these files
 //! - `exposed`: where metrics are exposed beside the control socket
 //! - `journal`: the messages of fnd, in words for people and fields for queries
+//! - `list_watchers`: the watchers of the list of functions, and what each has to send
 //! - `metrics`: which counters an event increases; does not define them (`crate::metrics` does)
+//! - `observer`: makes events of what the supervisor hears and decides
 //! - `problems`: the problems of the node
-//! - `status`: which status file an event changes
 //! - `status_files`: when and how a status file is written; does not know what is in it
 //! - `stream`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
 
-pub(crate) mod books;
+mod books;
 #[cfg(test)]
 pub(crate) mod examples;
 mod exposed;
 mod journal;
+pub(crate) mod list_watchers;
 mod metrics;
+mod observer;
 pub(crate) mod problems;
-mod status;
 mod status_files;
 mod stream;
 
@@ -37,17 +40,19 @@ use crate::stream::{Happening, Ring};
 use books::ReportBooks;
 use exposed::Exposed;
 use fnd_core::report::ReportEvent;
+use fnd_wire::ids::FunctionName;
+use list_watchers::ListWatchers;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-pub(crate) use status::changed_by;
 pub(crate) use status_files::StatusFiles;
 
 /// The destinations that keep what they are given, and the books.
 pub(crate) struct Reporter {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
-    pub(crate) books: ReportBooks,
+    pub(crate) list_watchers: ListWatchers,
+    books: ReportBooks,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
     pub(crate) exposed: Rc<Exposed>,
@@ -61,6 +66,7 @@ impl Reporter {
         Self {
             ring: Rc::new(Ring::new(epoch)),
             metrics: Rc::new(RefCell::new(Metrics::new())),
+            list_watchers: ListWatchers::default(),
             books: ReportBooks::default(),
             status_files,
             exposed: Rc::default(),
@@ -68,16 +74,25 @@ impl Reporter {
         }
     }
 
-    /// Reports an event everywhere but in the status files.
-    pub(crate) fn report(&self, event: ReportEvent<'_>) {
+    /// Reports an event. Returns the function whose status file shows it: the driver writes that file.
+    #[must_use = "the status file is to be written"]
+    pub(crate) fn report<'e>(&self, event: ReportEvent<'e>) -> Option<&'e FunctionName> {
         journal::write(event);
         metrics::count(&mut self.metrics.borrow_mut(), event);
         stream::describe(event, |function, what| {
+            // The list also shows what no status file waits for, such as the number of running attempts.
+            function.inspect(|function| self.list_watchers.changed(function));
             self.ring.push(Happening {
                 unix_ms: crate::clock::unix_ms(),
                 function: function.cloned(),
                 what,
             });
         });
+        // The supervisor says when a status changes; the start of an attempt, for example, changes none.
+        let ReportEvent::StatusChanged(function) = event else {
+            return None;
+        };
+        self.list_watchers.changed(function);
+        Some(function)
     }
 }

@@ -72,9 +72,14 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         | ReportEvent::InterpreterChanged { .. }
         | ReportEvent::Rescanned
         | ReportEvent::StatusChanged(_)
+        | ReportEvent::News(..)
         | ReportEvent::WorkerRequested(_)
         | ReportEvent::WorkerEnded(..)
         | ReportEvent::SlotsDue { .. }
+        | ReportEvent::EventsSent { .. }
+        | ReportEvent::WokeLate(_)
+        | ReportEvent::NodeError(_)
+        | ReportEvent::NodeWarning(_)
         | ReportEvent::AttemptPutBack => {}
     }
 }

@@ -18,6 +18,6 @@ mod reader;
 mod ring;
 
 pub(crate) use happening::{EventKind, Happening};
+pub(crate) use reader::subscribe;
 pub use reader::{Since, StreamQuery};
-pub(crate) use reader::{StreamStep, news, read, subscribe};
 pub(crate) use ring::Ring;

@@ -48,7 +48,7 @@ impl StreamQuery {
 }
 
 /// The next thing to send to a reader.
-pub(crate) enum StreamStep {
+enum StreamStep {
     /// Nothing: it has read everything.
     Nothing,
     /// Events may be missing that it asked for: how many (if known), and the number of the last of them.
@@ -58,7 +58,7 @@ pub(crate) enum StreamStep {
 }
 
 /// Returns what comes after a number.
-pub(crate) fn read(ring: &Ring, after: u64) -> StreamStep {
+fn read(ring: &Ring, after: u64) -> StreamStep {
     let taken = ring.take(after, BATCH);
     match taken.oldest {
         Some(oldest) => StreamStep::Missed(Some(oldest - 1 - after), oldest - 1),
@@ -68,7 +68,7 @@ pub(crate) fn read(ring: &Ring, after: u64) -> StreamStep {
 }
 
 /// Waits until there is a happening after a number.
-pub(crate) async fn news(ring: &Ring, after: u64) {
+async fn news(ring: &Ring, after: u64) {
     loop {
         // Made before the look at the number: it hears of what comes from its creation on, also unpolled.
         let more = ring.more.notified();

@@ -225,7 +225,7 @@ fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use fnd_core::records::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
@@ -233,7 +233,7 @@ pub(super) mod tests {
     use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use std::io::Read;
 
-    pub(in crate::workers) fn order(data: Option<&[u8]>) -> SpawnOrder {
+    pub(crate) fn order(data: Option<&[u8]>) -> SpawnOrder {
         let payload = Payload {
             data: data.map(Into::into),
             ..Payload::default()
