@@ -5,37 +5,23 @@
 //! a request and its worker.
 //!
 //! Files:
-//! - `disk`: has the spawner delete what is not needed any more
-//! - `follow_ups`: makes the calls that follow the end of an invocation, and those of alerts
+//! - `follow_ups`: what follows from a change: status files, reports, and the calls of hooks and alerts
 //! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
-//! - `inbox`: handles the inputs of the driver
-//! - `install`: hands what the catalog sees and the spawner answers about files to the lifecycle, and asks for installations
-//! - `internal_runs`: starts builds and checks, which run as functions of fnd's own
+//! - `inputs`: handles the inputs of the driver, and requests about the whole node
 //! - `orders`: carries out the orders of the lifecycle
-//! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
-//! - `observe`: the one way of news, and what it brings about: status files and problems
-//! - `perform`: carries out what the supervisor decides
-//! - `releases`: what people do with releases, and what follows from a release that serves or fails
-//! - `requests`: handles requests and signals about the whole node, and a configuration that was read again
-//! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
-//! - `spawner_requests`: asks the spawner for measurements and for secrets
-//! - `submit`: submits the runs that triggers inside fnd start
+//! - `perform`: carries out what the supervisor decides, and submits runs
+//! - `releases`: hands what is seen and asked about files and releases to the lifecycle
+//! - `triggers`: keeps schedules, watchers of files, quotas and secrets in step with the functions that serve
 
-mod disk;
 mod files;
 mod follow_ups;
 mod frames;
-mod inbox;
-mod install;
-mod internal_runs;
-mod observe;
+mod inputs;
 mod orders;
 mod perform;
 pub(crate) mod releases;
-mod requests;
 mod schedules;
 mod spawner_requests;
-mod submit;
 
 use crate::buffers::Reservation;
 use crate::callers::Callers;
@@ -68,7 +54,7 @@ use fnd_core::report::ReportEvent;
 use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
-use inbox::LoopInput;
+use inputs::LoopInput;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,12 +1,23 @@
-//! Hands facts to the lifecycle, carries out its orders, and stores the releases that have changed.
+//! Hands facts to the lifecycle, carries out its orders, and stores the releases that have changed. Among the orders are the runs
+//! of fnd's own functions (builds in their lanes, and checks), and the deletion of files that are not needed any more: installed
+//! versions, trees of dependencies, and the files that deleted functions have left. The lifecycle decides what is built, what is
+//! checked, and which versions stay.
 
 use super::Driver;
 use crate::functions::authors::{FunctionPlaces, author};
 use crate::ledger::LedgerCommand;
-use fnd_core::lifecycle::{Lifecycle, NodeFacts, Order, Running, SourceFiles};
+use fnd_core::instant;
+use fnd_core::lifecycle::builds::Lane;
+use fnd_core::lifecycle::checks::CheckResult;
+use fnd_core::lifecycle::waiting_builds::BuildEnd;
+use fnd_core::lifecycle::{CheckEnd, Lifecycle, NodeFacts, Order, Running, SourceFiles, checker};
+use fnd_core::records::Payload;
+use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::run::Event;
-use fnd_wire::ids::FunctionName;
+use fnd_core::run::{Event, Submit};
+use fnd_wire::frame::{Installed, Request, Sweep};
+use fnd_wire::ids::{FunctionName, Version};
+use std::path::Path;
 
 impl Driver {
     /// Has the lifecycle decide, carries out its orders at once, and stores the releases that have changed.
@@ -111,5 +122,181 @@ impl Driver {
             trial: view.trial.map(|trial| (trial.version, trial.canary)),
             canary: view.canary.map(|canary| canary.version),
         }
+    }
+}
+
+impl Driver {
+    /// Returns how many trees are built at once.
+    pub(super) fn lanes(&self) -> u32 {
+        if self.workers.welcome.is_of_0_1() {
+            return 1;
+        }
+        self.node.settings.settings.build.jobs
+    }
+
+    /// Handles the spawner's answer about a lane that was to be sealed: the work is done, or `why` it is not.
+    pub(super) fn sealed(&mut self, lane: &Lane, why: Option<String>) {
+        // The size of all trees is counted anew when the next status asks for it.
+        self.trees.changed();
+        let sealed = why.map_or(Ok(()), Err);
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.sealed(lane, sealed, node, out));
+    }
+
+    /// Handles the answer that a lane has the version that builds its tree, or the reason why not.
+    pub(super) fn lent(&mut self, lent_to: (Lane, Version), lent: Result<Installed, String>) {
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.lent(lent_to, lent, node, out));
+    }
+
+    /// Starts a build in its lane. If a build of an earlier fnd still runs there, its end is waited for.
+    pub(super) fn start_build(&mut self, lane: &Lane) {
+        let builder = lane.builder();
+        if let Some(id) = self.supervisor.live_of(&builder) {
+            self.lifecycle.builds.started(lane, id, false);
+            return;
+        }
+        let submit = self.new_submit(builder, Trigger::Manual);
+        let id = submit.id;
+        self.lifecycle.builds.started(lane, id, true);
+        // The supervisor has refused the build. Its end is handled later, because other orders may still have to be carried out.
+        if let Err(why) = self.submit_own(submit) {
+            let outcome = Err(format!("(not started): {why}"));
+            let last = String::new();
+            self.turn.builds.push_back(BuildEnd { id, outcome, last });
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-build`.
+    pub(super) fn build_ended(&mut self, end: BuildEnd) {
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.build_ended(end, node, out));
+    }
+
+    /// Removes the files that builds of an earlier fnd have left, if that fnd was killed.
+    pub(super) fn sweep_builds(&mut self) {
+        // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
+        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.trees.is_swept, true) {
+            return;
+        }
+        let homes = Path::new(&self.node.places.state).join("home");
+        // Other lanes are emptied when something is built there: fnd may not list the homes.
+        for lane in Lane::of_root().filter(|lane| homes.join(lane.builder().as_str()).exists()) {
+            let live = self.supervisor.live_of(&lane.builder());
+            self.decide_lifecycle(|lifecycle, node, out| lifecycle.sweep_lane(lane, live, node, out));
+        }
+    }
+
+    /// Starts the next run of checks, if there is none.
+    pub(super) fn run_checks(&mut self) {
+        let is_busy = self.supervisor.live_of(&checker()).is_some();
+        self.decide_lifecycle(|lifecycle, node, out| lifecycle.next_checks(is_busy, node, out));
+    }
+
+    /// Starts a run of checks with this input. It has many files, because the start of a process in a new sandbox takes longer
+    /// than all other steps of an edit.
+    pub(super) fn start_checks(&mut self, input: Vec<u8>) {
+        let submit = self.new_submit(checker(), Trigger::Manual);
+        let id = submit.id;
+        self.lifecycle.installer.checks.started(id);
+        // A run that is waited for is not made durable, and this one need not be: the next fnd checks the files anew. A failed
+        // check is no dead letter, either.
+        let submit = Submit {
+            wait: true,
+            payload: Payload {
+                data: Some(input.into()),
+                ..Payload::default()
+            },
+            ..submit
+        };
+        if let Err(why) = self.submit_own(submit) {
+            self.turn.checks.push_back(CheckEnd::not_started(id, &why));
+        }
+    }
+
+    /// Handles the end of an invocation of `fnd-check`.
+    pub(super) fn check_ended(&mut self, end: CheckEnd) {
+        self.decide_lifecycle(|lifecycle, _, out| lifecycle.check_ended(end, out));
+    }
+
+    /// Returns the words of `status` if the file of a function waits for its check, or if the version that serves was not
+    /// checked.
+    pub(super) fn check_words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
+        let checks = &self.lifecycle.installer.checks;
+        if let Some((_, since_ms)) = checks.waiting(function) {
+            let since = instant::text(since_ms);
+            return Some(format!("the syntax of its code is being checked since {since}"));
+        }
+        match checks.result(function, serving?)? {
+            CheckResult::Unchecked(why) => Some(format!("the syntax of its code could not be checked {why}")),
+            CheckResult::Passed | CheckResult::Wrong(_) => None,
+        }
+    }
+}
+
+impl Driver {
+    /// Has the spawner delete the surplus versions of a function.
+    pub(crate) fn prune(&mut self, function: &FunctionName) {
+        let in_use = self.supervisor.versions_in_use(function);
+        let Some(stay) = self.lifecycle.prune(function, in_use, self.keep_versions(function)) else {
+            return;
+        };
+        if self.workers.prune(function, stay) {
+            self.lifecycle.versions.asked(function);
+        }
+    }
+
+    /// Has the surplus versions of every function deleted: at a start, and when fewer versions are to be kept.
+    pub(crate) fn prune_all(&mut self) {
+        let functions: Vec<_> = self.lifecycle.versions.functions().cloned().collect();
+        for function in functions {
+            self.prune(&function);
+        }
+    }
+
+    /// Handles the spawner's answer to a request to delete versions.
+    pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
+        self.decide_lifecycle(|lifecycle, _, out| lifecycle.pruned(&function, &stay, worked, out));
+    }
+
+    /// Has the spawner remove the directories of invocations that are over, and report which deleted functions left files.
+    pub(crate) fn sweep(&mut self) {
+        // Before the first scan is over, fnd does not know all functions.
+        if !self.supervisor.is_scanned() {
+            return;
+        }
+        let functions = self.lifecycle.registry.iter().map(|(name, _)| name.clone());
+        let functions = functions
+            .chain(Lane::of_root().map(|lane| lane.builder()))
+            .chain([checker()])
+            .collect();
+        let invocations = self.supervisor.live_invocations().collect();
+        self.workers
+            .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
+        self.prune_trees();
+        self.sweep_builds();
+    }
+
+    /// Has the spawner delete the trees that no version has.
+    fn prune_trees(&mut self) {
+        if !self.workers.welcome.is_of_0_1() {
+            self.trees.changed();
+            let keep = self.node.settings.settings.build.keep.as_secs();
+            self.workers.request(&Request::PruneTrees(keep), Vec::new());
+        }
+    }
+
+    /// Returns the deleted functions that left files and have not come back since, with their names as people write
+    /// them.
+    pub(crate) fn left_behind(&self) -> Vec<String> {
+        let written = self.workers.left_behind.iter().map(|name| name.replacen('.', "/", 1));
+        let is_there =
+            |name: &String| FunctionName::new(name).is_ok_and(|name| self.lifecycle.registry.get(&name).is_some());
+        written.filter(|name| !is_there(name)).collect()
+    }
+
+    fn keep_versions(&self, function: &FunctionName) -> usize {
+        // Its file is gone, so no version is needed again.
+        if self.supervisor.is_scanned() && self.lifecycle.registry.get(function).is_none() {
+            return 0;
+        }
+        usize::try_from(self.node.settings.settings.keep_versions).unwrap_or(usize::MAX)
     }
 }

@@ -284,7 +284,9 @@ impl Plan {
                 "a weight is out of bounds",
             ),
             (
-                limits.cpu_milli.is_none_or(|milli| (1..=CPU_MILLI_MAX).contains(&milli)),
+                limits
+                    .cpu_milli
+                    .is_none_or(|milli| (1..=CPU_MILLI_MAX).contains(&milli)),
                 "cpu is out of bounds",
             ),
             (
