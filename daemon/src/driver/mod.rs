@@ -13,18 +13,16 @@
 //! - `install`: hands what the catalog sees and the spawner answers about files to the lifecycle, and asks for installations
 //! - `internal_runs`: starts builds and checks, which run as functions of fnd's own
 //! - `orders`: carries out the orders of the lifecycle
-//! - `files`: keeps the watchers of files in step with the functions that serve, and submits what they find
 //! - `observe`: reports events, problems and states of functions
 //! - `perform`: carries out what the supervisor decides
 //! - `releases`: what people do with releases, and what follows from a release that serves or fails
 //! - `requests`: handles requests and signals about the whole node, and a configuration that was read again
-//! - `schedules`: keeps schedules in step with the functions that serve, and submits what is due
 //! - `spawner_requests`: asks the spawner for measurements and for secrets
 //! - `submit`: submits the runs that triggers inside fnd start
+//! - `triggers`: keeps schedules and the watchers of files in step with the functions that serve, and submits what follows
 
 mod alerts;
 mod disk;
-mod files;
 pub(crate) mod follow_ups;
 mod frames;
 mod inbox;
@@ -35,9 +33,9 @@ mod orders;
 mod perform;
 pub(crate) mod releases;
 mod requests;
-mod schedules;
 mod spawner_requests;
 mod submit;
+mod triggers;
 
 use crate::buffers::Reservation;
 use crate::callers::Callers;
