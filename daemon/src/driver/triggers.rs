@@ -8,8 +8,6 @@ use crate::triggers::files::{NeededWatcher, Process, WatcherStep, directories, f
 use crate::triggers::schedule::submissions;
 use crate::workers::PendingRequest;
 use crate::workers::adoption::{PipeEnds, adoption_record};
-use fnd_core::api::{ScheduleState, ScheduleView};
-use fnd_core::instant;
 use fnd_core::records::FileMark;
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
@@ -20,11 +18,10 @@ use fnd_core::triggers::file::message::{
     AcceptedFile, FileRunEnded, FromWatcher, PROTOCOL, RunContent, ToWatcher, Trouble, WatcherReady,
 };
 use fnd_core::triggers::file::payload;
-use fnd_core::triggers::schedule::{Marks, Timing};
+use fnd_core::triggers::schedule::Marks;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{ExitStatus, Exited, Request, Spawn, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
-use fnd_wire::units::print_duration;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -389,68 +386,27 @@ impl Driver {
         }
     }
 
-    /// Returns the schedules of a function, each with its next slots (`next` is their number).
-    pub(crate) fn schedules_of(&self, function: &FunctionName, next: usize) -> Vec<ScheduleView> {
-        let schedules = self.schedules.table.of(function).map(|(plan, last_ms, active)| {
-            let (schedule, timezone) = match &plan.timing {
-                Timing::Cron { line, zone } => (line.to_string(), Some(zone)),
-                Timing::Every(every) => (format!("every {}", print_duration(Duration::from_millis(*every))), None),
-            };
-            let state = match active {
-                true => ScheduleState::Active,
-                false if self.schedules.is_paused(function) => ScheduleState::Paused,
-                false => ScheduleState::Disabled,
-            };
-            let slots = if active {
-                plan.upcoming(last_ms, next)
-            } else {
-                Vec::new()
-            };
-            ScheduleView {
-                function: function.clone(),
-                schedule,
-                timezone: timezone.map(|zone| zone.iana_name().unwrap_or("local").to_owned()),
-                state,
-                next: slots.into_iter().map(instant::text).collect(),
-                last: None,
-            }
-        });
-        schedules.collect()
-    }
-
     /// Submits the invocations that are due by the wall clock.
     pub(super) fn alarm(&mut self, cause: AlarmCause) {
         let now_ms = self.clock.now().unix_ms;
-        if cause == AlarmCause::ClockSet {
-            let changed = self.schedules.table.clock_was_set(now_ms);
-            for marks in &changed {
-                tracing::warn!(
-                    FND_FUNCTION = %marks.function,
-                    "the clock was set back by more than a day: the schedules of `{}` begin anew",
-                    marks.function
-                );
-            }
-            self.store_marks(changed);
-        }
-        for occurrence in self.schedules.due(now_ms) {
+        let (marks, due) = self.schedules.rings(cause, now_ms);
+        self.store_marks(marks);
+        for occurrence in due {
             self.report(ReportEvent::SlotsDue {
                 function: &occurrence.function,
                 late: Duration::from_millis(occurrence.late_ms),
                 runs: occurrence.run.is_some(),
                 missed: occurrence.missed.map_or(0, |missed| missed.count),
             });
-            let (function, before) = (occurrence.function.clone(), occurrence.before.clone());
+            let before = occurrence.before.clone();
             for submit in submissions(occurrence, |function, trigger| self.new_submit(function, trigger)) {
-                let (id, is_last) = (submit.id, submit.mark.is_some());
-                if is_last {
-                    // This comes before the step: a ledger without room is answered within the step, and then the mark
-                    // goes back to `before`.
-                    self.schedules.storing(id, &function, before.clone());
-                }
-                let is_known = self.submit(submit);
+                let id = submit.id;
+                // This comes before the step: a ledger without room is answered within the step, and then the mark goes
+                // back to `before`.
+                self.schedules.storing(&submit, &before);
                 // The invocation was refused without a record, for example because fnd is draining. If the function
                 // cannot run at all, its status is `invalid`.
-                if is_last && !is_known {
+                if !self.submit(submit) {
                     self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
                 }
             }
