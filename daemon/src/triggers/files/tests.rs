@@ -1,7 +1,8 @@
 //! Watchers: one process at a time, the right one, again after a pause; and what they may not say.
 
 use super::*;
-use fnd_core::records::SeenFile;
+use fnd_core::records::{FileMark, SeenFile};
+use fnd_core::triggers::file::message::{SeenChange, WatcherReady};
 use fnd_manifest::schema::pick::FromValue as _;
 use fnd_wire::form::Bytes;
 use tokio::sync::mpsc::channel;
