@@ -19,6 +19,7 @@ use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};
 use fnd_core::records::outcome::{Skip, Trigger};
+use fnd_core::report::ReportEvent;
 use fnd_core::run::Submit;
 use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan, Timing};
 use fnd_manifest::cron;
@@ -165,6 +166,16 @@ fn zone(name: Option<&str>) -> TimeZone {
             .ok()
             .or_else(|| cron::zone(name))
             .unwrap_or(TimeZone::UTC),
+    }
+}
+
+/// Returns the report of an occurrence.
+pub(crate) fn slots_due(occurrence: &Occurrence) -> ReportEvent<'_> {
+    ReportEvent::SlotsDue {
+        function: &occurrence.function,
+        late: Duration::from_millis(occurrence.late_ms),
+        runs: occurrence.run.is_some(),
+        missed: occurrence.missed.map_or(0, |missed| missed.count),
     }
 }
 
