@@ -238,7 +238,8 @@ impl Backend {
             if state.supervisor.function(&function).is_none() {
                 return Ok(None);
             }
-            state.has_schedules(&function)
+            let serving = state.serving(&function);
+            serving.is_some_and(|serving| !serving.manifest.schedule.is_empty())
         };
         if has_any {
             let name = function.clone();

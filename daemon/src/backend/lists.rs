@@ -56,7 +56,7 @@ impl Daemon {
         // A slot takes as long as a status.
         let most = (PIECE / next).max(1);
         if let Some(function) = function {
-            return self.state.borrow().schedules_of(function, next);
+            return self.state.borrow().schedules.views_of(function, next);
         }
         let mut list = Vec::new();
         let mut after: Option<FunctionName> = None;
@@ -66,7 +66,7 @@ impl Daemon {
                 let piece = state.schedules.table.functions_after(after.as_ref()).take(most);
                 let mut last = None;
                 for function in piece {
-                    list.extend(state.schedules_of(function, next));
+                    list.extend(state.schedules.views_of(function, next));
                     last = Some(function);
                 }
                 let Some(last) = last.cloned() else { return list };

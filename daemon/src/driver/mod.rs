@@ -13,15 +13,13 @@
 //! - `releases`: hands what is seen and asked about files and releases to the lifecycle
 //! - `triggers`: keeps schedules, watchers of files, quotas and secrets in step with the functions that serve
 
-mod files;
 mod follow_ups;
 mod frames;
 mod inputs;
 mod orders;
 mod perform;
 pub(crate) mod releases;
-mod schedules;
-mod spawner_requests;
+mod triggers;
 
 use crate::buffers::Reservation;
 use crate::callers::Callers;

@@ -1,5 +1,6 @@
 //! Watchers of files: the machine's side. A watcher is a process of the function's user (`fnd-helper --watch`) that decides which
-//! files are ready; this room talks to it, and keeps what fnd has to know of it.
+//! files are ready; this room talks to it, and keeps what fnd has to know of it. Its methods return effects, which the driver
+//! carries out in their order.
 //!
 //! ```text
 //! Idle ──start──▶ Starting ──▶ Running ──killed──▶ Ending ──exit──▶ Idle
@@ -8,43 +9,51 @@
 //! ```
 //!
 //! Files:
+//! - `messages`: what a watcher may say, what follows, and what fnd says
 //! - `talk`: the tasks that write to a watcher and read from it
 
-pub(crate) mod talk;
+mod messages;
+mod talk;
 #[cfg(test)]
 mod tests;
 
 use crate::ledger::LedgerReader;
-use fnd_core::records::FileMark;
-use fnd_core::records::SeenFile;
-use fnd_core::triggers::file::message::{RunContent, SeenChange, ToWatcher, WatcherReady};
+use fnd_core::lifecycle::installed_version::ServingVersion;
+use fnd_core::triggers::file::memory::FileMemory;
+use fnd_core::triggers::file::message::ToWatcher;
 use fnd_manifest::function::FileTrigger;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{ExitStatus, Exited, Request, Spawn};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use messages::FileOffer;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::mpsc::error::TrySendError;
 
 /// Pauses after a watcher that ended by itself: this long at first, doubled each time, and never longer than the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// Why a watcher cannot be started by a spawner of 0.1.
+pub(crate) const OLD_SPAWNER: &str = "the running fnd-spawner is older than watchers of files: start it again (`systemctl stop fnd && \
+     systemctl start fnd`, which ends running functions)";
+
 /// The watchers of all functions.
 pub(crate) struct Watchers {
     /// Has what is remembered of the files.
-    pub(crate) ledger: LedgerReader,
+    ledger: LedgerReader,
     all: BTreeMap<FunctionName, FileWatcher>,
     /// Submissions that the ledger has not stored yet: the function, the worker and the number of the message.
-    storing: HashMap<InvocationId, (FunctionName, WorkerId, u64)>,
+    storing: HashMap<InvocationId, (FunctionName, (WorkerId, u64))>,
 }
 
 /// The watcher that a function needs.
 #[derive(Debug, Clone)]
 pub(crate) struct NeededWatcher {
-    pub(crate) id: FunctionId,
-    pub(crate) version: Version,
-    pub(crate) entries: Rc<[FileTrigger]>,
+    id: FunctionId,
+    version: Version,
+    entries: Rc<[FileTrigger]>,
 }
 
 /// The watcher of a function.
@@ -87,16 +96,65 @@ pub(crate) struct Process {
     pub(crate) worker: WorkerId,
     /// Its temporary files.
     pub(crate) tmp: (FunctionId, InvocationId),
-    pub(crate) version: Version,
-    pub(crate) entries: Rc<[FileTrigger]>,
+    /// What it was started for.
+    needed: NeededWatcher,
 }
 
-/// The next step with a watcher.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum WatcherStep {
-    Nothing,
-    Start,
+/// What the driver does for a watcher.
+#[derive(Debug, PartialEq)]
+pub(crate) enum WatcherEffect {
+    /// Start the watcher of the function, once every present action is carried out.
+    Start(FunctionName),
     Kill(WorkerId),
+    /// Remove the temporary files of a process that has ended.
+    ReleaseTmp((FunctionId, InvocationId)),
+    /// Tell the spawner that the end of this process is known.
+    Acknowledge(WorkerId),
+    Store(FileMemory),
+    Submit(Box<FileOffer>),
+    /// Retire the processes of the function: a file system may be mounted at the places of its files that they do not see,
+    /// or they may keep one that is gone.
+    Retire(FunctionName, FunctionId),
+    /// Say this to the watcher, after everything before it.
+    Tell(FunctionName, ToWatcher),
+    /// The status of the function has changed, and its problems may have.
+    StatusChanged(FunctionName),
+}
+
+impl NeededWatcher {
+    /// Returns the watcher that a version needs; nothing if it watches no files.
+    pub(crate) fn of(serving: &ServingVersion) -> Option<Self> {
+        let entries = &serving.manifest.file;
+        (!entries.is_empty()).then(|| Self {
+            id: serving.id,
+            version: serving.version,
+            entries: entries.clone().into(),
+        })
+    }
+}
+
+impl Process {
+    /// Returns since when the directories of its entries are watched. A directory that is known keeps its time. So a restart
+    /// of the watcher does not make waiting files old ones.
+    pub(crate) fn since(&self, function: &FunctionName, now_ms: u64) -> FileMemory {
+        FileMemory::Since(function.clone(), directories(&self.needed.entries), now_ms)
+    }
+
+    /// Returns the request to start it. `record` is its adoption record.
+    pub(crate) fn request(&self, record: Vec<u8>) -> Request {
+        Request::Watch(Spawn {
+            worker: self.worker,
+            function: self.tmp.0,
+            version: self.needed.version,
+            invocation: self.tmp.1,
+            environment: Vec::new(),
+            input: true,
+            previous: false,
+            // A watcher runs until fnd kills it.
+            lasts_ms: 0,
+            record: Bytes(record),
+        })
+    }
 }
 
 impl Watchers {
@@ -109,13 +167,12 @@ impl Watchers {
         }
     }
 
-    /// Returns whether a function has a watcher, or had one that has not ended.
-    pub(crate) fn has(&self, function: &FunctionName) -> bool {
-        self.all.contains_key(function)
-    }
-
-    /// Says which watcher a function needs from now on. Returns what is to be done.
-    pub(crate) fn needs(&mut self, function: &FunctionName, wanted: Option<NeededWatcher>) -> WatcherStep {
+    /// Says which watcher a function needs from now on.
+    pub(crate) fn needs(&mut self, function: &FunctionName, wanted: Option<NeededWatcher>) -> Vec<WatcherEffect> {
+        // Most functions watch nothing.
+        if wanted.is_none() && !self.all.contains_key(function) {
+            return Vec::new();
+        }
         let watcher = self.all.entry(function.clone()).or_default();
         let version = |wanted: &Option<NeededWatcher>| wanted.as_ref().map(|wanted| wanted.version);
         if version(&watcher.wanted) != version(&wanted) {
@@ -129,55 +186,62 @@ impl Watchers {
     }
 
     /// Returns what is to be done about a watcher.
-    pub(crate) fn next(&mut self, function: &FunctionName) -> WatcherStep {
-        let Some(watcher) = self.all.get_mut(function) else {
-            return WatcherStep::Nothing;
-        };
+    fn next(&mut self, function: &FunctionName) -> Vec<WatcherEffect> {
+        let changed = WatcherEffect::StatusChanged(function.clone());
+        self.step(function).into_iter().chain([changed]).collect()
+    }
+
+    fn step(&mut self, function: &FunctionName) -> Option<WatcherEffect> {
+        let watcher = self.all.get_mut(function)?;
         match (&watcher.stage, &watcher.wanted) {
             (WatcherStage::Idle | WatcherStage::Paused(_), None) => {
                 self.all.remove(function);
-                WatcherStep::Nothing
+                None
             }
-            (WatcherStage::Idle, Some(_)) => WatcherStep::Start,
+            (WatcherStage::Idle, Some(_)) => Some(WatcherEffect::Start(function.clone())),
             (WatcherStage::Running(process, _), wanted) => {
-                if wanted.as_ref().is_some_and(|wanted| wanted.version == process.version) {
-                    return WatcherStep::Nothing;
+                if wanted
+                    .as_ref()
+                    .is_some_and(|wanted| wanted.version == process.needed.version)
+                {
+                    return None;
                 }
                 let process = process.clone();
                 let worker = process.worker;
                 watcher.stage = WatcherStage::Ending(process);
-                WatcherStep::Kill(worker)
+                Some(WatcherEffect::Kill(worker))
             }
-            (WatcherStage::Starting(_) | WatcherStage::Ending(_) | WatcherStage::Paused(_), _) => WatcherStep::Nothing,
+            (WatcherStage::Starting(_) | WatcherStage::Ending(_) | WatcherStage::Paused(_), _) => None,
         }
     }
 
-    /// Returns the watcher that a function needs and that does not run.
-    pub(crate) fn to_start(&self, function: &FunctionName) -> Option<NeededWatcher> {
-        let watcher = self.all.get(function)?;
-        let is_idle = matches!(watcher.stage, WatcherStage::Idle);
-        watcher.wanted.clone().filter(|_| is_idle)
-    }
-
-    /// Records that the spawner was asked for the process of a watcher.
-    pub(crate) fn starting(&mut self, function: &FunctionName, process: Process) {
-        if let Some(watcher) = self.all.get_mut(function) {
-            watcher.stage = WatcherStage::Starting(process);
+    /// Returns the process to start for a function that still needs a watcher and has none. `ids` numbers the worker and
+    /// names its temporary files. A failure is one of this process from now on.
+    pub(crate) fn start(
+        &mut self,
+        function: &FunctionName,
+        ids: impl FnOnce() -> (WorkerId, InvocationId),
+    ) -> Option<Process> {
+        let watcher = self.all.get_mut(function)?;
+        if !matches!(watcher.stage, WatcherStage::Idle) {
+            return None;
         }
+        let needed = watcher.wanted.clone()?;
+        let (worker, invocation) = ids();
+        let tmp = (needed.id, invocation);
+        let process = Process { worker, tmp, needed };
+        watcher.stage = WatcherStage::Starting(process.clone());
+        Some(process)
     }
 
-    /// Returns the function whose watcher this worker is.
-    pub(crate) fn function_of(&self, worker: WorkerId) -> Option<&FunctionName> {
+    /// Returns the watcher that this worker is, and its function.
+    fn of_worker(&mut self, worker: WorkerId) -> Option<(&FunctionName, &mut FileWatcher)> {
         let is_it = |watcher: &FileWatcher| watcher.process().is_some_and(|process| process.worker == worker);
-        self.all
-            .iter()
-            .find(|(_, watcher)| is_it(watcher))
-            .map(|(name, _)| name)
+        self.all.iter_mut().find(|(_, watcher)| is_it(watcher))
     }
 
-    /// Records that the process runs; `to` takes the messages for it. Returns what is to be done: it may not be wanted any
-    /// more.
-    pub(crate) fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> WatcherStep {
+    /// Records that the process runs; `to` takes the messages for it. It may not be wanted any more.
+    fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> Vec<WatcherEffect> {
         if let Some(watcher) = self.all.get_mut(function)
             && let WatcherStage::Starting(process) = &watcher.stage
         {
@@ -186,16 +250,37 @@ impl Watchers {
         self.next(function)
     }
 
-    /// Records that a watcher has no process (any more); `why` if it should have one. Returns the process, and what is to
-    /// be done.
-    pub(crate) fn ended(
+    /// Handles a process that could not be started.
+    pub(crate) fn not_started(&mut self, function: &FunctionName, why: &str, now: Duration) -> Vec<WatcherEffect> {
+        let why = || format!("its watcher of files cannot be started: {why}");
+        self.ended(function, why, (now, None))
+    }
+
+    /// Handles the end of a process. Without an effect the worker was no watcher.
+    pub(crate) fn exited(&mut self, exited: &Exited, now: Duration) -> Vec<WatcherEffect> {
+        let Some((function, _)) = self.of_worker(exited.worker) else {
+            return Vec::new();
+        };
+        let function = function.clone();
+        let why = || match exited.status {
+            _ if exited.oom_kills > 0 => {
+                "its watcher of files needed more memory than `limits.memory` leaves: give the function more".to_owned()
+            }
+            ExitStatus::Code(code) => format!("its watcher of files ended with code {code}"),
+            ExitStatus::Signal(signal) => format!("its watcher of files was ended by signal {signal}"),
+        };
+        self.ended(&function, why, (now, Some(WatcherEffect::Acknowledge(exited.worker))))
+    }
+
+    /// Records that a watcher has no process (any more); `why` if it should have one.
+    fn ended(
         &mut self,
         function: &FunctionName,
         why: impl FnOnce() -> String,
-        now: Duration,
-    ) -> (Option<Process>, WatcherStep) {
+        (now, acknowledge): (Duration, Option<WatcherEffect>),
+    ) -> Vec<WatcherEffect> {
         let Some(watcher) = self.all.get_mut(function) else {
-            return (None, WatcherStep::Nothing);
+            return self.next(function);
         };
         let stage = std::mem::take(&mut watcher.stage);
         // The next process says what hinders it.
@@ -213,25 +298,27 @@ impl Watchers {
             watcher.failure.get_or_insert_with(why);
             watcher.stage = WatcherStage::Paused(now.saturating_add(pause));
         }
-        (process, self.next(function))
+        let release = process.map(|process| WatcherEffect::ReleaseTmp(process.tmp));
+        let before = release.into_iter().chain(acknowledge);
+        before.chain(self.next(function)).collect()
     }
 
-    /// Records why a watcher cannot go on, before its process is killed.
-    pub(crate) fn fails(&mut self, function: &FunctionName, why: String) {
+    /// Records that fnd had no room for the pipes of a watcher, whose process has to be killed.
+    pub(crate) fn has_no_pipes(&mut self, function: &FunctionName) {
         if let Some(watcher) = self.all.get_mut(function) {
-            watcher.failure = Some(why);
+            watcher.failure = Some("too many files are open in fnd".to_owned());
         }
     }
 
-    /// Returns the functions whose watchers are to be started again now.
-    pub(crate) fn due(&mut self, now: Duration) -> Vec<FunctionName> {
+    /// Lets the watchers start again whose pause is over.
+    pub(crate) fn due(&mut self, now: Duration) -> Vec<WatcherEffect> {
         let is_due = |watcher: &FileWatcher| matches!(watcher.stage, WatcherStage::Paused(at) if at <= now);
         let mut due = Vec::new();
         for (name, watcher) in self.all.iter_mut().filter(|(_, watcher)| is_due(watcher)) {
             watcher.stage = WatcherStage::Idle;
             due.push(name.clone());
         }
-        due
+        due.iter().flat_map(|name| self.next(name)).collect()
     }
 
     /// Returns when a watcher is to be started again.
@@ -244,53 +331,10 @@ impl Watchers {
     }
 
     /// Returns the process of a function's watcher, while it runs.
-    pub(crate) fn running(&self, function: &FunctionName) -> Option<&Process> {
+    fn running(&self, function: &FunctionName) -> Option<&Process> {
         match &self.all.get(function)?.stage {
             WatcherStage::Running(process, _) => Some(process),
             _ => None,
-        }
-    }
-
-    /// Sends a message to a function's watcher, if it runs. Returns the watcher if it has too many messages already.
-    pub(crate) fn tell(&self, function: &FunctionName, message: ToWatcher) -> Option<WorkerId> {
-        match &self.all.get(function)?.stage {
-            WatcherStage::Running(process, to) => match to.try_send(message) {
-                // Closed: its process has ended, and the next one reads the ledger.
-                Ok(()) | Err(TrySendError::Closed(_)) => None,
-                Err(TrySendError::Full(_)) => Some(process.worker),
-            },
-            _ => None,
-        }
-    }
-
-    /// Records that a watcher works: it has said its first word.
-    pub(crate) fn works(&mut self, function: &FunctionName) -> bool {
-        let watcher = self.all.get_mut(function);
-        watcher.is_some_and(|watcher| watcher.failure.take().is_some())
-    }
-
-    /// Records what hinders a watcher. Returns whether that is new.
-    pub(crate) fn hindered(&mut self, function: &FunctionName, entry: u16, problem: Option<String>) -> bool {
-        let Some(watcher) = self.all.get_mut(function) else {
-            return false;
-        };
-        match problem {
-            Some(problem) => watcher.troubles.insert(entry, problem.clone()) != Some(problem),
-            None => watcher.troubles.remove(&entry).is_some(),
-        }
-    }
-
-    /// Records where the directories lead. Returns whether the processes of the function may see other places.
-    pub(crate) fn leads_elsewhere(&mut self, function: &FunctionName, places: u64) -> bool {
-        let watcher = self.all.get_mut(function);
-        watcher.is_some_and(|watcher| watcher.shown.replace(places) != Some(places))
-    }
-
-    /// Records how many files wait.
-    pub(crate) fn waits(&mut self, function: &FunctionName, count: u64) {
-        if let Some(watcher) = self.all.get_mut(function) {
-            // A watcher that waits has worked for a while.
-            (watcher.waiting, watcher.failures) = (count, 0);
         }
     }
 
@@ -313,22 +357,16 @@ impl Watchers {
         let problem = watcher.failure.as_ref().or_else(|| watcher.troubles.values().next());
         problem.map(String::as_str)
     }
-
-    /// Keeps the number of a message until the ledger has stored its invocation.
-    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, (worker, number): (WorkerId, u64)) {
-        self.storing.insert(id, (function.clone(), worker, number));
-    }
-
-    /// Returns the message whose invocation the ledger has stored, or could not store: the function and the number. Absent
-    /// if it is not of the watcher that runs now.
-    pub(crate) fn stored(&mut self, id: InvocationId) -> Option<(FunctionName, u64)> {
-        let (function, worker, number) = self.storing.remove(&id)?;
-        let is_its = self.running(&function).is_some_and(|process| process.worker == worker);
-        is_its.then_some((function, number))
-    }
 }
 
 impl FileWatcher {
+    /// Records why a watcher cannot go on, before its process is killed.
+    fn fails(&mut self, (function, worker): (&FunctionName, WorkerId), why: String) -> Vec<WatcherEffect> {
+        self.failure = Some(why);
+        let changed = WatcherEffect::StatusChanged(function.clone());
+        vec![WatcherEffect::Kill(worker), changed]
+    }
+
     fn process(&self) -> Option<&Process> {
         match &self.stage {
             WatcherStage::Starting(process) | WatcherStage::Running(process, _) | WatcherStage::Ending(process) => {
@@ -340,95 +378,10 @@ impl FileWatcher {
 }
 
 /// Returns the directories of entries, by position, each in one form.
-pub(crate) fn directories(entries: &[FileTrigger]) -> Vec<Arc<str>> {
+fn directories(entries: &[FileTrigger]) -> Vec<Arc<str>> {
     let path = |entry: &FileTrigger| match entry.path.trim_end_matches('/') {
         "" => "/".into(),
         path => path.into(),
     };
     entries.iter().map(path).collect()
-}
-
-/// Returns the entry of a watcher's offer and the marks of its files.
-///
-/// # Errors
-/// The rule that the offer breaks. fnd checks each message, because a watcher has the rights of the function.
-pub(crate) fn offered<'a>(
-    ready: &WatcherReady,
-    entries: &'a [FileTrigger],
-) -> Result<(&'a FileTrigger, Vec<FileMark>), &'static str> {
-    let entry = entries
-        .get(usize::from(ready.entry))
-        .ok_or("an offer for an entry that is not there")?;
-    let most = usize::try_from(entry.batch).unwrap_or(usize::MAX);
-    if ready.changes.is_empty() || ready.changes.len() > most {
-        return Err("an offer without files or with more than a batch");
-    }
-    let directories = directories(entries);
-    let mark = |change: &SeenChange| match change.kind {
-        0 | 1 => known(&directories, &change.file, entry.acts()),
-        2 => gone(&directories, change.file.directory, change.file.inode),
-        _ => Err("a change of no kind"),
-    };
-    let marks = ready.changes.iter().map(mark).collect::<Result<_, _>>()?;
-    Ok((entry, marks))
-}
-
-/// Returns contents with the numbers of their directories, without those of directories that no entry names any more.
-pub(crate) fn numbered(contents: Vec<(Arc<str>, RunContent)>, entries: &[FileTrigger]) -> Vec<RunContent> {
-    let directories = directories(entries);
-    let number = |(directory, content): (Arc<str>, RunContent)| {
-        let position = directories.iter().position(|other| *other == directory)?;
-        let directory = u16::try_from(position).ok()?;
-        Some(RunContent { directory, ..content })
-    };
-    contents.into_iter().filter_map(number).collect()
-}
-
-/// Returns the marks of files that a watcher has seen.
-///
-/// # Errors
-/// As [`offered`].
-pub(crate) fn seen(files: &[SeenFile], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
-    let directories = directories(entries);
-    files.iter().map(|file| known(&directories, file, false)).collect()
-}
-
-/// Returns the marks of files that are gone.
-///
-/// # Errors
-/// As [`offered`].
-pub(crate) fn forgotten(files: &[(u16, u64)], entries: &[FileTrigger]) -> Result<Vec<FileMark>, &'static str> {
-    let directories = directories(entries);
-    files
-        .iter()
-        .map(|(directory, inode)| gone(&directories, *directory, *inode))
-        .collect()
-}
-
-fn known(directories: &[Arc<str>], file: &SeenFile, acts: bool) -> Result<FileMark, &'static str> {
-    let directory = directory(directories, file.directory)?;
-    let path = &file.path.0;
-    let is_sound = !path.is_empty() && path.len() <= fnd_core::triggers::file::message::PATH_MAX && !path.contains(&0);
-    if !is_sound || path.starts_with(b"/") {
-        return Err("a path that no file has");
-    }
-    Ok(FileMark::Known {
-        directory,
-        file: file.clone(),
-        acts,
-    })
-}
-
-fn gone(directories: &[Arc<str>], number: u16, inode: u64) -> Result<FileMark, &'static str> {
-    Ok(FileMark::Gone {
-        directory: directory(directories, number)?,
-        inode,
-    })
-}
-
-fn directory(directories: &[Arc<str>], number: u16) -> Result<Arc<str>, &'static str> {
-    directories
-        .get(usize::from(number))
-        .cloned()
-        .ok_or("a directory that is not watched")
 }

@@ -1,7 +1,8 @@
 //! The tasks that talk with a watcher: one writes what fnd remembers, then messages; one reads; one logs what the watcher
 //! writes to its standard error.
 
-use crate::input::{Inbox, Input};
+use super::{WatcherEffect, Watchers, directories};
+use crate::input::{Inbox, Input, TaskOwner};
 use crate::ledger::{LedgerReader, QueryError};
 use fnd_core::triggers::file::message::{FILES_MAX, FileRunEnded, FromWatcher, Messages, ToWatcher, put};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, channel};
 
 /// How long to wait when the history is busy with other queries.
 const BUSY: Duration = Duration::from_millis(100);
@@ -21,18 +22,58 @@ const AHEAD: usize = 1 << 20;
 /// Most bytes of a watcher's standard error that are logged.
 const LOGGED_MAX: usize = 16 * 1024;
 
+/// Most messages that wait for a watcher. There are more only if it does not read them.
+const MESSAGES_MAX: usize = 4096;
+
+impl Watchers {
+    /// Talks to the process of a watcher that the spawner has started, if it is still wanted. The pipes are those of its
+    /// standard input, output and error.
+    pub(crate) fn talk(
+        &mut self,
+        function: &FunctionName,
+        [stdin, stdout, stderr]: [OwnedFd; 3],
+        inbox: &Inbox,
+    ) -> Vec<WatcherEffect> {
+        let (to, messages) = channel(MESSAGES_MAX);
+        let effects = self.runs(function, to);
+        if let Some(process) = self.running(function) {
+            let feed = Feed {
+                function: function.clone(),
+                directories: directories(&process.needed.entries),
+                ledger: self.ledger.clone(),
+                stdin,
+            };
+            inbox.spawn(TaskOwner::Caller, feed.run(messages));
+            let listen = listen(process.worker, stdout, self.ledger.clone(), inbox.clone());
+            inbox.spawn(TaskOwner::Caller, listen);
+            inbox.spawn(TaskOwner::Caller, log(function.clone(), stderr));
+        }
+        effects
+    }
+
+    /// Has the driver look whether the functions still exist whose files are remembered.
+    pub(crate) fn list_functions(&self, inbox: &Inbox) {
+        let (reader, to) = (self.ledger.clone(), inbox.clone());
+        inbox.spawn(TaskOwner::Caller, async move {
+            for function in reader.functions_with_files().await.unwrap_or_default() {
+                to.input(Input::FilesOf(function));
+            }
+        });
+    }
+}
+
 /// The pipe into a watcher, and the facts that it gets first.
-pub(crate) struct Feed {
-    pub(crate) function: FunctionName,
+struct Feed {
+    function: FunctionName,
     /// The directories of all entries.
-    pub(crate) directories: Vec<Arc<str>>,
-    pub(crate) ledger: LedgerReader,
-    pub(crate) stdin: OwnedFd,
+    directories: Vec<Arc<str>>,
+    ledger: LedgerReader,
+    stdin: OwnedFd,
 }
 
 impl Feed {
     /// Writes what fnd remembers, then messages as they come. Ends with the watcher, or when the sender is dropped.
-    pub(crate) async fn run(self, mut messages: Receiver<ToWatcher>) {
+    async fn run(self, mut messages: Receiver<ToWatcher>) {
         let written = async {
             let mut stdin = pipe::Sender::from_owned_fd(self.stdin.try_clone()?)?;
             self.remembered(&mut stdin).await?;
@@ -104,7 +145,7 @@ async fn patiently<T, F: Future<Output = Result<T, QueryError>>>(ask: impl Fn() 
 }
 
 /// Reads what a watcher says, until it ends or says something that cannot be read.
-pub(crate) async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: LedgerReader, inbox: Inbox) {
+async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: LedgerReader, inbox: Inbox) {
     let mut messages = Messages::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut ahead = 0;
@@ -136,7 +177,7 @@ pub(crate) async fn listen(worker: WorkerId, stdout: OwnedFd, ledger: LedgerRead
 }
 
 /// Logs what a watcher writes to its standard error.
-pub(crate) async fn log(function: FunctionName, stderr: OwnedFd) {
+async fn log(function: FunctionName, stderr: OwnedFd) {
     let Ok(mut stderr) = pipe::Receiver::from_owned_fd(stderr) else {
         return;
     };

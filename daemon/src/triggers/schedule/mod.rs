@@ -5,25 +5,31 @@
 //! - `alarm`: one timer of the wall clock for all schedules
 
 mod alarm;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use alarm::Alarm;
 
+use crate::input::AlarmCause;
 use crate::ledger::StoredSchedules;
+use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
 use fnd_core::lifecycle::rules::overlap;
 use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};
 use fnd_core::records::outcome::{Skip, Trigger};
+use fnd_core::report::ReportEvent;
 use fnd_core::run::Submit;
-use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan};
+use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan, Timing};
 use fnd_manifest::cron;
 use fnd_manifest::function::Schedule;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use fnd_wire::units::counted;
+use fnd_wire::units::{counted, print_duration};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// How long after a failure to store it a slot is due again, in milliseconds.
 const AGAIN_MS: u64 = 10_000;
@@ -77,21 +83,60 @@ impl ScheduleTimer {
         }
     }
 
-    /// Says whether a person has paused the schedules of a function.
-    pub(crate) fn is_paused(&self, function: &FunctionName) -> bool {
-        self.paused.contains(function)
+    /// Returns the schedules of a function, each with its next slots (`next` is their number).
+    pub(crate) fn views_of(&self, function: &FunctionName, next: usize) -> Vec<ScheduleView> {
+        let schedules = self.table.of(function).map(|(plan, last_ms, active)| {
+            let (schedule, timezone) = match &plan.timing {
+                Timing::Cron { line, zone } => (line.to_string(), Some(zone)),
+                Timing::Every(every) => (format!("every {}", print_duration(Duration::from_millis(*every))), None),
+            };
+            let state = match active {
+                true => ScheduleState::Active,
+                false if self.paused.contains(function) => ScheduleState::Paused,
+                false => ScheduleState::Disabled,
+            };
+            let slots = if active {
+                plan.upcoming(last_ms, next)
+            } else {
+                Vec::new()
+            };
+            ScheduleView {
+                function: function.clone(),
+                schedule,
+                timezone: timezone.map(|zone| zone.iana_name().unwrap_or("local").to_owned()),
+                state,
+                next: slots.into_iter().map(instant::text).collect(),
+                last: None,
+            }
+        });
+        schedules.collect()
     }
 
-    /// Returns what is due, and sets the timer to what comes next.
-    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
+    /// Handles a ring of the alarm. Returns the marks that begin anew because the clock was set back, and what is due. Sets the
+    /// timer to what comes next.
+    pub(crate) fn rings(&mut self, cause: AlarmCause, now_ms: u64) -> (Vec<Marks>, Vec<Occurrence>) {
+        let changed = match cause {
+            AlarmCause::ClockSet => self.table.clock_was_set(now_ms),
+            AlarmCause::Due => Vec::new(),
+        };
+        for marks in &changed {
+            tracing::warn!(
+                FND_FUNCTION = %marks.function,
+                "the clock was set back by more than a day: the schedules of `{}` begin anew",
+                marks.function
+            );
+        }
         let due = self.table.due(now_ms);
         self.arm();
-        due
+        (changed, due)
     }
 
-    /// Keeps the mark of a submission until the ledger has stored it.
-    pub(crate) fn storing(&mut self, id: InvocationId, function: &FunctionName, before: LastSlot) {
-        self.storing.insert(id, (function.clone(), before));
+    /// Keeps the mark before a submission until the ledger has stored the mark that comes with it.
+    pub(crate) fn storing(&mut self, submit: &Submit, before: &LastSlot) {
+        if submit.mark.is_some() {
+            self.storing
+                .insert(submit.id, (submit.function.clone(), before.clone()));
+        }
     }
 
     /// Handles the answer of the ledger, or that there will be none. What could not be stored is due again a little later:
@@ -121,6 +166,16 @@ fn zone(name: Option<&str>) -> TimeZone {
             .ok()
             .or_else(|| cron::zone(name))
             .unwrap_or(TimeZone::UTC),
+    }
+}
+
+/// Returns the report of an occurrence.
+pub(crate) fn slots_due(occurrence: &Occurrence) -> ReportEvent<'_> {
+    ReportEvent::SlotsDue {
+        function: &occurrence.function,
+        late: Duration::from_millis(occurrence.late_ms),
+        runs: occurrence.run.is_some(),
+        missed: occurrence.missed.map_or(0, |missed| missed.count),
     }
 }
 
