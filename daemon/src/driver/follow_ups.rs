@@ -13,7 +13,7 @@ use fnd_core::api::NodeStatus;
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::outcome::Skip;
 use fnd_core::records::{InvocationRecord, Payload};
-use fnd_core::report::ReportEvent;
+use fnd_core::report::{FunctionNews, ReportEvent};
 use fnd_core::run::{Event, Now};
 use fnd_core::triggers::alerts::{AlertFacts, AlertRules};
 use fnd_manifest::settings::NodeAlert;
@@ -173,10 +173,7 @@ impl Driver {
         };
         let (kept, calls) = follow_ups::without_room(parts);
         for call in calls {
-            tracing::error!(
-                "the call of `{}` waits for the next start of fnd: the ledger has no room for it",
-                call.function
-            );
+            self.report(ReportEvent::News(&call.function, &FunctionNews::CallPostponed));
             self.turn.follow_up.push_back(Event::StoreFailed(call.id));
         }
         if !kept.is_empty() {
@@ -216,9 +213,12 @@ impl Driver {
             let serving = self.serving(function).filter(|_| are_on);
             let hooks = serving.map(|serving| &serving.manifest.hooks);
             let may_call = |called: &FunctionName| self.may_call(function, called);
-            let (marks, calls) = hooks::after_end((record, payload, output), hooks, may_call);
-            parts.extend(marks);
-            for call in calls {
+            let after = hooks::after_end((record, payload, output), hooks, may_call);
+            for news in &after.news {
+                self.report(ReportEvent::News(&record.function, news));
+            }
+            parts.extend(after.marks);
+            for call in after.calls {
                 parts.extend(self.call(call).0);
             }
         }

@@ -1,6 +1,7 @@
 //! Keeps what belongs to the version that serves in step with it: watchers of files, schedules, quotas and secrets. Submits what
 //! is due and what watchers find, and passes the spawner's answers to the parts that decide.
 
+use super::{Driver, message};
 use crate::input::{AlarmCause, Input, TaskOwner};
 use crate::ledger::LedgerCommand;
 use crate::quotas::{self, LASTS, MeasurementEffect};
@@ -14,7 +15,7 @@ use fnd_core::lifecycle::function::Function;
 use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Quotas};
 use fnd_core::records::outcome::Trigger;
-use fnd_core::report::ReportEvent;
+use fnd_core::report::{FunctionNews, ReportEvent};
 use fnd_core::run::Event;
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::{FromWatcher, RunContent};
@@ -29,7 +30,6 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use super::{Driver, message};
 
 impl Driver {
     /// Gives a function the watcher that it needs. Called when another version serves, and when the function was enabled,
@@ -213,8 +213,11 @@ impl Driver {
     /// Submits the invocations that are due by the wall clock.
     pub(super) fn alarm(&mut self, cause: AlarmCause) {
         let now_ms = self.clock.now().unix_ms;
-        let (marks, due) = self.schedules.rings(cause, now_ms);
-        self.store_marks(marks);
+        let (begin_anew, due) = self.schedules.rings(cause, now_ms);
+        for marks in &begin_anew {
+            self.report(ReportEvent::News(&marks.function, &FunctionNews::SchedulesBeginAnew));
+        }
+        self.store_marks(begin_anew);
         for occurrence in due {
             self.report(slots_due(&occurrence));
             let before = occurrence.before.clone();

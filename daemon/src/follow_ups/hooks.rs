@@ -6,35 +6,50 @@ use crate::settings::NOT_OPERATED;
 use fnd_core::records::cause::{Cause, DEPTH_MAX, HookCause};
 use fnd_core::records::outcome::{RunState, Skip, Trigger};
 use fnd_core::records::{InvocationRecord, Payload};
+use fnd_core::report::FunctionNews;
 use fnd_core::triggers::hooks::{due, payload::payload};
 use fnd_manifest::function::Hooks;
 use fnd_wire::ids::FunctionName;
 
-/// Returns what follows a final record: the marks of failed hooks, which are stored first, and the calls. `first` is the payload
-/// that led to the record, and `output` has the last lines that the function printed. Without `hooks` the function does not serve,
+/// What follows a final record.
+#[derive(Default)]
+pub(crate) struct AfterEnd {
+    /// The marks of failed hooks, which are stored first.
+    pub(crate) marks: Vec<LedgerCommand>,
+    pub(crate) calls: Vec<FollowUpCall>,
+    /// News about calls that the author of the function may not make.
+    pub(crate) news: Vec<FunctionNews>,
+}
+
+/// Returns what follows a final record. `first` is the payload that led to the record, and `output` has the last lines that the function printed. Without `hooks` the function does not serve,
 /// or its hooks are off. `may_call` says whether they may name a certain function.
 pub(crate) fn after_end(
     (record, first, output): (&InvocationRecord, &Payload, &str),
     hooks: Option<&Hooks>,
     may_call: impl Fn(&FunctionName) -> bool,
-) -> (Vec<LedgerCommand>, Vec<FollowUpCall>) {
-    let (mut marks, mut calls) = (Vec::new(), Vec::new());
+) -> AfterEnd {
+    let mut after = AfterEnd::default();
     let cause = first.cause.as_deref();
     if record.state.is_failure() || record.state == RunState::Skipped {
-        marks.extend(cause.and_then(Cause::marks).map(LedgerCommand::HookFailed));
+        after
+            .marks
+            .extend(cause.and_then(Cause::marks).map(LedgerCommand::HookFailed));
     }
     let depth = cause.map_or(0, Cause::depth);
     let due = hooks.map_or_else(Vec::new, |hooks| due(hooks, record, depth));
     if due.is_empty() {
-        return (marks, calls);
+        return after;
     }
     let function = &record.function;
     let data = payload(record, output, first.data.as_ref());
     for due in due {
         // No record: that would be one of a function which is not the author's.
         if !may_call(&due.function) {
-            tracing::warn!("{function}  its hook does not call `{}`: {NOT_OPERATED}", due.function);
-            marks.extend(due.marks.then_some(LedgerCommand::HookFailed(record.id)));
+            let text = format!("its hook does not call `{}`: {NOT_OPERATED}", due.function);
+            after.news.push(FunctionNews::Warning(text));
+            after
+                .marks
+                .extend(due.marks.then_some(LedgerCommand::HookFailed(record.id)));
             continue;
         }
         let cause = HookCause {
@@ -49,7 +64,7 @@ pub(crate) fn after_end(
             let message = format!("the chain of hooks ends after {DEPTH_MAX} calls");
             call.skip = Some((Skip::Depth, message));
         }
-        calls.push(call);
+        after.calls.push(call);
     }
-    (marks, calls)
+    after
 }

@@ -1,6 +1,6 @@
 //! Tests of what follows an end and a change of health: which calls, which commands, and in which order.
 
-use super::hooks::after_end;
+use super::hooks::{AfterEnd, after_end};
 use super::*;
 use fnd_core::records::cause::{AlertCondition, HookCause};
 use fnd_core::triggers::alerts::{AlertRules, QUEUE_FULL_LASTS_MS};
@@ -145,7 +145,9 @@ fn a_failed_hook_marks_the_invocation_before_its_own_hooks_are_called() {
         (RunState::Failed, false, &[]),
     ] {
         // Without hooks of its own nothing else follows.
-        let (found, calls) = after_end((&record(1, state), &payload(1, marks), ""), None, |_| true);
+        let AfterEnd {
+            marks: found, calls, ..
+        } = after_end((&record(1, state), &payload(1, marks), ""), None, |_| true);
         assert_eq!(
             (short(&found), calls.len()),
             (expected.iter().map(ToString::to_string).collect(), 0)
@@ -153,7 +155,7 @@ fn a_failed_hook_marks_the_invocation_before_its_own_hooks_are_called() {
     }
     let hooks = hooks(&[("not-ours", OnHookFailure::Fail), ("next", OnHookFailure::Fail)]);
     let failed = record(1, RunState::Failed);
-    let (marks, calls) = after_end((&failed, &payload(1, true), ""), Some(&hooks), |called| {
+    let AfterEnd { marks, calls, .. } = after_end((&failed, &payload(1, true), ""), Some(&hooks), |called| {
         *called == name("next")
     });
     assert_eq!(
@@ -172,8 +174,10 @@ fn a_hook_may_call_only_what_the_author_operates() {
     let ended = record(1, RunState::Succeeded);
     let mut first = payload(3, false);
     first.data = Some(b"{\"n\": 1}".into());
-    let (marks, mut calls) = after_end((&ended, &first, "line"), Some(&all), |called| *called == name("ours"));
+    let AfterEnd { marks, mut calls, news } =
+        after_end((&ended, &first, "line"), Some(&all), |called| *called == name("ours"));
     assert_eq!(short(&marks), ["mark 1"]);
+    assert_eq!(news.len(), 2, "{news:?}");
     let call = calls.remove(0);
     assert_eq!(
         (calls.len(), call.function, call.trigger),
@@ -197,7 +201,7 @@ fn the_ninth_call_of_a_chain_is_only_recorded() {
     let hooks = hooks(&[("next", OnHookFailure::Continue)]);
     for (depth, expected) in [(7, None), (8, Some("the chain of hooks ends after 8 calls"))] {
         let ended = record(1, RunState::Succeeded);
-        let (_, calls) = after_end((&ended, &payload(depth, false), ""), Some(&hooks), |_| true);
+        let AfterEnd { calls, .. } = after_end((&ended, &payload(depth, false), ""), Some(&hooks), |_| true);
         let skip = calls[0].skip.as_ref().map(|(skip, message)| (*skip, message.as_str()));
         assert_eq!(skip, expected.map(|message| (Skip::Depth, message)));
     }

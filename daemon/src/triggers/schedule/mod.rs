@@ -119,13 +119,6 @@ impl ScheduleTimer {
             AlarmCause::ClockSet => self.table.clock_was_set(now_ms),
             AlarmCause::Due => Vec::new(),
         };
-        for marks in &changed {
-            tracing::warn!(
-                FND_FUNCTION = %marks.function,
-                "the clock was set back by more than a day: the schedules of `{}` begin anew",
-                marks.function
-            );
-        }
         let due = self.table.due(now_ms);
         self.arm();
         (changed, due)
