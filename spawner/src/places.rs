@@ -9,7 +9,7 @@ use crate::sandbox::mounts;
 use fnd_wire::ids::{FunctionId, InvocationId, Version};
 use fnd_wire::plan::is_own;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -70,6 +70,30 @@ impl AttemptFiles {
     }
 }
 
+/// Returns none for what does not exist. Any other error does not say that: nothing may be made, or forgotten, for it.
+///
+/// # Errors
+/// Any other error.
+pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Returns the entries of a directory of root; none if it does not exist.
+///
+/// # Errors
+/// If it can't be read to its end.
+pub fn entries(dir: &Path) -> io::Result<Vec<DirEntry>> {
+    if_there(fs::read_dir(dir))?.into_iter().flatten().collect()
+}
+
+/// Returns whether nothing is in a directory, or the directory does not exist; one that can't be read counts as full.
+pub fn is_empty(dir: &Path) -> bool {
+    if_there(fs::read_dir(dir)).is_ok_and(|entries| entries.is_none_or(|mut entries| entries.next().is_none()))
+}
+
 /// Replaces a file that only root can access: after a kill or a power cut the file is the old one or the new one.
 ///
 /// # Errors
@@ -89,9 +113,7 @@ impl Places {
     /// # Errors
     /// If a directory can't be made. As root, also if a directory above is closed to the functions' users.
     pub fn prepare(state: &Path, run: &Path, root: bool) -> io::Result<Self> {
-        for dir in [state, run] {
-            DirBuilder::new().recursive(true).mode(0o711).create(dir)?;
-        }
+        [state, run].into_iter().try_for_each(|dir| DirBuilder::new().recursive(true).mode(0o711).create(dir))?;
         let places = Self { state: fs::canonicalize(state)?, run: fs::canonicalize(run)? };
         places.restore()?;
         if root {
@@ -136,11 +158,7 @@ impl Places {
     /// # Errors
     /// If making them fails.
     pub fn restore(&self) -> io::Result<()> {
-        for dir in [&self.state, &self.run] {
-            if !dir.exists() {
-                make(dir, 0o711)?;
-            }
-        }
+        [&self.state, &self.run].into_iter().try_for_each(|dir| make(dir, 0o711))?;
         self.fixed().iter().try_for_each(|(dir, mode)| make(dir, *mode))
     }
 
@@ -154,28 +172,36 @@ impl Places {
     }
 
     /// Returns the invocations that have a directory, each with its function's file form.
-    pub fn invocations(&self) -> Vec<(String, InvocationId)> {
-        let of = |function: String| {
-            let ids = names(&self.state.join("tmp").join(&function)).into_iter();
-            ids.filter_map(move |id| Some((function.clone(), InvocationId::parse(&id)?))).collect::<Vec<_>>()
-        };
-        names(&self.state.join("tmp")).into_iter().flat_map(of).collect()
+    ///
+    /// # Errors
+    /// If a directory can't be read.
+    pub fn invocations(&self) -> io::Result<Vec<(String, InvocationId)>> {
+        let mut found = Vec::new();
+        for function in names(&self.state.join("tmp"))? {
+            let ids = names(&self.of(&function).tmp)?;
+            found.extend(ids.iter().filter_map(|id| Some((function.clone(), InvocationId::parse(id)?))));
+        }
+        Ok(found)
     }
 
     /// Returns the functions that have a home or a cache but are not in `functions`: names in file form, at most
     /// [`SWEPT_MAX`](fnd_wire::frame::SWEPT_MAX), and how many there are in all.
-    pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
-        let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
+    ///
+    /// # Errors
+    /// If a directory can't be read.
+    pub fn left_behind(&self, functions: &BTreeSet<String>) -> io::Result<(Vec<String>, u32)> {
+        let dirs = [names(&self.state.join("home"))?, names(&self.state.join("cache"))?];
         let function = |name: String| name.split_once('~').map(|(name, _)| name.to_owned()).unwrap_or(name);
         let all = dirs.into_iter().flatten().map(function);
         let unlisted: BTreeSet<String> = all.filter(|name| !functions.contains(name) && !is_own(name)).collect();
         let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
-        (unlisted.into_iter().take(fnd_wire::frame::SWEPT_MAX).collect(), count)
+        Ok((unlisted.into_iter().take(fnd_wire::frame::SWEPT_MAX).collect(), count))
     }
 
-    /// Removes the result files that an earlier spawner made ready.
+    /// Removes the result files that an earlier spawner made ready. One that stays is replaced before it is used.
     pub fn remove_spare_results(&self) {
-        names(&self.state.join("tmp")).iter().for_each(|function| self.of(function).remove_spare_result());
+        let functions = names(&self.state.join("tmp")).unwrap_or_default();
+        functions.iter().for_each(|function| self.of(function).remove_spare_result());
     }
 
     /// Returns an empty directory, in which each function's view of the files is put together.
@@ -259,7 +285,7 @@ impl FunctionPlaces {
     /// If the machine does not allow it, or if they hold more than `size` bytes now.
     pub fn bound(&self, size: u64) -> io::Result<()> {
         let covered = self.is_bounded()?;
-        if covered || !self.has_invocations() { mounts::cover(&self.tmp, size, covered) } else { Ok(()) }
+        if covered || !self.has_invocations()? { mounts::cover(&self.tmp, size, covered) } else { Ok(()) }
     }
 
     /// Takes that file system away, if no invocation has files in it. No launcher may be left, which would still show it.
@@ -267,7 +293,7 @@ impl FunctionPlaces {
     /// # Errors
     /// If the machine does not allow it.
     pub fn unbound(&self) -> io::Result<()> {
-        if self.is_bounded()? && !self.has_invocations() { mounts::uncover(&self.tmp) } else { Ok(()) }
+        if self.is_bounded()? && !self.has_invocations()? { mounts::uncover(&self.tmp) } else { Ok(()) }
     }
 
     fn is_bounded(&self) -> io::Result<bool> {
@@ -276,8 +302,8 @@ impl FunctionPlaces {
         Ok(device(&self.tmp)? != device(self.tmp.parent().unwrap_or(&self.tmp))?)
     }
 
-    fn has_invocations(&self) -> bool {
-        names(&self.tmp).iter().any(|name| InvocationId::parse(name).is_some())
+    fn has_invocations(&self) -> io::Result<bool> {
+        Ok(names(&self.tmp)?.iter().any(|name| InvocationId::parse(name).is_some()))
     }
 
     /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own. `spare` is
@@ -349,14 +375,12 @@ impl FunctionPlaces {
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
         let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |files| files.count() == 0) {
-            return false; // also if `tmp` can't be read
+        if !is_empty(&tmp) {
+            return false;
         }
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_name() != "tmp" {
-                let _ = fs::remove_file(entry.path()); // if one stays, the next start replaces it or fails
-            }
-        }
+        // If one of the other files stays, the next start replaces it or fails.
+        let others = names(&dir).unwrap_or_default().into_iter().filter(|name| name != "tmp");
+        others.for_each(|name| drop(fs::remove_file(dir.join(name))));
         // The function may have changed the mode. The rename fails if another directory is kept already.
         let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
@@ -365,8 +389,12 @@ impl FunctionPlaces {
 }
 
 /// Returns the user of the version in a directory, if the home of that user has the uid in its name.
-pub fn user_of(version: &Path) -> Option<u32> {
-    fs::read_to_string(version.join(USER)).ok()?.parse().ok()
+///
+/// # Errors
+/// If nobody knows: without the uid, the version would run as another owner's user, in that user's home.
+pub fn user_of(version: &Path) -> io::Result<Option<u32>> {
+    let uid = if_there(fs::read_to_string(version.join(USER)))?;
+    uid.map(|uid| uid.parse().map_err(io::Error::other)).transpose()
 }
 
 /// Makes a result file in a directory of root, and returns it open for reading only, as fnd gets it.
@@ -379,16 +407,12 @@ fn make_result(path: &Path, owner: Option<&Identity>) -> io::Result<File> {
         make()
     })?;
     // The file is new, so it has no other owner.
-    if let Some(owner) = owner {
-        std::os::unix::fs::fchown(&file, Some(owner.uid), Some(owner.gid))?;
-    }
+    owner.map_or(Ok(()), |owner| std::os::unix::fs::fchown(&file, Some(owner.uid), Some(owner.gid)))?;
     Ok(file.into())
 }
 
-/// Returns the names in a directory; none if it can't be read.
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    Ok(entries(dir)?.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
 /// Makes a directory with this mode, independent of the umask; a directory that exists stays as it is.
@@ -410,15 +434,57 @@ pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
 pub fn own(path: &Path, owner: Option<&Identity>) -> io::Result<()> {
     let Some(owner) = owner else { return Ok(()) };
     let meta = fs::symlink_metadata(path)?;
-    if (meta.uid(), meta.gid()) == (owner.uid, owner.gid) {
-        return Ok(());
-    }
-    std::os::unix::fs::lchown(path, Some(owner.uid), Some(owner.gid))
+    let is_own = (meta.uid(), meta.gid()) == (owner.uid, owner.gid);
+    if is_own { Ok(()) } else { std::os::unix::fs::lchown(path, Some(owner.uid), Some(owner.gid)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A path in it is one of nothing that exists, but the error is not that it does not exist.
+    fn a_file() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        (dir, file)
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_not_empty_and_an_absent_one_is() {
+        let (dir, file) = a_file();
+        let absent = dir.path().join("absent");
+        assert!(entries(&absent).unwrap().is_empty() && is_empty(&absent));
+        assert!(entries(&file).is_err() && !is_empty(&file));
+        assert!(entries(&file.join("f")).is_err() && !is_empty(&file.join("f")));
+        assert!(entries(dir.path()).unwrap().len() == 1 && !is_empty(dir.path()));
+    }
+
+    #[test]
+    fn what_runs_have_left_is_unknown_if_a_directory_cannot_be_read() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap();
+        let nobody = BTreeSet::new();
+        assert!(places.invocations().unwrap().is_empty());
+        assert_eq!(places.left_behind(&nobody).unwrap(), (Vec::new(), 0));
+        fs::write(&places.of("f").tmp, "").unwrap();
+        assert!(places.invocations().is_err());
+        assert!(places.of("f").has_invocations().is_err());
+        let homes = places.state.join("home");
+        fs::remove_dir(&homes).unwrap();
+        fs::write(homes, "").unwrap();
+        assert!(places.left_behind(&nobody).is_err());
+    }
+
+    #[test]
+    fn a_version_whose_user_cannot_be_read_has_no_other_user() {
+        let (dir, file) = a_file();
+        assert_eq!(user_of(dir.path()).unwrap(), None);
+        fs::write(dir.path().join(USER), "70001").unwrap();
+        assert_eq!(user_of(dir.path()).unwrap(), Some(70_001));
+        fs::write(dir.path().join(USER), "700x1").unwrap();
+        assert!(user_of(dir.path()).is_err() && user_of(&file).is_err());
+    }
 
     #[test]
     fn what_is_left_empty_serves_the_next_invocation_and_nothing_else_does() {

@@ -1,6 +1,7 @@
 //! Decides what a plan may be granted, by facts that root owns: users, interpreters, limits. Nothing here relies on the
 //! judge.
 
+use crate::log::Failed as _;
 use crate::process::identity::Identity;
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
@@ -70,8 +71,8 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
         }
         User::Own => (uid, uid, name),
         User::Named(user) => {
-            let account =
-                Account::from_name(user).ok().flatten().ok_or_else(|| format!("there is no user `{user}`"))?;
+            let account = Account::from_name(user).failed(&format!("look up the user `{user}`"))?;
+            let account = account.ok_or_else(|| format!("there is no user `{user}`"))?;
             let root = account.uid.is_root();
             if root && !(policy.allow_root && trusted) {
                 return Err("running as root needs `allow_root = true` in `[users]` of fnd.toml, and code and manifest owned by root".to_owned());
@@ -93,8 +94,8 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
         if !listed(group) {
             return Err(format!("group `{group}` is not in `[users] allow` of fnd.toml"));
         }
-        let found = Group::from_name(group).ok().flatten().ok_or_else(|| format!("there is no group `{group}`"))?;
-        groups.push(found.gid.as_raw());
+        let found = Group::from_name(group).failed(&format!("look up the group `{group}`"))?;
+        groups.push(found.ok_or_else(|| format!("there is no group `{group}`"))?.gid.as_raw());
     }
     if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| trust::reserved(**id, **id).is_some()) {
         return Err(format!("the id {bad} is never given to a function"));

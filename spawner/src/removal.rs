@@ -6,7 +6,8 @@
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use std::ffi::{CStr, CString};
-use std::fs::{self, Permissions};
+use std::fs::{self, DirEntry, Permissions};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,12 @@ use std::path::{Path, PathBuf};
 const NAMES: usize = 10_000;
 
 /// Returns the paths in a directory of root whose names fit.
-pub fn entries(dir: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(&fits)).map(|entry| entry.path()).collect()
+///
+/// # Errors
+/// If it can't be read.
+pub fn entries(dir: &Path, fits: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
+    let found = crate::places::entries(dir)?;
+    Ok(found.iter().filter(|entry| entry.file_name().to_str().is_some_and(&fits)).map(DirEntry::path).collect())
 }
 
 /// Removes files and trees of root; returns the exit code of a helper.

@@ -91,16 +91,19 @@ pub struct Uids {
 }
 
 /// Returns the homes in a directory, without those of root.
-pub fn owners(homes: &Path) -> Vec<OwnedHome> {
+///
+/// # Errors
+/// If one of them can't be read: its uid could be given to another function.
+pub fn owners(homes: &Path) -> io::Result<Vec<OwnedHome>> {
     let owner = |entry: std::fs::DirEntry| {
-        let uid = entry.metadata().ok()?.uid();
+        let uid = entry.metadata()?.uid();
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
         let (name, apart) = name.split_once('~').map_or((name, false), |(name, _)| (name, true));
         // No part of a name has a dot, so the first dot separates group and name.
-        (uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart))
+        Ok((uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart)))
     };
-    std::fs::read_dir(homes).into_iter().flatten().flatten().filter_map(owner).collect()
+    crate::places::entries(homes)?.into_iter().filter_map(|entry| owner(entry).transpose()).collect()
 }
 
 /// Returns the sum of a line. It begins with a character that no name has: so a line that lost the space before the sum
@@ -188,11 +191,11 @@ impl Uids {
 
     /// Adds the homes whose owners are not in the table; for others the table decides.
     pub fn with_homes(mut self, homes: Vec<OwnedHome>) -> Self {
-        self.homes = homes.into_iter().filter(|(uid, ..)| !self.users().any(|line| line.uid == *uid)).collect();
+        self.homes = homes.into_iter().filter(|(uid, ..)| !self.all().any(|line| line.uid == *uid)).collect();
         self
     }
 
-    fn users(&self) -> impl Iterator<Item = &UidUser> {
+    fn all(&self) -> impl Iterator<Item = &UidUser> {
         self.lines.iter().flatten()
     }
 
@@ -248,7 +251,7 @@ impl Uids {
                 let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
                 let homes = self.homes.iter().map(|(uid, ..)| *uid);
                 // After the highest known user: a lower free number may be that of a line that was lost.
-                let used = self.users().map(|line| line.uid).chain(homes).filter(within).max();
+                let used = self.all().map(|line| line.uid).chain(homes).filter(within).max();
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
                 home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
@@ -303,10 +306,10 @@ impl Uids {
         self.of(name).any(|line| line.uid == uid)
     }
 
-    /// Returns a function's users but this one: uid, owner of the files that had it, and whether its home has the uid in
+    /// Returns a function's users, but not this one: uid, owner of the files that had it, and whether its home has the uid in
     /// its name.
-    pub fn others(&self, name: &FunctionName, uid: u32) -> impl Iterator<Item = (u32, Option<&UidOwner>, bool)> {
-        self.of(name).filter(move |line| line.uid != uid).map(|line| (line.uid, line.owner.as_ref(), line.apart))
+    pub fn users(&self, name: &FunctionName, but: Option<u32>) -> impl Iterator<Item = (u32, Option<&UidOwner>, bool)> {
+        self.of(name).filter(move |line| Some(line.uid) != but).map(|line| (line.uid, line.owner.as_ref(), line.apart))
     }
 
     /// Returns the number of a function.
@@ -468,6 +471,14 @@ mod tests {
     }
 
     #[test]
+    fn homes_that_cannot_be_read_are_not_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(owners(&dir.path().join("absent")).unwrap().is_empty());
+        std::fs::write(dir.path().join("home"), "").unwrap();
+        assert!(owners(&dir.path().join("home")).is_err());
+    }
+
+    #[test]
     fn what_the_table_lost_is_taken_from_the_homes() {
         let dir = tempfile::tempdir().unwrap();
         let homes = vec![
@@ -515,8 +526,9 @@ mod tests {
                 assert_eq!(assigned, Assigned { id, uid, apart }, "{function} of {owner}");
             }
             assert!(uids.has(&name("f"), 70_003) && !uids.has(&name("f"), 70_001));
-            let others: Vec<u32> = uids.others(&name("f"), 70_002).map(|(uid, ..)| uid).collect();
+            let others: Vec<u32> = uids.users(&name("f"), Some(70_002)).map(|(uid, ..)| uid).collect();
             assert_eq!(others, [70_000, 70_003]);
+            assert_eq!(uids.users(&name("f"), None).count(), 3);
             assert_eq!(uids.again(&name("f"), Some(70_003), RANGE).unwrap().uid, 70_003);
             assert_eq!(uids.again(&name("f"), None, RANGE).unwrap().uid, 70_000);
         }

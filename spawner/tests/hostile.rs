@@ -192,7 +192,7 @@ fn a_large_file_is_copied_beside_the_loop() {
     let number = harness.send(&Request::Install(install(0, "large", "large", None, true)), Vec::new());
     let mut helper = None;
     until("a helper copies", || {
-        helper = children(&harness).into_iter().find(|(_, comm)| comm == "fnd-helper").map(|(pid, _)| pid);
+        helper = children(&harness).into_iter().find(|(_, comm)| comm == "fnd-spawner:h").map(|(pid, _)| pid);
         helper.is_some()
     });
     signal(helper.unwrap(), rustix::process::Signal::STOP);

@@ -58,6 +58,22 @@ fn a_functions_user_has_a_name_while_the_function_exists() {
 }
 
 #[test]
+fn a_removed_function_leaves_no_name_of_any_of_its_users() {
+    if !root() {
+        return;
+    }
+    let mut harness = Harness::with(&named());
+    let first = harness.install("f.sh", WHO, "mode=run").uid;
+    chown(harness.path("functions/f.sh"), Some(4321), None).unwrap();
+    let second = harness.install("f.sh", WHO, "mode=run").uid;
+    assert_ne!(first, second);
+    assert!(records(&harness).contains(&format!("{second}.user")), "{first} {second} {:?}", records(&harness));
+    let number = harness.send(&Request::Remove(FunctionName::new("f").unwrap()), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    assert_eq!(records(&harness), [""; 0]);
+}
+
+#[test]
 fn a_spawner_without_the_option_keeps_no_names() {
     if !root() {
         return;

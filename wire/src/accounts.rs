@@ -36,10 +36,10 @@ pub fn user_name(function: &FunctionName) -> String {
 
 /// Returns the records of a function's user and group, which have the same name and number.
 ///
-/// Absent: the number is not one of a function, or `home` holds other characters than letters, digits and `/._-`.
+/// Absent: the number is not one of a function, or `home` holds other characters than letters, digits and `/._-~`.
 #[must_use]
 pub fn records(function: &FunctionName, id: u32, home: &str) -> Option<(String, String)> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
     if id < FIRST || reserved(id, id).is_some() || !home.starts_with('/') || !home.bytes().all(plain) {
         return None;
     }
@@ -102,6 +102,10 @@ mod tests {
         assert_eq!(
             group,
             "{\"groupName\":\"fnd-ops.b\",\"gid\":70001,\"disposition\":\"system\",\"service\":\"fnd\"}\n"
+        );
+        assert!(
+            records(&function("a"), 70_002, "/home/a~70002").is_some(),
+            "the home of a second user"
         );
         for (id, home) in [
             (0, "/h"),

@@ -44,8 +44,8 @@ impl Snapshot {
     pub fn add_source(&mut self, tree: Version, places: &Places) -> Result<(), Problem> {
         let dir = trees::place(places, &tree);
         let failed = |why: String| problem(&self.shown, format!("failed to open its code: {why}"), "fetch it again");
-        let names = fs::read_dir(&dir).map_err(|error| failed(error.to_string()))?;
-        let names = names.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let entries = places::entries(&dir).map_err(|error| failed(error.to_string()))?;
+        let names = entries.iter().filter_map(|entry| entry.file_name().into_string().ok());
         let name = fetched_file(names).ok_or_else(|| failed("there is none".to_owned()))?;
         let opened = File::open(dir.join(&name)).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = opened.map_err(|error| failed(error.to_string()))?;

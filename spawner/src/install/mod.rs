@@ -240,7 +240,8 @@ impl Snapshot {
             snapshot.open_manifest(sources)?;
         }
         snapshot.pending = VecDeque::from([(String::new(), kind)]);
-        snapshot.apart.set(stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?)));
+        let apart = stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?).transpose());
+        snapshot.apart.set(apart.transpose().map_err(|error| source::unreadable(&snapshot.shown, &error))?);
         (snapshot.source, snapshot.stored) = (stored_source, stored);
         Ok(snapshot)
     }

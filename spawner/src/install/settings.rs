@@ -1,10 +1,12 @@
 //! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
 use super::source::{self, SourceKind};
-use crate::policy::Myself;
+use crate::places;
+use crate::policy::{Myself, problem};
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
 use fnd_wire::plan::{JudgeSettings, JudgedFile};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,24 +22,28 @@ const FILES_MAX: usize = 1000;
 /// If there are problems, the settings must not be put in force.
 pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
     let mut problems = Vec::new();
+    let mut list = |dir: &Path| below(dir).map_err(|problem| problems.push(problem)).unwrap_or_default();
+    let more = list(&config.with_file_name("conf.d")).into_iter();
+    let more = more.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let files = [config.to_owned()].into_iter().chain(more).collect();
+    let runtimes = runtimes.iter().flat_map(|dir| list(dir)).map(|dir| dir.join("runtime.toml")).collect();
     let around = (myself, &StatCache::default());
     let mut read = |paths: Vec<PathBuf>| {
         let files = paths.iter().map(|path| read_file(path, around));
         files.filter_map(|file| file.map_err(|problem| problems.push(problem)).ok().flatten()).collect()
     };
-    let mut files = below(&config.with_file_name("conf.d"));
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    files.insert(0, config.to_owned());
-    let runtimes = runtimes.iter().flat_map(|dir| below(dir)).map(|dir| dir.join("runtime.toml"));
-    let settings = JudgeSettings { files: read(files), runtimes: read(runtimes.collect()) };
+    let settings = JudgeSettings { files: read(files), runtimes: read(runtimes) };
     (settings, problems)
 }
 
-fn below(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(FILES_MAX);
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+/// Returns the paths in a directory, in order; none if it does not exist.
+fn below(dir: &Path) -> Result<BTreeSet<PathBuf>, Problem> {
+    let shown = dir.display().to_string();
+    let entries = places::entries(dir).map_err(|error| source::unreadable(&shown, &error))?;
+    if entries.len() > FILES_MAX {
+        return Err(problem(&shown, format!("it has more than {FILES_MAX} entries"), "remove some"));
+    }
+    Ok(entries.iter().map(fs::DirEntry::path).collect())
 }
 
 /// Reads one file; none if it is absent.
@@ -49,4 +55,39 @@ fn read_file(path: &Path, around: (&Myself, &StatCache)) -> Result<Option<Judged
         other => other.map_err(|error| source::unreadable(&shown, &error))?,
     };
     source::open((&real, None), shown, (SourceKind::File, &[]), around)?.judged(FILE_MAX).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_read_as_a_whole_is_a_problem() {
+        let dir = tempfile::tempdir().unwrap();
+        let problems = || {
+            let runtimes = [dir.path().join("runtimes")];
+            let (_, problems) = read(&dir.path().join("fnd.toml"), &runtimes, &Myself::current());
+            problems.into_iter().map(|problem| (problem.file, problem.message)).collect::<Vec<_>>()
+        };
+        assert_eq!(problems(), [], "absent directories");
+        for name in ["conf.d", "runtimes"] {
+            let path = dir.path().join(name);
+            let only = |expected: &str| {
+                let found = problems();
+                assert_eq!(found.len(), 1, "{name}: {found:?}");
+                assert!(found[0].0 == path.to_str().unwrap() && found[0].1.contains(expected), "{name}: {found:?}");
+            };
+            fs::write(&path, "").unwrap();
+            only("Not a directory");
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+            for number in 0..FILES_MAX {
+                fs::write(path.join(number.to_string()), "").unwrap();
+            }
+            assert_eq!(problems(), [], "{name}: files that are neither settings nor runtimes");
+            fs::write(path.join("one more"), "").unwrap();
+            only("more than 1000 entries");
+            fs::remove_dir_all(&path).unwrap();
+        }
+    }
 }

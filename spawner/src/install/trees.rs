@@ -41,11 +41,11 @@ pub fn place(places: &Places, tree: &Version) -> PathBuf {
 /// version keeps the one that it has: `kept`.
 ///
 /// # Errors
-/// If the number of the new one cannot be written.
+/// If the number of the newest one cannot be read, or that of the new one cannot be written.
 pub fn generation(places: &Places, tree: &Version, again: bool, kept: Option<Version>) -> io::Result<Version> {
     let directory = places.state.join("spawner/generations");
     let file = directory.join(tree.hex());
-    let newest = fs::read_to_string(&file).ok().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    let newest = places::if_there(fs::read_to_string(&file))?.and_then(|text| text.parse().ok()).unwrap_or(0_u64);
     let name = |number: u64| match number {
         0 => *tree,
         _ => Version(Sha256::digest([&tree.0[..], &number.to_le_bytes()].concat()).into()),
@@ -64,10 +64,9 @@ pub fn generation(places: &Places, tree: &Version, again: bool, kept: Option<Ver
 
 /// Marks a tree as used now, and returns whether it exists.
 pub fn touch(places: &Places, tree: &Version) -> bool {
-    let Ok(dir) = File::open(place(places, tree)) else { return false };
-    // If this fails, the tree only looks older than it is.
-    let _ = dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms()));
-    true
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
+    // If the time can't be set, the tree only looks older than it is.
+    File::open(place(places, tree)).map(|dir| dir.set_modified(now)).is_ok()
 }
 
 /// Says whether a tree exists and was made at most so many seconds ago.
@@ -125,19 +124,23 @@ pub fn clear(home: &Path, root: bool) -> i32 {
 }
 
 /// Removes the trees that no version has and that were not used for a time. Call it in a helper only.
-pub fn prune(places: &Places, keep: Duration) -> i32 {
-    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+///
+/// # Errors
+/// If the versions can't be read: their trees would look unused.
+pub fn prune(places: &Places, keep: Duration) -> io::Result<i32> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock::unix_ms());
     let age = |entry: &fs::DirEntry| now.duration_since(entry.metadata()?.modified()?).map_err(io::Error::other);
-    let old: Vec<_> = entries(places.state.join("deps")).filter(|it| age(it).is_ok_and(|age| age >= keep)).collect();
-    if old.is_empty() {
-        return 0; // mostly no function has dependencies, and there may be many versions
-    }
-    let versions = entries(places.state.join("versions")).flat_map(|function| entries(function.path()));
-    let linked = |version: fs::DirEntry| ["deps", "source"].map(|name| linked(&version.path(), name));
-    let used: BTreeSet<_> = versions.flat_map(linked).flatten().map(|tree| OsString::from(tree.hex())).collect();
-    let unused = old.iter().filter(|entry| !used.contains(&entry.file_name()));
-    removal::remove(&unused.map(fs::DirEntry::path).collect::<Vec<_>>())
+    let mut unused = places::entries(&places.state.join("deps"))?;
+    unused.retain(|entry| age(entry).is_ok_and(|age| age >= keep));
+    // Mostly no function has dependencies, and there may be many versions. What has a dot is being made.
+    let is_function = |name: &str| !unused.is_empty() && !name.starts_with('.');
+    let functions = removal::entries(&places.state.join("versions"), is_function)?;
+    let versions = functions.iter().map(|function| removal::entries(function, |_| true));
+    let versions = versions.collect::<io::Result<Vec<_>>>()?.concat();
+    let linked = versions.iter().flat_map(|version| ["deps", "source"].map(|name| linked(version, name)));
+    let used: BTreeSet<_> = linked.flatten().map(|tree| OsString::from(tree.hex())).collect();
+    unused.retain(|entry| !used.contains(&entry.file_name()));
+    Ok(removal::remove(&unused.iter().map(fs::DirEntry::path).collect::<Vec<_>>()))
 }
 
 struct TreeCopy {
@@ -315,16 +318,21 @@ mod tests {
         let version = places.of("f").version(&Version([1; 32]));
         fs::create_dir_all(&version).unwrap();
         symlink(Path::new("../../../deps").join(TREE.hex()), version.join("deps")).unwrap();
-        prune(&places, Duration::ZERO);
+        assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         fs::rename(version.join("deps"), version.join("source")).unwrap();
         assert_eq!((linked(&version, "source"), linked(&version, "deps")), (Some(TREE), None));
-        prune(&places, Duration::ZERO);
+        assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         fs::remove_dir_all(version).unwrap();
-        prune(&places, Duration::from_secs(3600));
+        // A version that can't be read may have it.
+        let unread = places.of("g").versions;
+        fs::write(&unread, "").unwrap();
+        assert!(prune(&places, Duration::ZERO).is_err() && place(&places, &TREE).exists());
+        fs::rename(unread, places.state.join("versions/.new-1.report")).unwrap();
+        assert_eq!(prune(&places, Duration::from_secs(3600)).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
-        prune(&places, Duration::ZERO);
+        assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(!place(&places, &TREE).exists());
     }
 

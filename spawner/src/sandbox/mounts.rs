@@ -132,6 +132,14 @@ pub fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
+/// The same; none if it is not there. Without descriptors or memory nobody knows that, and nothing may stay unhidden.
+fn find_any(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
+    match find(root, path) {
+        Err(error) if fnd_wire::frame::is_shortage(&error) => Err(error),
+        found => Ok(found.ok()),
+    }
+}
+
 /// Attaches a mount that belongs to no tree yet.
 fn attach(mount: &OwnedFd, at: impl AsFd) -> io::Result<()> {
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -264,20 +272,16 @@ impl<'a> Building<'a> {
             mkdirat(&self.own, name, Mode::empty())?;
             // In a step of its own, since the umask takes bits away from the mode of `mkdirat`.
             rustix::fs::chmodat(&self.own, name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
-            if let Ok(place) = find(&self.root, Path::new(path)) {
+            if let Some(place) = find_any(&self.root, Path::new(path))? {
                 attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
             }
         }
         let (shown, first, later) = self.view.table();
-        for (number, path) in first.iter().enumerate() {
-            self.hide(path, &format!("h{number}"), &shown).map_err(|error| at(&path.to_string_lossy(), &error))?;
-        }
-        for (path, usage) in &shown {
-            self.show(path, *usage).map_err(|error| at(&path.to_string_lossy(), &error))?;
-        }
-        for (number, path) in later.iter().enumerate() {
-            self.hide(path, &format!("l{number}"), &[]).map_err(|error| at(&path.to_string_lossy(), &error))?;
-        }
+        let named = |path: &Path, done: io::Result<()>| done.map_err(|error| at(&path.to_string_lossy(), &error));
+        let hide = |(n, path): (usize, &PathBuf), kind, all| named(path, self.hide(path, &format!("{kind}{n}"), all));
+        first.iter().enumerate().try_for_each(|numbered| hide(numbered, "h", &shown))?;
+        shown.iter().try_for_each(|(path, usage)| named(path, self.show(path, *usage)))?;
+        later.iter().enumerate().try_for_each(|numbered| hide(numbered, "l", &[]))?;
         self.view.secrets.iter().try_for_each(|secrets| give(secrets, &self.root))?;
         self.accounts()
     }
@@ -316,13 +320,10 @@ impl<'a> Building<'a> {
     /// Covers a place with an empty directory or file, named `name` in the own file system. The directory has the places
     /// of what is shown in it.
     fn hide(&self, path: &Path, name: &str, shown: &[(PathBuf, Use)]) -> io::Result<()> {
-        let Ok(place) = find(&self.root, path) else { return Ok(()) }; // below a private temporary directory
+        let Some(place) = find_any(&self.root, path)? else { return Ok(()) }; // below a private temporary directory
         self.make_place(Path::new(name), Path::new(""), path)?;
-        for (shown, _) in shown {
-            if let Ok(relative) = shown.strip_prefix(path) {
-                self.make_place(Path::new(name), relative, shown)?;
-            }
-        }
+        let mut inner = shown.iter().filter_map(|(shown, _)| Some((shown.strip_prefix(path).ok()?, shown)));
+        inner.try_for_each(|(relative, shown)| self.make_place(Path::new(name), relative, shown))?;
         let empty = copy(&self.own, name, false)?;
         set(&empty, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&empty, &place)
@@ -341,14 +342,11 @@ impl<'a> Building<'a> {
     /// Puts a copy of the mount of a path at the same path of the new tree.
     fn show(&self, path: &Path, usage: Use) -> io::Result<()> {
         // In the machine's tree, since a place above may be hidden in the new one.
-        let Ok(source) = find(&self.machine, path) else { return Ok(()) }; // it is not there now
+        let Some(source) = find_any(&self.machine, path)? else { return Ok(()) }; // it is not there now
         // In a private temporary directory there is no place for it yet.
-        for (dir, name) in PRIVATE {
-            if let Ok(relative) = path.strip_prefix(dir) {
-                self.make_place(Path::new(name), relative, path)?;
-            }
-        }
-        let Ok(place) = find(&self.root, path) else { return Ok(()) }; // it was not there a moment ago
+        let mut private = PRIVATE.iter().filter_map(|(dir, name)| Some((path.strip_prefix(dir).ok()?, name)));
+        private.try_for_each(|(relative, name)| self.make_place(Path::new(name), relative, path))?;
+        let Some(place) = find_any(&self.root, path)? else { return Ok(()) }; // it was not there a moment ago
         let mount = match &self.runs {
             Some(runs) if self.view.runs.as_deref() == Some(path) => runs.try_clone()?,
             _ => copy(&source, "", usage != Use::Device)?,
@@ -371,7 +369,7 @@ impl<'a> Building<'a> {
             drop(file);
             let mount = copy(&self.own, name, false)?;
             set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-            let Ok(place) = find(&self.root, &Path::new("/etc").join(name)) else { continue };
+            let Some(place) = find_any(&self.root, &Path::new("/etc").join(name))? else { continue };
             attach(&mount, &place).map_err(|error| at(name, &error))?;
         }
         Ok(())
@@ -399,7 +397,7 @@ pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
     attach(&proc, find(&root, Path::new("/proc"))?)?;
     let null = find(&root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
-        let Ok(place) = find(&proc, Path::new(name)) else { continue };
+        let Some(place) = find_any(&proc, Path::new(name))? else { continue };
         let mount = copy(if hidden { &null } else { &place }, "", false)?;
         set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&mount, &place).map_err(|error| at(name, &error))?;
@@ -417,4 +415,23 @@ fn resolver() -> Option<(PathBuf, Use)> {
 
 fn at(path: &str, error: &io::Error) -> io::Error {
     io::Error::other(format!("`{path}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{clone, reap};
+    use fnd_wire::frame::ExitStatus;
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    #[test]
+    fn a_place_that_a_shortage_hides_is_not_absent() {
+        let root = fs::File::open("/").unwrap();
+        assert!(find_any(&root, Path::new("/none/such")).unwrap().is_none());
+        let child = clone::fork(None, false, 0, || {
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+            i32::from(find_any(&root, Path::new("/etc")).is_ok())
+        });
+        assert_eq!(reap::wait(&child.unwrap()).unwrap().status, ExitStatus::Code(0));
+    }
 }

@@ -66,13 +66,11 @@ pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>)
 /// If removing fails.
 pub fn empty(dir: &Path) -> io::Result<()> {
     // `fill` has left the directories without the right to write, which removing files from them needs.
-    for dir in fs::read_dir(dir)?.flatten().map(|entry| entry.path()).chain([dir.to_owned()]) {
-        if dir.is_dir() {
-            fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))?;
-        }
-    }
-    for path in fs::read_dir(dir)?.flatten().map(|entry| entry.path()) {
-        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }?;
+    let open = |dir: &Path| fs::set_permissions(dir, fs::Permissions::from_mode(0o711));
+    open(dir)?;
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() { open(&path).and_then(|()| fs::remove_dir_all(path)) } else { fs::remove_file(path) }?;
     }
     Ok(())
 }

@@ -110,10 +110,8 @@ impl Gatherer {
             }
         }
         for binding in &self.credentials.bindings {
-            match self.binding(binding) {
-                Ok(entries) => values.bindings.extend(entries),
-                Err(problem) => problems.push(problem),
-            }
+            let entries = self.binding(binding).map_err(|problem| problems.push(problem));
+            values.bindings.extend(entries.unwrap_or_default());
         }
         let all = values.secrets.iter().chain(&values.bindings);
         if all.map(|(_, value)| value.0.len()).sum::<usize>() > ALL_MAX {
@@ -152,20 +150,23 @@ impl Gatherer {
             }
         }
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        match entries.iter().any(|(entry, _)| entry.ends_with("/type")) {
-            true => Ok(entries),
-            false => Err(problem(&shown, "it has no entry `type`, which every service binding must have", help)),
-        }
+        let untyped = || problem(&shown, "it has no entry `type`, which every service binding must have", help);
+        Some(entries).filter(|all| all.iter().any(|(entry, _)| entry.ends_with("/type"))).ok_or_else(untyped)
     }
 }
 
-/// Returns the key of this machine, which is made when it is first needed.
+/// Returns the key of this machine, which is made when it is first needed. With another key, every function with secrets
+/// becomes a new version.
 ///
 /// # Errors
-/// If it can't be made.
+/// If it can't be read or made.
 pub fn key(path: &std::path::Path) -> io::Result<[u8; 32]> {
-    if let Some(key) = fs::read(path).ok().and_then(|bytes| bytes.try_into().ok()) {
-        return Ok(key);
+    match crate::places::if_there(fs::read(path))?.map(TryInto::try_into) {
+        None => {}
+        Some(Ok(key)) => return Ok(key),
+        // `replace` leaves no torn file, so the disk or a person has damaged it. Nobody can restore it, and to refuse
+        // functions until somebody removes it would end in the same new key.
+        Some(Err(_)) => crate::log!("`{}` is damaged: functions with secrets get new versions", path.display()),
     }
     let key = random()?;
     crate::places::replace(path, &key)?;
@@ -217,7 +218,21 @@ fn part(memory: &File, is_head: bool) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::without_end;
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_read_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::os::unix::fs::symlink("key", &path).unwrap();
+        assert!(key(&path).is_err(), "it is a link to itself");
+        fs::remove_file(&path).unwrap();
+        let made = key(&path).unwrap();
+        assert_eq!(key(&path).unwrap(), made);
+        fs::write(&path, &made[1..]).unwrap();
+        let new = key(&path).unwrap();
+        assert_eq!(key(&path).unwrap(), new, "in place of a damaged one");
+    }
 
     #[test]
     fn only_a_value_of_one_line_loses_the_end_of_the_line() {

@@ -4,7 +4,7 @@
 //!
 //! All of this runs in the helper that gathers secrets. It ends right afterwards, so the kernel clears its memory.
 
-use super::vault::{ENCRYPTED, SECRET, Vault, read};
+use super::vault::{ENCRYPTED, NoSecret, SECRET, Vault, read};
 use crate::policy::problem;
 use crate::process::clone::ChildPlace;
 use crate::process::{reap, unprivileged};
@@ -65,9 +65,11 @@ impl Decrypter {
             for entry in fs::read_dir(&dir).map_err(unread)? {
                 let path = entry.map_err(unread)?.path();
                 let shown = path.display().to_string();
-                let opened =
-                    if is_foreign(&shown) { vault.open(&path, (FILE_MAX, 0o022)).ok().flatten() } else { None };
-                let Some(opened) = opened else { continue };
+                let opened = match is_foreign(&shown).then(|| vault.open(&path, (FILE_MAX, 0o022))) {
+                    Some(Ok(Some(opened))) => opened,
+                    Some(Err(why @ NoSecret::Shortage(_))) => return Err(why.into_problem(&shown)),
+                    _ => continue, // it has no secrets: it is another file, or others than root can change it
+                };
                 let left = room.checked_sub(opened.1);
                 room = left.ok_or_else(|| failed("its YAML files have more than 4 MiB".into()))?;
                 wanted.files.push((shown.clone(), Bytes(read(&shown, opened)?)));
@@ -114,4 +116,34 @@ fn key(vault: &Vault) -> Result<Vec<u8>, Problem> {
     let opened = real.map_or(Ok(None), |real| vault.open(&real, SECRET)).map_err(|why| why.into_problem(&shown))?;
     let help = format!("run `age-keygen -o {shown}` as root, then `chmod 0400 {shown}`");
     read(&shown, opened.ok_or_else(|| problem(&shown, "there is no key for the secrets beside functions", help))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Myself;
+    use crate::process::clone;
+    use fnd_wire::frame::ExitStatus;
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_shortage_is_no_missing_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("app.yaml"), "kind: Secret").unwrap();
+        let vault = Vault::new(&dir.path().join("fnd.toml"), None, Myself::current());
+        let decrypter = Decrypter { program: PathBuf::new(), root: false, dirs: vec![dir.path().to_owned()] };
+        let child = clone::fork(None, false, 0, || {
+            // One descriptor is free: listing the directory needs it, so there is none for the file.
+            let free = File::open("/dev/null").unwrap().as_raw_fd();
+            let limit = Some(free.cast_unsigned().into()).map(|free: u64| free + 1);
+            setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
+            match decrypter.in_manifests(&vault, "app.password") {
+                Err(problem) if problem.message.contains("Too many open files") => 0,
+                Err(_) => 1,
+                Ok(_) => 2,
+            }
+        });
+        assert_eq!(reap::wait(&child.unwrap()).unwrap().status, ExitStatus::Code(0));
+    }
 }

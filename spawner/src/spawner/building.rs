@@ -186,6 +186,6 @@ impl Spawner {
 
     pub(super) fn prune_trees(&mut self, request: u64, keep: Duration) {
         let places = self.workers.host.places.clone();
-        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep)));
+        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep).unwrap_or(1)));
     }
 }

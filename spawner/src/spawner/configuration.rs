@@ -94,14 +94,14 @@ impl Spawner {
 
     fn kept_settings(&self) -> Option<JudgeSettings> {
         let path = self.kept_at();
-        let bytes = fs::read(&path).ok()?;
-        match JudgeRequest::from_wire(&bytes) {
-            Ok(JudgeRequest::Settings(settings)) => Some(settings),
-            _ => {
-                crate::log!("`{}` is damaged, so there is no last good configuration", path.display());
-                None
-            }
-        }
+        let why = match places::if_there(fs::read(&path)).map(|kept| Some(JudgeRequest::from_wire(&kept?))) {
+            Ok(None) => return None,
+            Ok(Some(Ok(JudgeRequest::Settings(settings)))) => return Some(settings),
+            Ok(Some(_)) => "it is damaged".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        crate::log!("there is no last good configuration, since `{}` can't be read: {why}", path.display());
+        None
     }
 
     /// Keeps the files of the configuration in force, if they differ from the kept ones.

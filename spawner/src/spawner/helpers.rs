@@ -109,9 +109,8 @@ impl Helpers {
                 Ok(child) => {
                     self.count += 1;
                     let _ = poller.add(&child.pidfd, (Token::Helper, self.count)); // fails only without memory
-                    let helper =
-                        Helper { child, lane, after, ends_at: now() + Duration::from_secs(lasts), killed: false };
-                    self.running.insert(self.count, helper);
+                    let ends_at = now() + Duration::from_secs(lasts);
+                    self.running.insert(self.count, Helper { child, lane, after, ends_at, killed: false });
                 }
                 Err(error) => {
                     crate::log!("failed to start a helper: {error}");
@@ -171,7 +170,7 @@ fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> std::io::Result<Child> {
         if !closes {
             clone::settle(kept);
         }
-        let _ = rustix::thread::set_name(c"fnd-helper");
+        let _ = rustix::thread::set_name(c"fnd-spawner:h"); // `fnd-helper` is another program
         body()
     })
 }

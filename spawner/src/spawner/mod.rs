@@ -139,7 +139,8 @@ impl Spawner {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::current();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
-        let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
+        let homes = uids::owners(&places.state.join("home")).failed("list the homes of functions")?;
+        let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(homes);
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
         let names = args.userdb.clone().filter(|_| myself.root()).map(UserNames::open).transpose()?;
         let signals = signals().failed("block signals")?;
@@ -209,7 +210,8 @@ impl Spawner {
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
         spawner.workers.host.places.remove_spare_results();
-        spawner.workers.sockets = sockets::set_aside(&spawner.workers.host.places.http());
+        let sockets = sockets::set_aside(&spawner.workers.host.places.http());
+        spawner.workers.sockets = sockets.failed("list the directories of sockets")?;
         if let Some(SocketSource::Inherited(number)) = socket {
             let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;

@@ -37,13 +37,17 @@ impl Spawner {
         let places = self.workers.host.places.clone();
         // The directories of workers that this spawner has started stay, whatever fnd says.
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
-        for (function, invocation) in places.invocations() {
+        let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
+        let found = places.invocations().and_then(|found| Ok((found, places.left_behind(&functions)?)));
+        let (invocations, (names, count)) = match found {
+            Ok(found) => found,
+            Err(error) => return self.failed(request, format!("failed to look for what functions have left: {error}")),
+        };
+        for (function, invocation) in invocations {
             if !known.contains(&invocation) {
                 self.empty_and_remove((0, None), places.of(&function), invocation);
             }
         }
-        let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
-        let (names, count) = places.left_behind(&functions);
         self.reply(request, &Reply::Swept(fnd_wire::frame::Swept { count, names }), Vec::new());
     }
 
@@ -55,14 +59,16 @@ impl Spawner {
         let dir = self.workers.host.places.of(&prune.function.file_form()).versions;
         // A launcher's version stays although fnd does not name it: its processes may still read the code.
         let is_gone = |version| !prune.keep.contains(&version) && !self.workers.uses(&version);
-        let gone = removal::entries(&dir, |name| Version::parse(name).is_some_and(is_gone));
-        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || removal::remove(&gone)));
+        match removal::entries(&dir, |name| Version::parse(name).is_some_and(is_gone)) {
+            Ok(gone) => self.helpers.add(Lane::Write, After::Done(request), Box::new(move || removal::remove(&gone))),
+            Err(error) => self.failed(request, format!("failed to list `{}`: {error}", dir.display())),
+        }
     }
 
-    /// Removes the incomplete copies that a killed spawner left.
+    /// Removes the incomplete copies that a killed spawner left. If they can't be listed, the next start tries again.
     pub(super) fn remove_staged(&mut self) {
-        let found =
-            removal::entries(&self.workers.host.places.state.join("versions"), |name| name.starts_with(".new-"));
+        let versions = self.workers.host.places.state.join("versions");
+        let found = removal::entries(&versions, |name| name.starts_with(".new-")).unwrap_or_default();
         if !found.is_empty() {
             self.helpers.add(Lane::Write, After::Done(0), Box::new(move || removal::remove(&found)));
         }
@@ -81,9 +87,8 @@ impl Spawner {
     /// Syncs the file system of the state directory.
     pub(super) fn sync(&mut self) {
         let state = self.workers.host.places.state.clone();
-        let body =
-            Box::new(move || i32::from(!fs::File::open(&state).is_ok_and(|dir| rustix::fs::syncfs(dir).is_ok())));
-        self.helpers.add(Lane::Write, After::Done(0), body);
+        let sync = move || i32::from(!fs::File::open(&state).is_ok_and(|dir| rustix::fs::syncfs(dir).is_ok()));
+        self.helpers.add(Lane::Write, After::Done(0), Box::new(sync));
     }
 
     /// Removes the staging directory of a snapshot that is not needed any more.
@@ -101,11 +106,7 @@ impl Spawner {
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
             After::Released((request, _), places, id) if !places.remove_invocation(id) => {
                 let why = format!("failed to remove `{}`", places.invocation(id).display());
-                if self.number(request) == 0 {
-                    crate::log!("{why}");
-                } else {
-                    self.failed(request, why);
-                }
+                if self.number(request) == 0 { crate::log!("{why}") } else { self.failed(request, why) }
             }
             After::Emptied(dir) if sockets::remove(&dir) => {}
             After::Emptied(dir) => crate::log!("failed to remove `{}`", dir.display()),
@@ -116,18 +117,13 @@ impl Spawner {
             },
             After::Sealed(request, builder, report) => self.sealed(request, builder, &report),
             After::Cleared(request, builder, home) => {
-                // It is not there before the first build.
-                let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-                let is_empty = fs::read_dir(home).map_or_else(is_absent, |mut entries| entries.next().is_none());
-                self.build_homes.cleared(builder, is_empty);
+                self.build_homes.cleared(builder, places::is_empty(&home)); // absent before the first build
                 self.reply(request, &Reply::Sealed(None), Vec::new());
             }
             After::Gathered(waiting) => self.gathered(*waiting),
             After::Stored(snapshot, installed) => {
                 self.stored(&snapshot, *installed, install::read_report(&snapshot.report()));
-                if let Ok(snapshot) = std::rc::Rc::try_unwrap(snapshot) {
-                    self.put_away(snapshot);
-                }
+                std::rc::Rc::into_inner(snapshot).into_iter().for_each(|snapshot| self.put_away(snapshot));
             }
         }
     }

@@ -129,10 +129,9 @@ impl Spawner {
                 self.secrets.forget(&function);
                 self.grants.forget(&function);
                 if let Some(id) = self.uids.id(&function) {
-                    self.workers.retire(id, None);
-                    self.workers.keep_given(id, &[]);
+                    self.workers.forget(id);
                     let _ = fs::remove_dir(self.workers.host.places.api(id)); // with fnd's socket in it, it stays
-                    self.workers.host.forget_names(&function, self.uids.get(id).map(|(uid, _)| uid).into_iter());
+                    self.workers.host.forget_names(&function, self.uids.users(&function, None).map(|(uid, ..)| uid));
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),

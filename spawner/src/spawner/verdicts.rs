@@ -359,7 +359,7 @@ impl Spawner {
         let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
         if range.is_some() {
             warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
-            host.forget_names(function, self.uids.others(function, uid).map(|(other, ..)| other));
+            host.forget_names(function, self.uids.users(function, Some(uid)).map(|(other, ..)| other));
         }
         let help = "remove `user` and `groups` from the manifest, or allow them";
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
@@ -386,7 +386,7 @@ impl Spawner {
         let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
             let home = self.workers.host.places.of_user(&function.file_form(), apart.then_some(other)).home;
             // Only root can rename what is in the directory of all homes, so this is that user's own directory.
-            fs::read_dir(&home).ok()?.next()?.ok()?;
+            let home = Some(home).filter(|home| !places::is_empty(home))?;
             let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);
             let (now, before, home) = (of(owner), of(before), home.display());
             let message = format!(
@@ -397,7 +397,7 @@ impl Spawner {
             );
             Some(problem(shown, message, help))
         };
-        self.uids.others(function, uid).filter_map(warning).collect()
+        self.uids.users(function, Some(uid)).filter_map(warning).collect()
     }
 
     /// Copies a function to its place; if it is large, a helper does it.

@@ -157,10 +157,8 @@ impl WorkerTable {
     /// Restores the exits that [`store_ends`](Self::store_ends) wrote. The file stays until all of them are
     /// acknowledged.
     pub fn restore_ends(&mut self, path: &Path) -> Result<(), String> {
-        let bytes = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            bytes => bytes.failed("read the stored exits")?,
-        };
+        let bytes = places::if_there(fs::read(path)).failed("read the stored exits")?;
+        let Some(bytes) = bytes else { return Ok(()) };
         let kept = decode_kept(&bytes).or_else(|error| {
             // Without these exits the ledger records the runs as interrupted, which is not wrong. The file stays so
             // that people can examine it.

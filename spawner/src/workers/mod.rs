@@ -122,7 +122,7 @@ impl Host {
         names.give(&plan.function, uid, home)
     }
 
-    /// Removes the names of the users that a function had before: its name on the machine is that of its newest user.
+    /// Removes the names of users that a function had: its name on the machine is that of its newest user.
     pub fn forget_names(&self, function: &FunctionName, users: impl Iterator<Item = u32>) {
         if let Some(names) = &self.names {
             users.for_each(|uid| names.remove(function, uid));
@@ -306,10 +306,8 @@ impl WorkerTable {
 
     /// Records the secrets and service bindings of a version.
     pub fn give(&mut self, function: FunctionId, version: Version, gathered: Option<Gathered>) {
-        match gathered {
-            Some(gathered) => drop(self.given.insert((function, version), gathered)),
-            None => drop(self.given.remove(&(function, version))),
-        }
+        self.given.remove(&(function, version));
+        self.given.extend(gathered.map(|gathered| ((function, version), gathered)));
     }
 
     /// Gives the secrets of a function's version to the same version of another function.
@@ -325,6 +323,13 @@ impl WorkerTable {
     /// Forgets the secrets and service bindings of a function's versions except these.
     pub fn keep_given(&mut self, function: FunctionId, keep: &[Version]) {
         self.given.retain(|(of, version), _| *of != function || keep.contains(version));
+    }
+
+    /// Ends the launchers of a function that was removed, once they are idle, and forgets what it had.
+    pub fn forget(&mut self, function: FunctionId) {
+        self.retire(function, None);
+        self.keep_given(function, &[]);
+        self.hangs.remove(&function);
     }
 
     /// Returns the invocations whose directories are in use.

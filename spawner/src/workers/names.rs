@@ -30,7 +30,7 @@ impl UserNames {
             let target = fs::read_link(path).unwrap_or_else(|_| path.file_name().unwrap_or_default().into());
             target.to_str().is_some_and(|name| name.starts_with(accounts::PREFIX))
         };
-        for entry in fs::read_dir(&dir).failed(&shown)?.flatten().map(|entry| entry.path()).filter(ours) {
+        for entry in crate::places::entries(&dir).failed(&shown)?.iter().map(fs::DirEntry::path).filter(ours) {
             fs::remove_file(entry).failed(&shown)?;
         }
         Ok(Self(dir))

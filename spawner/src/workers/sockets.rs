@@ -63,15 +63,17 @@ pub fn remove(dir: &Path) -> bool {
 }
 
 /// Renames the directories that an earlier spawner left, since workers are numbered from 1 again; returns their paths.
-pub fn set_aside(http: &Path) -> Vec<PathBuf> {
-    let mut stale = Vec::new();
-    for entry in fs::read_dir(http).into_iter().flatten().flatten() {
+///
+/// # Errors
+/// If they can't be listed: no worker with the number of one of them could start.
+pub fn set_aside(http: &Path) -> io::Result<Vec<PathBuf>> {
+    let aside = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let aside = http.join(format!("{EARLIER}{}-{name}", crate::clock::unix_ms()));
         let renamed = !name.starts_with(EARLIER) && fs::rename(entry.path(), &aside).is_ok();
-        stale.push(if renamed { aside } else { entry.path() });
-    }
-    stale
+        if renamed { aside } else { entry.path() }
+    };
+    Ok(crate::places::entries(http)?.into_iter().map(aside).collect())
 }
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ impl WorkerTable {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version));
+        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version))
+            .map_err(tried("read the user of its version"))?;
         if let Some(uid) = apart.filter(|uid| !uids.has(name, *uid)) {
             return Err(format!("its uid {uid} is not in the uid table; reload fnd").into());
         }

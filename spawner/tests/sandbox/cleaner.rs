@@ -24,7 +24,7 @@ def is_helper(pid):
     try:
         with open(f'/proc/{pid}/stat') as file:
             name, rest = file.read().split('(', 1)[1].rsplit(') ', 1)
-        return name == 'fnd-helper' and int(rest.split()[1]) == spawner
+        return name == 'fnd-spawner:h' and int(rest.split()[1]) == spawner
     except (OSError, IndexError):
         return False
 print('ready', flush=True)
