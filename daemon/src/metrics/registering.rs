@@ -68,6 +68,7 @@ impl Metrics {
                 "When an attempt last ended well, in Unix time",
                 Unit::Seconds,
             ),
+            routes: HashSet::new(),
             requests: {
                 let family = Family::default();
                 r.register(
