@@ -149,7 +149,9 @@ impl hyper::body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
         let chunk = match &mut this.content {
-            BodyContent::Whole(Some(bytes)) if this.taken.is_some() && bytes.len() > PIECE => Some(bytes.split_to(PIECE)),
+            BodyContent::Whole(Some(bytes)) if this.taken.is_some() && bytes.len() > PIECE => {
+                Some(bytes.split_to(PIECE))
+            }
             BodyContent::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
             BodyContent::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
             BodyContent::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
