@@ -13,6 +13,8 @@ use serde_json::Value;
 use std::pin::Pin;
 use std::task::Poll;
 
+type HistoryRead<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
 /// The history is read only when nothing is put off: the record of a run that has just ended may be.
 #[test]
 fn every_read_of_the_history_sees_runs_that_have_just_ended() {
@@ -20,7 +22,7 @@ fn every_read_of_the_history_sees_runs_that_have_just_ended() {
     let (daemon, backend) = (world.daemon(), world.backend());
     let id = InvocationId(7);
     let filter = InvocationFilter::default;
-    let mut reads: [(&str, Pin<Box<dyn Future<Output = ()> + '_>>); 8] = [
+    let mut reads: [(&str, HistoryRead<'_>); 8] = [
         ("invocation", Box::pin(async { drop(backend.invocation(id).await) })),
         ("function_of", Box::pin(async { drop(backend.function_of(id).await) })),
         (
@@ -53,7 +55,11 @@ fn every_read_of_the_history_sees_runs_that_have_just_ended() {
 
 /// Polls a future once.
 async fn poll_once(mut future: Pin<&mut dyn Future<Output = ()>>) {
-    std::future::poll_fn(|cx| Poll::Ready(drop(future.as_mut().poll(cx)))).await;
+    std::future::poll_fn(|cx| {
+        let _ = future.as_mut().poll(cx);
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// Calls a function.
