@@ -199,6 +199,9 @@ pub struct Upgraded {
 }
 
 impl RequestEnd<'_> {
+    /// All values of [`RequestEnd::class`].
+    pub const CLASSES: [&'static str; 6] = ["left", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
     /// Returns the class of its status: `2xx`; `left` if the caller left before the answer.
     #[must_use]
     pub fn class(&self) -> &'static str {

@@ -62,14 +62,6 @@ pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Gives a database another name, with what SQLite keeps beside it.
-pub(crate) fn rename(path: &Path, to: &Path) {
-    for suffix in aside::SUFFIXES {
-        // It may not exist; if the database stays, the next try to open it fails.
-        let _ = std::fs::rename(beside(path, suffix), beside(to, suffix));
-    }
-}
-
 /// Returns whether an error says that the file is no database that can be read.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();

@@ -8,7 +8,7 @@ pub(crate) const BYTES_LOW: u64 = 32 << 20;
 const INODES_LOW: u64 = 256;
 
 /// The free space of a file system.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FreeSpace {
     pub bytes: u64,
     /// Free inodes; absent if the file system has no fixed number of them.

@@ -125,9 +125,9 @@ pub struct DiskUse {
     /// Bytes of installed packages and compiled programs.
     #[serde(default)]
     pub packages_bytes: u64,
-    /// Bytes free on the disk of the state directory.
-    pub free_bytes: u64,
-    /// Inodes free there; null on file systems without a fixed number of them.
+    /// Bytes free on the disk of the state directory; null if the disk does not say it.
+    pub free_bytes: Option<u64>,
+    /// Inodes free there; null, too, on file systems without a fixed number of them.
     pub free_inodes: Option<u64>,
 }
 

@@ -265,7 +265,7 @@ fn disk_use(disk: &DiskUse) -> String {
         size(disk.logs_bytes),
         size(disk.logs_keep_bytes),
         size(disk.packages_bytes),
-        size(disk.free_bytes),
+        disk.free_bytes.map_or_else(|| "unknown".to_owned(), size),
         inodes.unwrap_or_default()
     )
 }

@@ -89,36 +89,15 @@ pub(crate) async fn lines(source: LineSources, query: LogQuery, buffer: usize) -
     let into = sender.clone();
     // The disk is read on a thread of the blocking pool: both the disk and the caller may be slow.
     tokio::task::spawn_blocking(move || {
-        let _ = rest.send(read(&root, &functions, &kept, &into)); // an error: the caller has gone
+        let mut lines = log_store::read(&root, &functions, &kept);
+        let is_there = lines.all(|line| into.blocking_send(line).is_ok());
+        let _ = rest.send(is_there); // an error: the caller has gone
     });
     if let Some(live) = live {
         // The task ends when the caller drops the receiver.
         inbox.spawn(TaskOwner::Caller, go_on(live, continued, sender, end));
     }
     Ok(receiver)
-}
-
-/// Sends kept lines in order of arrival; returns whether the caller is still there.
-fn read(
-    root: &std::path::Path,
-    functions: &[FunctionName],
-    query: &log_store::Query,
-    into: &mpsc::Sender<LogLine>,
-) -> bool {
-    let mut all = Vec::new();
-    for function in functions {
-        // A function without output has no directory. If the output of one cannot be read, the others are still shown.
-        if let Ok(lines) = log_store::read(root, function, query) {
-            all.extend(lines.map_while(Result::ok));
-        }
-    }
-    if functions.len() > 1 {
-        // The sort is stable: lines of one function with the same time keep their order.
-        all.sort_by(|a, b| a.time.cmp(&b.time));
-        let tail = query.tail.unwrap_or(usize::MAX);
-        all.drain(..all.len().saturating_sub(tail));
-    }
-    all.into_iter().all(|line| into.blocking_send(line).is_ok())
 }
 
 async fn go_on(

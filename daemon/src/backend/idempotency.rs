@@ -145,6 +145,7 @@ impl Backend {
     /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead
     /// letter.
     pub(crate) async fn repeat(&self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
+        drop(self.settled());
         let Some(StoredInvocation { record, payload, dead }) =
             self.reader.stored_invocation(id).await.map_err(failure)?
         else {
@@ -194,6 +195,7 @@ impl Backend {
     /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
     /// history.
     pub(crate) async fn drop_dead_letter(&self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {
+        drop(self.settled());
         let is_dead = |stored: Option<StoredInvocation>| stored.is_some_and(|stored| stored.dead);
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(Ok(false));

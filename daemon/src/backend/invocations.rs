@@ -179,6 +179,7 @@ impl Backend {
 
     /// Returns a page of the dead letters, newest first.
     pub(crate) async fn dead_letters(&self, filter: InvocationFilter) -> Result<DeadLetterList, Failure> {
+        drop(self.settled());
         let found = self.reader.dead_letters(filter).await.map_err(failure)?;
         Ok(DeadLetterList {
             dead_letters: found.letters,
@@ -188,6 +189,7 @@ impl Backend {
 
     /// Returns a dead letter; nothing if no dead letter has that id.
     pub(crate) async fn dead_letter(&self, id: InvocationId) -> Result<Option<DeadLetter>, Failure> {
+        drop(self.settled());
         self.reader.dead_letter(id).await.map_err(failure)
     }
 }

@@ -94,13 +94,28 @@ impl<'a> Replacement<'a> {
             std::fs::rename(&whole, self.path())?;
             sync(self.directory)?;
         }
+        self.remove_oldest();
+        Ok(())
+    }
+
+    /// Gives the database the name of one that is set aside, without a new one in its place. Returns the name.
+    pub(crate) fn set_aside(&self, now_ms: u64) -> PathBuf {
+        let aside = self.aside(now_ms);
+        for suffix in SUFFIXES {
+            // It may not exist; if the database stays, the next try to open it fails.
+            let _ = std::fs::rename(beside(&self.path(), suffix), beside(&aside, suffix));
+        }
+        self.remove_oldest();
+        aside
+    }
+
+    fn remove_oldest(&self) {
         for path in self.asides().iter().rev().skip(KEPT) {
             tracing::warn!("removing `{}`: {KEPT} newer damaged ones are kept", path.display());
             for suffix in SUFFIXES {
                 let _ = std::fs::remove_file(beside(path, suffix)); // the next start retries this
             }
         }
-        Ok(())
     }
 
     /// Returns the damaged databases that were set aside, oldest first.

@@ -38,6 +38,7 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
     let _alone = asking.lock().await;
     // The gauges begin empty, so that a function that is gone has no series any more.
     counted.borrow().forget_functions();
+    keep_routes(&mut counted.borrow_mut(), &mut daemon.state.borrow_mut());
     let mut walk = SampleWalk::default();
     while sample_piece(&mut counted.borrow_mut(), &daemon.state.borrow(), &mut walk) {
         tokio::task::yield_now().await;
@@ -47,6 +48,18 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
     let written = tokio::task::spawn_blocking(move || metrics::write(&registry, form));
     // A panic there would be a defect of the library: the answer is empty then.
     written.await.unwrap_or_default()
+}
+
+/// Removes the series of routes that are gone, by manifest or with their function.
+fn keep_routes(metrics: &mut Metrics, state: &mut Driver) {
+    let routes = state.lifecycle.route_table();
+    let events = state.listener.events.borrow();
+    let paths = routes.all().iter().map(|route| route.entry.path.as_str());
+    metrics.keep_routes(
+        &paths
+            .chain(events.as_ref().map(|events| events.path.as_str()))
+            .collect(),
+    );
 }
 
 /// Returns a count of objects in memory as a gauge's value.

@@ -7,8 +7,10 @@ use crate::buffers::{self, Buffers, UNCOUNTED};
 use crate::http::streaming_body::Passing;
 use crate::http::tunnel::Tunnel;
 use hyper::body::{Bytes, Frame, SizeHint};
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -19,7 +21,15 @@ pub(crate) struct Body {
     busy: Option<Busy>,
     /// It contains values of secrets, which must not be on the disk.
     is_secret: bool,
+    /// How many bytes of it were taken, where its caller is given up if it takes too few.
+    taken: Option<Taken>,
 }
+
+/// Bytes that were taken of the body of an answer; nothing while there is no body that fnd holds.
+pub(super) type Taken = Rc<Cell<Option<usize>>>;
+
+/// Largest piece of a counted body. The last piece leaves fnd's count when HTTP/2 has it, however long it stays there.
+const PIECE: usize = 16 << 10;
 
 #[derive(Debug)]
 enum BodyContent {
@@ -39,6 +49,7 @@ impl Body {
             content,
             busy: None,
             is_secret: false,
+            taken: None,
         }
     }
 
@@ -101,6 +112,14 @@ impl Body {
         matches!(self.content, BodyContent::Whole(_) | BodyContent::Kept(_))
     }
 
+    /// Counts into `taken` what is taken of the body, if fnd holds it until it is read; it comes in pieces then.
+    pub(super) fn count_taken(&mut self, taken: &Taken) {
+        if self.is_whole() {
+            taken.set(Some(0));
+            self.taken = Some(Rc::clone(taken));
+        }
+    }
+
     /// Counts the body against the memory budget until it is read; moves it to the disk if the budget has no room.
     ///
     /// # Errors
@@ -128,14 +147,29 @@ impl hyper::body::Body for Body {
     type Error = io::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let chunk = match &mut self.get_mut().content {
+        let this = self.get_mut();
+        let chunk = match &mut this.content {
+            BodyContent::Whole(Some(bytes)) if this.taken.is_some() && bytes.len() > PIECE => {
+                Some(bytes.split_to(PIECE))
+            }
             BodyContent::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
             BodyContent::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
             BodyContent::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
             BodyContent::Passing(body) => return Pin::new(body).poll_frame(cx),
             BodyContent::Tunnel(_) => None,
         };
-        Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
+        let Some(mut chunk) = chunk else {
+            return Poll::Ready(None);
+        };
+        if let Some(taken) = &this.taken {
+            let before = taken.get().unwrap_or_default();
+            taken.set(Some(before + chunk.len()));
+            if before > 0 && this.is_end_stream() {
+                // The last piece must not keep the memory of all.
+                chunk = Bytes::copy_from_slice(&chunk);
+            }
+        }
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {

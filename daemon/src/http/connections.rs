@@ -335,9 +335,14 @@ impl HttpConnection {
         }
     }
 
+    /// Returns how many requests are being answered.
+    pub(super) fn answers(&self) -> usize {
+        self.answers.get()
+    }
+
     /// Returns whether a request is being answered.
     pub(crate) fn is_answering(&self) -> bool {
-        self.answers.get() > 0
+        self.answers() > 0
     }
 
     /// Returns since when the connection has been without a request; nothing if one is being answered.

@@ -3,14 +3,18 @@
 //! hyper bounds the rest: a client that opens and resets streams faster than they are accepted is cut off
 //! (`max_pending_accept_reset_streams`).
 
+use super::body::{Body, Taken};
 use super::connection_io::{ConnectionSocket, Io};
-use super::limits::READ_MAX;
+use super::connections::HttpConnection;
+use super::limits::{READ_MAX, WRITE_MIN, WRITE_TIME};
 use super::server::{HttpService, Life, RequestPhase, reached, time_is_up};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,20 +26,59 @@ const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
 /// How often a client that sends nothing is asked whether it is there, and how long its answer may take.
 const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
+tokio::task_local! {
+    /// What was taken of the answer that the task sends.
+    static TAKEN: Taken;
+}
+
+/// Counts what is taken of an answer's body, within the task of its request.
+pub(super) fn count_taken(body: &mut Body) {
+    // An error: it is no task of `Streams`.
+    let _ = TAKEN.try_with(|taken| body.count_taken(taken));
+}
+
 /// The requests of a connection, each a task. They end with the connection.
-#[derive(Clone, Default)]
-struct Streams(Rc<RefCell<JoinSet<()>>>);
+#[derive(Clone)]
+struct Streams {
+    tasks: Rc<RefCell<JoinSet<()>>>,
+    place: Rc<HttpConnection>,
+}
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let mut streams = self.0.borrow_mut();
+        let mut tasks = self.tasks.borrow_mut();
         // Nobody waits for this set, so requests that ended are taken out when the next one comes.
-        while let Some(ended) = streams.try_join_next() {
+        while let Some(ended) = tasks.try_join_next() {
             if let Err(error) = ended {
                 tracing::error!("a request of HTTP/2 ended in a panic: {error}");
             }
         }
-        streams.spawn_local(stream);
+        let place = Rc::clone(&self.place);
+        tasks.spawn_local(async move {
+            let taken = Taken::default();
+            tokio::select! {
+                biased;
+                () = TAKEN.scope(Rc::clone(&taken), stream) => {}
+                // The stream is reset; the others of the connection go on.
+                () = stays_unread(&taken, &place) => {}
+            }
+        });
+    }
+}
+
+/// Resolves when the caller takes too little of an answer that fnd holds for it: less than its share of what a connection
+/// has to take. A client that opens no window for the answer blocks no socket, so only its stream shows that.
+async fn stays_unread(taken: &Taken, place: &HttpConnection) {
+    // Needs no waker: it is polled after the stream, in the same task.
+    poll_fn(|_| taken.get().map_or(Poll::Pending, Poll::Ready)).await;
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(WRITE_TIME).await;
+        let now = taken.get().unwrap_or_default();
+        if now - before < WRITE_MIN / place.answers().max(1) {
+            return;
+        }
+        before = now;
     }
 }
 
@@ -44,7 +87,7 @@ struct EndStreams(Streams);
 
 impl Drop for EndStreams {
     fn drop(&mut self) {
-        self.0.0.borrow_mut().abort_all();
+        self.0.tasks.borrow_mut().abort_all();
     }
 }
 
@@ -58,7 +101,10 @@ pub(super) async fn serve<S: HttpService>(
     // All answers share one socket, so `ConnectionSocket` cannot know which of them waits: the time for whole answers
     // holds for each of them.
     line.answers_whole(true);
-    let streams = Streams::default();
+    let streams = Streams {
+        tasks: Rc::default(),
+        place: Rc::clone(&life.place),
+    };
     let _end = EndStreams(streams.clone());
     let answers = {
         let (life, line) = (Rc::clone(&life), Rc::clone(&line));

@@ -221,7 +221,9 @@ impl<S: HttpService> Life<S> {
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         // The answers of HTTP/2 share a connection, so it can't follow one of them; `http2::serve` has set this.
-        if !line.is_http2() {
+        if line.is_http2() {
+            http2::count_taken(answer.body_mut());
+        } else {
             line.answers_whole(answer.body().is_whole());
         }
         answer.body_mut().hold(busy);

@@ -3,24 +3,34 @@
 
 use super::rows::{UNFINISHED, blob};
 use fnd_wire::ids::InvocationId;
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 /// The beginning of their keys.
 const PREFIX: &str = "cancelled ";
-/// Rows of earlier cancellations that each new one looks at: an invocation that ended by itself leaves its row.
+/// Rows of earlier cancellations that each new one looks at: an invocation that ended by itself leaves its row. The rows take
+/// turns, so that those of long runs do not keep the others from being looked at.
 const LOOKED_AT: usize = 4;
+/// The key of the last row that was looked at.
+const LAST: &str = "last cancellation looked at";
 
 /// Stores that an invocation is to end.
 pub(super) fn store(db: &Connection, id: InvocationId) -> Result<()> {
+    let last: Option<String> = db
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([LAST], |row| row.get(0))
+        .optional()?;
+    let next: Vec<InvocationId> = after(db, last.as_deref().unwrap_or(PREFIX), LOOKED_AT)?;
     let sql = format!("SELECT 1 FROM invocation WHERE id = ?1 AND {UNFINISHED}");
-    for earlier in all(db)?.into_iter().take(LOOKED_AT) {
-        if !db.prepare_cached(&sql)?.exists([blob(earlier)])? {
-            forget(db, earlier)?;
+    for earlier in &next {
+        if !db.prepare_cached(&sql)?.exists([blob(*earlier)])? {
+            forget(db, *earlier)?;
         }
     }
-    db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, '')")?
-        .execute([key(id)])
-        .map(drop)
+    let mut set = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
+    // After the last row comes the first one.
+    let last = next.get(LOOKED_AT - 1).map_or_else(|| PREFIX.to_owned(), |id| key(*id));
+    set.execute([LAST, &last])?;
+    set.execute([key(id).as_str(), ""]).map(drop)
 }
 
 /// Forgets it: the invocation has ended.
@@ -32,8 +42,15 @@ pub(super) fn forget(db: &Connection, id: InvocationId) -> Result<()> {
 
 /// Reads all of them, oldest first.
 pub(super) fn all(db: &Connection) -> Result<Vec<InvocationId>> {
-    let mut statement = db.prepare_cached("SELECT key FROM meta WHERE key GLOB 'cancelled *' ORDER BY key")?;
-    let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
+    after(db, PREFIX, usize::MAX)
+}
+
+/// Reads those after a key, oldest first, at most `most`.
+fn after(db: &Connection, last: &str, most: usize) -> Result<Vec<InvocationId>> {
+    let sql = "SELECT key FROM meta WHERE key GLOB 'cancelled *' AND key > ?1 ORDER BY key LIMIT ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let keys = statement.query_map(params![last, most], |row| row.get::<_, String>(0))?;
     let id = |key: Result<String>| match key {
         Ok(key) => InvocationId::parse(key.strip_prefix(PREFIX)?).map(Ok),
         Err(error) => Some(Err(error)),

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Who receives the bytes of a connection that speaks another protocol after an upgrade.
+const RECEIVERS: [&str; 2] = ["caller", "function"];
+
 impl Metrics {
     /// Counts a call of a hook that is over.
     pub(crate) fn hook_ended(&self, state: RunState) {
@@ -100,17 +103,39 @@ impl Metrics {
         // Without a route the path is left out: a stranger could make a new series with each request.
         let path = request.route.map_or("", |(_, path)| path);
         let route = || ("route", path.to_owned());
+        if !path.is_empty() && !self.routes.contains(path) {
+            self.routes.insert(path.to_owned());
+        }
         // By class: a function may answer with hundreds of different numbers.
         let status = ("status", request.class().to_owned());
         self.requests.get_or_create(&vec![route(), status]).inc();
         let durations = self.request_durations.get_or_create(&vec![route()]);
         durations.observe(request.took.as_secs_f64());
         if let Some(upgraded) = request.upgraded {
-            for (to, bytes) in [("caller", upgraded.to_caller), ("function", upgraded.from_caller)] {
+            for (to, bytes) in RECEIVERS.into_iter().zip([upgraded.to_caller, upgraded.from_caller]) {
                 let labels = vec![route(), ("to", to.to_owned())];
                 self.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
             }
         }
+    }
+
+    /// Removes the series of routes whose paths are not among these.
+    pub(crate) fn keep_routes(&mut self, paths: &HashSet<&str>) {
+        let (requests, durations, bytes) = (&self.requests, &self.request_durations, &self.upgraded_bytes);
+        self.routes.retain(|path| {
+            let is_kept = paths.contains(path.as_str());
+            if !is_kept {
+                let route = || ("route", path.clone());
+                for class in RequestEnd::CLASSES {
+                    requests.remove(&vec![route(), ("status", class.to_owned())]);
+                }
+                durations.remove(&vec![route()]);
+                for to in RECEIVERS {
+                    bytes.remove(&vec![route(), ("to", to.to_owned())]);
+                }
+            }
+            is_kept
+        });
     }
 
     /// Counts slots of a schedule: how late the run is, and how many slots were missed.

@@ -72,7 +72,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -123,6 +123,8 @@ pub(crate) struct Metrics {
     memory_peak: LabelValues,
     output_dropped: MetricCounts,
     last_success: LabelValues,
+    /// The paths of routes that have series.
+    routes: HashSet<String>,
     requests: Family<RequestLabels, Counter>,
     request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
     events: Family<[(&'static str, &'static str); 1], Counter>,

@@ -70,6 +70,7 @@ impl Metrics {
                 "When an attempt last ended well, in Unix time",
                 Unit::Seconds,
             ),
+            routes: HashSet::new(),
             requests: {
                 let family = Family::default();
                 r.register(

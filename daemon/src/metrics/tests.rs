@@ -150,3 +150,35 @@ fn methods_are_a_closed_list() {
         assert_eq!(method(of_request), expected);
     }
 }
+
+#[test]
+fn a_route_that_is_gone_has_no_series() {
+    let mut metrics = Metrics::new();
+    let function = name("hello");
+    let mut request = |path, status| {
+        metrics.requested(&RequestEnd {
+            route: Some((&function, path)),
+            invocation: None,
+            method: "GET",
+            path,
+            status,
+            bytes: None,
+            caller: "unix",
+            took: Duration::ZERO,
+            upgraded: Some(fnd_core::report::Upgraded {
+                to_caller: 1,
+                from_caller: 2,
+                lasted: Duration::ZERO,
+            }),
+            is_logged: false,
+        });
+    };
+    for status in [None, Some(101), Some(204), Some(304), Some(404), Some(500)] {
+        request("/gone", status);
+        request("/stays", status);
+    }
+    assert!(text(&metrics).contains("\"/gone\""));
+    metrics.keep_routes(&["/stays", "/other"].into());
+    let text = text(&metrics);
+    assert!(!text.contains("\"/gone\"") && text.contains("\"/stays\""), "{text}");
+}

@@ -93,7 +93,7 @@ impl Running {
 }
 
 fn texts(logs: &Path) -> Vec<(String, String)> {
-    let lines = read(logs, &function(), &Query::default()).unwrap().map(Result::unwrap);
+    let lines = read(logs, &[function()], &Query::default());
     lines.map(|line| (line.stream.as_str().to_owned(), line.text)).collect()
 }
 
@@ -417,7 +417,7 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
         end: followed.kept,
         ..Query::default()
     };
-    assert_eq!(read(running.logs.path(), &function(), &end).unwrap().count(), 1);
+    assert_eq!(read(running.logs.path(), &[function()], &end).count(), 1);
 }
 
 mod brief;

@@ -25,7 +25,7 @@ impl View<'_> {
     /// often, also where there are ten thousand functions. `packages_bytes` is the size of all trees of dependencies.
     pub(crate) fn node(&self, left_behind: Vec<String>, packages_bytes: u64) -> NodeStatus {
         let figures = self.ledger.figures();
-        let free = FreeSpace::at(Path::new(&self.node.places.state)).unwrap_or_default();
+        let free = FreeSpace::at(Path::new(&self.node.places.state));
         let by_state = self.supervisor.by_state();
         let by_state = by_state.map(|(state, number)| (state.as_str().to_owned(), count(number)));
         let state = match (&self.workers.connection, self.supervisor.is_draining()) {
@@ -71,8 +71,8 @@ impl View<'_> {
                 packages_bytes,
                 logs_bytes: self.output.kept_bytes(),
                 logs_keep_bytes: self.node.settings.settings.logs.keep_bytes,
-                free_bytes: free.bytes,
-                free_inodes: free.inodes,
+                free_bytes: free.map(|free| free.bytes),
+                free_inodes: free.and_then(|free| free.inodes),
             }),
             places: Some(NodePlaces {
                 functions: self.workers.welcome.functions_dirs.clone(),

@@ -8,13 +8,12 @@ use crate::clock;
 use crate::control::call::ControlCall;
 use crate::control::limits::PAGE;
 use crate::control::refusal::failed;
-use crate::http::response::{Answered, INVOCATION, Refusal, json};
+use crate::http::response::{Answered, INVOCATION, Refusal, long_json};
 use crate::peer::Peer;
 use fnd_core::access::Permissions;
 use fnd_core::audit::{AuditFilter, AuditedCalls};
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use hyper::header::LOCATION;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -41,7 +40,9 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
             text.parse().ok()
         })?,
     };
-    json(&call.backend.audited(filter).await.map_err(failed("read the audit"))?)
+    let list = call.backend.audited(filter).await.map_err(failed("read the audit"))?;
+    let items = list.entries.len();
+    long_json(list, items).await
 }
 
 /// The verb of a request whose path no route has. Only a caller without a role makes an entry with this verb.
@@ -135,12 +136,8 @@ impl<'a> Auditing<'a> {
         if !self.changes && !self.refused {
             return;
         }
-        let header = |name| answer.headers().get(name)?.to_str().ok();
-        let started = || {
-            let queued = || header(LOCATION)?.rsplit('/').next();
-            header(INVOCATION).or_else(queued).and_then(InvocationId::parse)
-        };
         // A run that the call has started has its id only now.
+        let started = || InvocationId::parse(answer.headers().get(INVOCATION)?.to_str().ok()?);
         self.invocation = self.invocation.or_else(started);
         let entry = self.entry(Some(answer.status().as_u16()));
         if let Some(written) = self.backend.audit(entry) {

@@ -202,7 +202,9 @@ const READ: &str = "read the history";
 /// Lists a page of dead letters, newest first.
 pub(super) async fn dead_letters(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.backend.dead_letters(filter(&call, &[])?).await;
-    json(&listed.map_err(failed(READ))?)
+    let list = listed.map_err(failed(READ))?;
+    let items = list.dead_letters.len();
+    long_json(list, items).await
 }
 
 /// Shows one dead letter with its payload.

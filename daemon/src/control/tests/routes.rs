@@ -3,9 +3,64 @@
 use super::UNKNOWN;
 use super::http::{Answer, ask, get, post, run, run_stuck};
 use crate::peer::PeerAccess;
-use crate::start::tests::small::Running;
+use crate::start::tests::small::{Running, world};
+use fnd_core::records::InvocationFilter;
+use fnd_core::records::outcome::Trigger;
+use fnd_core::run::Event;
 use fnd_manifest::settings::Role;
+use fnd_wire::ids::InvocationId;
 use serde_json::Value;
+use std::pin::Pin;
+use std::task::Poll;
+
+type HistoryRead<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// The history is read only when nothing is put off: the record of a run that has just ended may be.
+#[test]
+fn every_read_of_the_history_sees_runs_that_have_just_ended() {
+    let mut world = world(None);
+    let (daemon, backend) = (world.daemon(), world.backend());
+    let id = InvocationId(7);
+    let filter = InvocationFilter::default;
+    let mut reads: [(&str, HistoryRead<'_>); 8] = [
+        ("invocation", Box::pin(async { drop(backend.invocation(id).await) })),
+        ("function_of", Box::pin(async { drop(backend.function_of(id).await) })),
+        (
+            "invocations",
+            Box::pin(async { drop(backend.invocations(filter()).await) }),
+        ),
+        ("result", Box::pin(async { drop(backend.result(id).await) })),
+        (
+            "dead_letters",
+            Box::pin(async { drop(backend.dead_letters(filter()).await) }),
+        ),
+        ("dead_letter", Box::pin(async { drop(backend.dead_letter(id).await) })),
+        (
+            "repeat",
+            Box::pin(async { drop(backend.repeat(id, Trigger::Replay).await) }),
+        ),
+        (
+            "drop_dead_letter",
+            Box::pin(async { drop(backend.drop_dead_letter(id).await) }),
+        ),
+    ];
+    world.run_until(async {
+        for (name, read) in &mut reads {
+            daemon.state.borrow_mut().turn.follow_up.push_back(Event::Tick);
+            poll_once(read.as_mut()).await;
+            assert!(!daemon.state.borrow().turn.is_put_off(), "{name}");
+        }
+    });
+}
+
+/// Polls a future once.
+async fn poll_once(mut future: Pin<&mut dyn Future<Output = ()>>) {
+    std::future::poll_fn(|cx| {
+        let _ = future.as_mut().poll(cx);
+        Poll::Ready(())
+    })
+    .await;
+}
 
 /// Calls a function.
 fn invoke(server: &Running, function: &str, headers: &str, body: &[u8]) -> Answer {

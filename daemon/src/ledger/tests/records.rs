@@ -306,6 +306,27 @@ fn a_cancellation_is_stored_until_its_invocation_has_ended() {
 }
 
 #[test]
+fn long_runs_do_not_keep_cancellations_from_being_forgotten() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let cancel = |second| {
+        let one = accepted(second, "hello");
+        ledger.store(one.clone()).unwrap();
+        change(&ledger, vec![LedgerCommand::Cancel(one.id)]).unwrap();
+        one
+    };
+    // Six go on; each of the others ends by itself.
+    let running: Vec<_> = (1..=6).map(cancel).collect();
+    for second in 7..40 {
+        end(&ledger, &cancel(second), Reason::Ok, None);
+    }
+    ledger.stop();
+    let found = Ledger::open(state.path()).opened.restored.cancelled;
+    assert_eq!(found[..6], running.iter().map(|one| one.id).collect::<Vec<_>>());
+    assert!(found.len() < 12, "{} cancellations are stored", found.len());
+}
+
+#[test]
 fn a_change_that_cannot_be_stored_is_refused_and_not_kept() {
     let state = directory();
     let ledger = Ledger::open(state.path());

@@ -5,7 +5,7 @@
 //!
 //! Files:
 //! - `lines`: lines of output in a compact form, with the same bytes in memory and on disk
-//! - `read`: reads kept output record by record, so that memory does not grow with the log
+//! - `read`: finds lines of kept output and reads them one by one, so that memory does not grow with their text
 //! - `record`: records of a segment file
 //! - `retention`: forgets old output by age and by bytes, of one function and of all, and to make room on a disk that
 //!   is nearly full

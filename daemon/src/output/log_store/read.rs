@@ -1,17 +1,17 @@
-//! Reads kept output record by record, so that memory does not grow with the log.
+//! Reads kept output in two steps, so that memory does not grow with the text of the log: first the places of the lines
+//! that the query wants, then the text of one line after the other.
 
 use super::record::{self, OutputRecord};
-use super::{Decoder, Line, Position, directory, segment_path, segments};
+use super::{Decoder, Line, Position, Stream, directory, segment_path, segments};
 use fnd_core::api::LogLine;
 use fnd_core::instant;
-use fnd_wire::ids::{FunctionName, InvocationId};
-use std::collections::VecDeque;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-
-/// Most lines that `tail` returns.
-const TAIL_MAX: usize = 10_000;
+use std::time::UNIX_EPOCH;
 
 /// Which lines to read; absent means all.
 #[derive(Debug, Clone, Default)]
@@ -22,48 +22,96 @@ pub struct Query {
     pub since_ms: Option<u64>,
     /// Lines that arrived before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Only this many of the last lines, at most 10,000.
+    /// Only this many of the last lines of all functions together. About 100 bytes of memory are needed for each.
     pub tail: Option<usize>,
     /// Only output that was on disk up to this position, so that a follower can continue from there.
     pub end: Option<Position>,
 }
 
-/// Reads a function's kept output, in the order in which it was stored. Lines of one attempt are in order of arrival;
-/// lines of attempts that ran at the same time may be mixed in blocks of a second.
+/// Reads kept output. The lines of one function come in the order in which they were stored: lines of one attempt are in
+/// order of arrival; lines of attempts that ran at the same time may be mixed in blocks of a second. The lines of several
+/// functions come in order of arrival.
 ///
-/// Blocks on the disk. The iterator holds one record of 256 KiB at a time, and with `tail` also those lines.
-///
-/// # Errors
-/// If the directory cannot be read. An unreadable segment ends the iterator with its error.
-pub fn read(
-    root: &Path,
-    function: &FunctionName,
-    query: &Query,
-) -> io::Result<Box<dyn Iterator<Item = io::Result<LogLine>> + Send>> {
-    let directory = directory(root, function);
-    let segments = segments(&directory)?;
-    let kept = |segments: &[u32]| KeptAttempt {
-        directory: directory.clone(),
-        function: function.clone(),
-        query: query.clone(),
-        segments: segments.iter().copied().collect(),
+/// Blocks on the disk. Output that cannot be read is named by a line of fnd, and the other output follows.
+pub fn read(root: &Path, functions: &[FunctionName], query: &Query) -> impl Iterator<Item = LogLine> + Send + use<> {
+    let tail = query.tail.unwrap_or(usize::MAX);
+    let mut index = Vec::new();
+    for (number, function) in functions.iter().enumerate() {
+        index.extend(newest(&directory(root, function), number, query, tail));
+        if functions.len() > 1 && index.len() / 2 >= tail {
+            keep_newest(&mut index, tail);
+        }
+    }
+    if functions.len() > 1 {
+        keep_newest(&mut index, tail);
+    }
+    KeptLines {
+        root: root.to_owned(),
+        functions: functions.to_vec(),
+        invocation: query.invocation,
+        index: index.into_iter(),
         open: None,
-        lines: VecDeque::new(),
+        failed: HashSet::new(),
+    }
+}
+
+/// A line that is to be read, or the text of a line of fnd in the place of output that cannot be read.
+struct IndexedLine {
+    time_ms: u64,
+    /// The place of the function in the list of functions.
+    function: usize,
+    kept: Result<LinePlace, String>,
+}
+
+/// Where the text of a line is.
+struct LinePlace {
+    /// The record that has the line.
+    record: Position,
+    invocation: InvocationId,
+    attempt: Attempt,
+    /// Number of the first line of the record.
+    first: u64,
+    stream: Stream,
+    /// Offset of the text in the segment.
+    at: u64,
+    length: usize,
+}
+
+/// Finds the last lines of a function.
+fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecDeque<IndexedLine> {
+    let note = |path: &Path, error: &io::Error| IndexedLine {
+        time_ms: written_ms(path),
+        function,
+        kept: Err(unreadable(error)),
     };
-    let Some(tail) = query.tail else {
-        return Ok(Box::new(kept(&segments)));
-    };
-    let tail = tail.min(TAIL_MAX);
     let mut last = VecDeque::new();
+    let segments = match segments(directory) {
+        Ok(segments) => segments,
+        Err(error) => return VecDeque::from([note(directory, &error)]),
+    };
     // The newest segments first: often the older ones are not needed.
-    for segment in segments.iter().rev() {
+    for segment in segments.into_iter().rev() {
+        let path = segment_path(directory, segment);
         let mut here = VecDeque::new();
-        for line in kept(std::slice::from_ref(segment)) {
+        let mut add = |line| {
             here.push_back(line);
             // Cut at each line: a segment may have far more lines than somebody asks for.
             if last.len() + here.len() > tail {
                 here.pop_front();
             }
+        };
+        let indexed = index(&path, segment, query, |time_ms, place| {
+            add(IndexedLine {
+                time_ms,
+                function,
+                kept: Ok(place),
+            });
+        });
+        match indexed {
+            // The segment was removed after it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => add(note(&path, &error)),
+            Ok(()) => {}
         }
         here.append(&mut last);
         last = here;
@@ -71,91 +119,137 @@ pub fn read(
             break;
         }
     }
-    Ok(Box::new(last.into_iter()))
+    last
 }
 
-struct KeptAttempt {
-    directory: PathBuf,
-    function: FunctionName,
-    query: Query,
-    segments: VecDeque<u32>,
-    open: Option<OpenLogFile>,
-    /// Lines of the last record that was read.
-    lines: VecDeque<LogLine>,
-}
-
-struct OpenLogFile {
-    file: BufReader<File>,
-    at: Position,
-}
-
-impl KeptAttempt {
-    /// Reads the next record of the query; nothing at the end.
-    fn record(&mut self) -> io::Result<Option<OutputRecord>> {
-        loop {
-            if self.open.is_none() {
-                let Some(segment) = self.segments.pop_front() else {
-                    return Ok(None);
-                };
-                match File::open(segment_path(&self.directory, segment)) {
-                    Ok(file) => {
-                        let file = BufReader::new(file);
-                        let at = Position { segment, offset: 0 };
-                        self.open = Some(OpenLogFile { file, at });
-                    }
-                    // The segment was removed after it was listed.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(error),
+/// Finds the lines of a segment that the query wants.
+fn index(path: &Path, segment: u32, query: &Query, mut found: impl FnMut(u64, LinePlace)) -> io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut record = Position { segment, offset: 0 };
+    while query.end.is_none_or(|end| record < end) {
+        let next = match query.invocation {
+            Some(wanted) => record::decode_of(&mut file, wanted)?,
+            None => record::decode(&mut file)?.map(|(record, size)| (Some(record), size)),
+        };
+        let Some((decoded, size)) = next else { break };
+        if let Some(OutputRecord {
+            invocation,
+            attempt,
+            first,
+            base_ms,
+            lines,
+        }) = decoded
+        {
+            let end = record.offset + size;
+            let mut decoder = Decoder::new(base_ms, &lines);
+            while let Some(line) = decoder.next() {
+                if wants(query, &line) {
+                    let place = LinePlace {
+                        record,
+                        invocation,
+                        attempt,
+                        first,
+                        stream: line.stream,
+                        at: end - (decoder.rest().1.len() + line.text.len()) as u64,
+                        length: line.text.len(),
+                    };
+                    found(line.time_ms, place);
                 }
-            }
-            let Some(open) = &mut self.open else { continue };
-            if self.query.end.is_some_and(|end| open.at >= end) {
-                self.segments.clear();
-                self.open = None;
-                continue;
-            }
-            let next = match self.query.invocation {
-                Some(wanted) => record::decode_of(&mut open.file, wanted)?,
-                None => record::decode(&mut open.file)?.map(|(record, size)| (Some(record), size)),
-            };
-            let Some((record, size)) = next else {
-                self.open = None;
-                continue;
-            };
-            open.at.offset += size;
-            if record.is_some() {
-                return Ok(record);
             }
         }
+        record.offset += size;
     }
+    Ok(())
+}
 
-    fn wants(&self, line: &Line<'_>) -> bool {
-        self.query.since_ms.is_none_or(|since| line.time_ms >= since)
-            && self.query.until_ms.is_none_or(|until| line.time_ms < until)
+fn wants(query: &Query, line: &Line<'_>) -> bool {
+    query.since_ms.is_none_or(|since| line.time_ms >= since) && query.until_ms.is_none_or(|until| line.time_ms < until)
+}
+
+/// Sorts lines by time and removes all but the last.
+fn keep_newest(index: &mut Vec<IndexedLine>, tail: usize) {
+    // The sort is stable: lines of one function with the same time keep their order.
+    index.sort_by_key(|line| line.time_ms);
+    index.drain(..index.len().saturating_sub(tail));
+}
+
+/// Returns when a file was written last, Unix milliseconds; no line in it is newer.
+fn written_ms(path: &Path) -> u64 {
+    let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let since = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("output that is kept here cannot be read: {error}")
+}
+
+/// Reads the text of lines.
+struct KeptLines {
+    root: PathBuf,
+    functions: Vec<FunctionName>,
+    invocation: Option<InvocationId>,
+    index: std::vec::IntoIter<IndexedLine>,
+    /// The segment of the last line.
+    open: Option<(PathBuf, File)>,
+    /// The segments of which a line could not be read.
+    failed: HashSet<PathBuf>,
+}
+
+impl KeptLines {
+    fn text(&mut self, path: &Path, place: &LinePlace) -> io::Result<Vec<u8>> {
+        let file = match self.open.take() {
+            Some((open, file)) if open == *path => file,
+            _ => File::open(path)?,
+        };
+        // The newest segment may have been forgotten and begun anew.
+        let record = (place.invocation, place.attempt, place.first);
+        if !record::is_at(&file, place.record.offset, record)? {
+            return Err(io::Error::other("it was forgotten meanwhile"));
+        }
+        let mut text = vec![0; place.length];
+        file.read_exact_at(&mut text, place.at)?;
+        self.open = Some((path.to_owned(), file));
+        Ok(text)
     }
 }
 
-impl Iterator for KeptAttempt {
-    type Item = io::Result<LogLine>;
+impl Iterator for KeptLines {
+    type Item = LogLine;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<LogLine> {
         loop {
-            if let Some(line) = self.lines.pop_front() {
-                return Some(Ok(line));
-            }
-            let record = match self.record() {
-                Ok(record) => record?,
-                Err(error) => {
-                    self.segments.clear();
-                    self.open = None;
-                    return Some(Err(error));
-                }
+            let line = self.index.next()?;
+            let function = self.functions.get(line.function)?.clone();
+            let invocation = self.invocation.unwrap_or(InvocationId(0));
+            let note = |text: &str| {
+                let note = Line {
+                    time_ms: line.time_ms,
+                    stream: Stream::Note,
+                    newline: true,
+                    text: text.as_bytes(),
+                };
+                view(&function, invocation, 0, &note)
             };
-            let wanted: VecDeque<_> = Decoder::new(record.base_ms, &record.lines)
-                .filter(|line| self.wants(line))
-                .map(|line| view(&self.function, record.invocation, record.attempt.0, &line))
-                .collect();
-            self.lines = wanted;
+            let place = match &line.kept {
+                Ok(place) => place,
+                Err(text) => return Some(note(text)),
+            };
+            let path = segment_path(&directory(&self.root, &function), place.record.segment);
+            match self.text(&path, place) {
+                Ok(text) => {
+                    let line = Line {
+                        time_ms: line.time_ms,
+                        stream: place.stream,
+                        newline: true,
+                        text: &text,
+                    };
+                    return Some(view(&function, place.invocation, place.attempt.0, &line));
+                }
+                // One line of fnd stands for all lines of the segment.
+                Err(error) if self.failed.insert(path) => return Some(note(&unreadable(&error))),
+                Err(_) => {}
+            }
         }
     }
 }

@@ -4,7 +4,9 @@
 //! The rest that a crash or a full disk leaves at the end is no valid record; reading stops there.
 
 use fnd_wire::ids::{Attempt, InvocationId};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
+use std::os::unix::fs::FileExt as _;
 
 /// Bytes before the lines, without length and checksum: invocation 16, attempt 4, number of the first line 8, base time
 /// 8.
@@ -64,6 +66,14 @@ pub(super) fn decode_of(
     Ok(Some((None, head.size())))
 }
 
+/// Returns whether the record at an offset has these lines: those of an attempt, from the number of the first.
+pub(super) fn is_at(file: &File, offset: u64, lines: (InvocationId, Attempt, u64)) -> io::Result<bool> {
+    let mut bytes = [0; 8 + HEAD];
+    file.read_exact_at(&mut bytes, offset)?;
+    let head = decode_head(&mut bytes.as_slice())?;
+    Ok(head.is_some_and(|head| (head.invocation(), head.attempt(), head.first()) == lines))
+}
+
 /// The part of a record before its lines.
 struct RecordHead {
     checksum: u32,
@@ -75,6 +85,14 @@ struct RecordHead {
 impl RecordHead {
     fn invocation(&self) -> InvocationId {
         InvocationId(number(&self.bytes[..16]))
+    }
+
+    fn attempt(&self) -> Attempt {
+        Attempt(u32::try_from(number(&self.bytes[16..20])).unwrap_or(u32::MAX))
+    }
+
+    fn first(&self) -> u64 {
+        u64::try_from(number(&self.bytes[20..28])).unwrap_or(u64::MAX)
     }
 
     /// Returns the size of the record in the file, in bytes.
@@ -115,8 +133,8 @@ fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<Option<(O
     }
     let record = OutputRecord {
         invocation: head.invocation(),
-        attempt: Attempt(u32::try_from(number(&head.bytes[16..20])).unwrap_or(u32::MAX)),
-        first: u64::try_from(number(&head.bytes[20..28])).unwrap_or(u64::MAX),
+        attempt: head.attempt(),
+        first: head.first(),
         base_ms: u64::try_from(number(&head.bytes[28..36])).unwrap_or(u64::MAX),
         lines,
     };

@@ -1,4 +1,5 @@
 use super::*;
+use fnd_core::api::{LogLine, LogStream};
 
 fn name() -> FunctionName {
     FunctionName::new("ops/backup").unwrap()
@@ -18,8 +19,7 @@ fn lines(texts: &[&str], time_ms: u64) -> LogLinesReader {
 }
 
 fn texts(root: &Path, query: &Query) -> Vec<String> {
-    let lines = read(root, &name(), query).unwrap();
-    lines.map(|line| line.unwrap().text).collect()
+    read(root, &[name()], query).map(|line| line.text).collect()
 }
 
 #[test]
@@ -80,11 +80,7 @@ fn output_is_found_by_invocation_time_and_tail() {
         ),
         ["a", "b"]
     );
-    let first = read(&path, &name(), &Query::default())
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
+    let first = read(&path, &[name()], &Query::default()).next().unwrap();
     assert_eq!(
         (first.time.as_str(), first.attempt, first.stream.as_str()),
         ("1970-01-01T00:00:01.000Z", 1, "stdout")
@@ -184,4 +180,105 @@ fn much_output_becomes_several_records() {
     let mut many = lines(&vec![long.as_str(); 100], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
     assert_eq!(texts(root.path(), &Query::default()).len(), 100);
+}
+
+#[test]
+fn as_many_lines_are_read_as_the_query_wants() {
+    let root = tempfile::tempdir().unwrap();
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut many = lines(&vec!["x"; 30_000], 5);
+    store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
+    for (tail, found) in [(20_000, 20_000), (100_000, 30_000)] {
+        let query = Query {
+            tail: Some(tail),
+            ..Query::default()
+        };
+        assert_eq!(texts(root.path(), &query).len(), found);
+    }
+}
+
+#[test]
+fn lines_of_several_functions_are_merged_by_time_and_only_the_newest_are_read() {
+    let root = tempfile::tempdir().unwrap();
+    let names = ["a", "b", "c"].map(|name| FunctionName::new(name).unwrap());
+    let mut store = LogStore::new(root.path().into(), 100, Bell::default());
+    let mut all = Vec::new();
+    for time_ms in 0..40_u64 {
+        // `c` prints at the same time as `b`, and comes after it.
+        for function in if time_ms % 2 == 0 { &names[..1] } else { &names[1..] } {
+            let text = format!("{function} {time_ms}");
+            let mut lines = lines(&[&text], time_ms);
+            store.append(function, InvocationId(1), Attempt(1), &mut lines).unwrap();
+            all.push(text);
+        }
+    }
+    for tail in 1..=70 {
+        let query = Query {
+            tail: Some(tail),
+            ..Query::default()
+        };
+        let found: Vec<String> = read(root.path(), &names, &query).map(|line| line.text).collect();
+        assert_eq!(found, all[60 - tail.min(60)..], "{tail}");
+    }
+}
+
+/// Stores a line in each of three segments; returns the path of the one in the middle.
+fn three_segments(root: &Path) -> PathBuf {
+    let mut store = LogStore::new(root.into(), 1, Bell::default());
+    for text in ["first", "second", "third"] {
+        store
+            .append(&name(), InvocationId(1), Attempt(1), &mut lines(&[text], 1))
+            .unwrap();
+    }
+    segment_path(&directory(root, &name()), 1)
+}
+
+#[test]
+fn a_line_of_fnd_is_in_the_place_of_output_that_cannot_be_read() {
+    let root = tempfile::tempdir().unwrap();
+    let second = three_segments(root.path());
+    std::fs::remove_file(&second).unwrap();
+    std::fs::create_dir(&second).unwrap(); // it can be opened, but not read
+    let found: Vec<LogLine> = read(root.path(), &[name()], &Query::default()).collect();
+    let texts: Vec<&str> = found.iter().map(|line| line.text.as_str()).collect();
+    let note = "output that is kept here cannot be read: Is a directory (os error 21)";
+    assert_eq!(texts, ["first", note, "third"]);
+    assert_eq!(
+        (found[1].stream, found[1].invocation),
+        (LogStream::Fnd, InvocationId(0))
+    );
+
+    // Neither does a directory that cannot be listed hide the output of other functions.
+    let other = FunctionName::new("other").unwrap();
+    std::fs::write(directory(root.path(), &other), "").unwrap();
+    let found: Vec<LogLine> = read(root.path(), &[other.clone(), name()], &Query::default()).collect();
+    assert_eq!(found.iter().filter(|line| line.stream == LogStream::Fnd).count(), 2);
+    assert_eq!(found.iter().filter(|line| line.function == other).count(), 1);
+}
+
+#[test]
+fn output_that_is_forgotten_while_it_is_read_is_named_once() {
+    let root = tempfile::tempdir().unwrap();
+    let second = three_segments(root.path());
+    let mut found = read(root.path(), &[name()], &Query::default());
+    assert_eq!(found.next().unwrap().text, "first");
+    std::fs::remove_file(&second).unwrap();
+    let texts: Vec<String> = found.map(|line| line.text).collect();
+    let note = "output that is kept here cannot be read: No such file or directory (os error 2)";
+    assert_eq!(texts, [note, "third"]);
+
+    // A segment that was begun anew has other lines in the same places.
+    let found = read(root.path(), &[name()], &Query::default());
+    let other = tempfile::tempdir().unwrap();
+    let mut store = LogStore::new(other.path().into(), SEGMENT, Bell::default());
+    store
+        .append(&name(), InvocationId(2), Attempt(1), &mut lines(&["other"], 1))
+        .unwrap();
+    let segment = |root: &Path, number| segment_path(&directory(root, &name()), number);
+    std::fs::copy(segment(other.path(), 0), segment(root.path(), 2)).unwrap();
+    let texts: Vec<String> = found.map(|line| line.text).collect();
+    assert_eq!(
+        texts.last().unwrap(),
+        "output that is kept here cannot be read: it was forgotten meanwhile"
+    );
 }

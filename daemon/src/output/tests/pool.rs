@@ -45,9 +45,8 @@ impl Warm {
     /// Lines kept, by invocation.
     fn lines(&self) -> Vec<(u128, String, String)> {
         wait(self.running.output.settle());
-        let lines = read(self.running.logs.path(), &function(), &Query::default()).unwrap();
+        let lines = read(self.running.logs.path(), &[function()], &Query::default());
         lines
-            .map(Result::unwrap)
             .map(|line| (line.invocation.0, line.stream.as_str().to_owned(), line.text))
             .collect()
     }

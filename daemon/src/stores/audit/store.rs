@@ -3,7 +3,7 @@
 //! SQLite, because entries are searched by user, verb and function, and because refusals of a minute are counted in the row
 //! that is there. It has a file of its own: a damaged or full audit must not stop the history, and the other way round.
 
-use crate::database;
+use crate::database::{self, Replacement};
 use crate::stores::database::{StoreDatabase, StorePlaces, StoreSchema};
 use fnd_core::api::{AuditEntry, AuditList};
 use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, forgotten_first};
@@ -59,20 +59,24 @@ pub(super) struct AuditStore {
 }
 
 impl AuditStore {
-    /// Opens the database, or makes it. A damaged one is kept under another name. The text says what is missing.
+    /// Opens the database, or makes it. A damaged one is kept under another name, which says the time. The text says what is
+    /// missing.
     ///
     /// # Errors
     /// From SQLite.
-    pub(super) fn open(StorePlaces { state, run }: &StorePlaces) -> rusqlite::Result<(Self, Option<String>)> {
-        let path = state.join(super::FILE);
+    pub(super) fn open(
+        StorePlaces { state, run }: &StorePlaces,
+        now_ms: u64,
+    ) -> rusqlite::Result<(Self, Option<String>)> {
+        let replacement = Replacement::of(state, super::FILE);
+        let path = replacement.path();
         let shown = path.display();
         // Asked before SQLite opens the database, because opening could copy the rest of a damaged log into it.
         // If that cannot be read, nothing is known to be missing.
         let lost = database::lost_commits(run, &path).ok().flatten();
         match Self::try_open(&path, run) {
             Err(error) if database::is_damage(&error) => {
-                let aside = path.with_extension("damaged");
-                database::rename(&path, &aside);
+                let aside = replacement.set_aside(now_ms);
                 let kept = aside.display();
                 let damage = format!("the audit `{shown}` was damaged ({error}) and is kept as `{kept}`");
                 Ok((Self::try_open(&path, run)?, Some(damage)))

@@ -1,6 +1,7 @@
 //! The audit on a temporary directory, with its thread.
 
 use super::*;
+use crate::database::Replacement;
 use fnd_core::audit::LOST;
 use fnd_wire::ids::FunctionName;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -273,16 +274,27 @@ fn calls_wait_while_it_cannot_be_written_and_a_gap_is_shown() {
 fn a_damaged_file_is_set_aside() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE);
-    std::fs::write(
-        &path,
-        "this is no database, and long enough to be read as one".repeat(100),
-    )
-    .unwrap();
+    let damaged = "this is no database, and long enough to be read as one".repeat(100);
+    std::fs::write(&path, &damaged).unwrap();
+    // Earlier damaged ones stay, but not more of them than three.
+    let earlier = |number: u32| path.with_extension(format!("db.damaged-1900{number}"));
+    for number in 0..3 {
+        std::fs::write(earlier(number), "").unwrap();
+    }
     let running = Running::start_in(directory, BYTES_MAX);
     running.record(entry("disable", "a", 1000));
     assert_eq!(running.verbs(AuditFilter::default()), ["disable a"]);
-    assert!(path.with_extension("damaged").exists());
-    assert!(running.audit.problem().unwrap().contains("was damaged"));
+    let asides = Replacement::of(running.directory.path(), FILE).asides();
+    assert_eq!(asides[..2], [earlier(1), earlier(2)]);
+    assert_eq!(
+        (asides.len(), std::fs::read_to_string(&asides[2]).unwrap()),
+        (3, damaged)
+    );
+    let problem = running.audit.problem().unwrap();
+    assert!(
+        problem.contains("was damaged") && problem.contains("audit.db.damaged-"),
+        "{problem}"
+    );
 }
 
 /// The audit says which of its files is missing, and goes on.

@@ -214,7 +214,7 @@ impl AuditWriter {
         let store = match self.store.take() {
             Some(store) => store,
             None => {
-                let (store, missing) = AuditStore::open(&self.shared.places)?;
+                let (store, missing) = AuditStore::open(&self.shared.places, (self.now_ms)())?;
                 self.gap = missing.or(self.gap.take());
                 store
             }

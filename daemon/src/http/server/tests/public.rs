@@ -3,7 +3,7 @@
 use super::super::*;
 use crate::buffers::Buffers;
 use crate::http::connections::{ConnectionOwner, Connections, Full, SocketPlaces};
-use crate::http::limits::Pace;
+use crate::http::limits::{Pace, WRITE_TIME};
 use crate::http::listen::socket::Peer;
 use crate::http::listen::tls::{Tls, tests as pairs};
 use crate::http::listen::{Address, Listeners, tls::Security};
@@ -362,6 +362,35 @@ async fn http2_answers_side_by_side_and_a_caller_that_leaves_ends_its_request() 
             (refused.status(), &refused.headers()["retry-after"]),
             (hyper::StatusCode::SERVICE_UNAVAILABLE, &HeaderValue::from_static("1"))
         );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_reads_over_http2_are_given_up() {
+    use http_body_util::BodyExt as _;
+    serve_here(async |here| {
+        let pair = pairs::pair();
+        here.listeners
+            .secure(Security::Tls(Tls::new(&pair, pairs::now()).unwrap()));
+        let stream = secured(&here, &trusting(&pair, b"h2")).await.unwrap();
+        let (mut client, connection) = hyper::client::conn::http2::Builder::new(Local)
+            .initial_stream_window_size(0)
+            .handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
+        tokio::task::spawn_local(async { drop(connection.await) });
+        let large = client.send_request(to("/large", "")).await.unwrap();
+        let small = client.send_request(to("/b", "")).await.unwrap();
+        // A request that is answered keeps the connection from being idle.
+        let never = tokio::task::spawn_local(client.send_request(to("/never", "")));
+        tokio::time::sleep(2 * WRITE_TIME).await;
+        for unread in [large, small] {
+            let read = tokio::time::timeout(WRITE_TIME, unread.into_body().collect()).await;
+            assert!(read.expect("the answer is given up").is_err());
+        }
+        assert!(!never.is_finished() && !client.is_closed());
+        here.stop.now();
     })
     .await;
 }
