@@ -18,6 +18,7 @@
 //! - `json`: compacts JSON and measures its depth
 //! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
+//! - `messages`: the events and actions of the machine of runs
 //! - `path_steps`: the directories that a path leads through
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
@@ -45,6 +46,7 @@ pub mod json;
 pub mod kv;
 pub mod lifecycle;
 pub mod mask;
+mod messages;
 pub mod path_steps;
 pub mod quota;
 pub mod records;

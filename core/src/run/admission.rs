@@ -5,12 +5,12 @@
 //! functions wait with it.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::Now;
 use super::function::{FunctionKey, ServingRelease, SupervisedFunction};
 use super::invocation::InvocationEnd;
 use super::pool::Want;
-use super::rules::{FunctionKind, NodeBudget, Rules};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::rules::{FunctionKind, NodeBudget, Rules};
 use crate::records::outcome::Reason;
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;

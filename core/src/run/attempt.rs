@@ -1,13 +1,13 @@
 //! Starts attempts.
 
 use super::Supervisor;
-use super::action::{Action, AttemptOrder, Notice, SpawnOrder};
-use super::event::Now;
 use super::function::{FunctionKey, ServingRelease};
 use super::invocation::{InvocationStage, Started};
-use super::submit::on_wall;
 use super::timers::Timer;
 use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, AttemptOrder, Notice, SpawnOrder};
+use crate::messages::on_wall;
 use crate::records::outcome::Reason;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;

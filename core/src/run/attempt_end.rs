@@ -1,15 +1,16 @@
 //! Ends attempts: their worker ended, could not be started, or is lost with the spawner.
 
 use super::Supervisor;
-use super::action::Action;
-use super::calls::Answered;
-use super::event::{Exited, Now};
 use super::function::{FunctionKey, ServingRelease};
-use super::rules::Rules;
 use super::timers::Timer;
 use super::verdict::{AttemptVerdict, asks_for_result};
 use super::words;
 use super::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::event::Answered;
+use crate::messages::event::Exited;
+use crate::messages::rules::Rules;
 use crate::records::outcome::Reason;
 use crate::records::{AttemptRecord, RunResult, Usage};
 use fnd_wire::ids::WorkerId;

@@ -1,33 +1,19 @@
 //! Hands invocations to ready workers as calls, handles the answers and handles workers that end without an answer.
 
 use super::Supervisor;
-use super::action::{Action, CallOrder};
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
 use super::queue::First;
 use super::verdict::AttemptVerdict;
 use super::words;
 use super::worker::{Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, CallOrder};
+use crate::messages::event::{Answered, Exited};
+use crate::records::Usage;
 use crate::records::outcome::Reason;
-use crate::records::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
-
-/// A worker's answer to a call.
-#[derive(Debug)]
-pub struct Answered {
-    /// The worker that answered.
-    pub worker: WorkerId,
-    /// The call's number, from [`CallOrder::call`].
-    pub call: u64,
-    /// [`Reason::Ok`], or why the call failed.
-    pub reason: Reason,
-    /// Message for people; empty where the call succeeded.
-    pub message: String,
-    /// The result; after execute-again the state for the next poll.
-    pub result: Option<RunResult>,
-}
 
 impl Supervisor {
     /// Hands a function's ready invocations to its free workers. The worker used last comes first, so that the others

@@ -12,12 +12,12 @@
 //! A limit is enforced whatever the code does, so it may cost the other calls of the worker. A cancel may not.
 
 use super::Supervisor;
-use super::action::Action;
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::Now;
 use super::timers::Timer;
-use super::verdict::EndCause;
 use super::worker::{Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;

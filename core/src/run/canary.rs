@@ -7,11 +7,12 @@
 //! Whether a canary is promoted or ended is decided outside ([`release`](crate::lifecycle::release)): this module counts.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::{InstalledVersion, Now};
 use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
 use super::pool::SpareCandidate;
-use super::rules::{FunctionKind, Rules};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::event::InstalledVersion;
+use crate::messages::rules::{FunctionKind, Rules};
 use crate::records::outcome::{Class, Reason};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::sync::Arc;

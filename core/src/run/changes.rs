@@ -5,9 +5,9 @@
 //! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. Only the last report changes here.
 
 use super::Supervisor;
-use super::action::Action;
 use super::function::SupervisedFunction;
 use crate::interned::digest;
+use crate::messages::action::Action;
 
 /// The state of a function that was reported last, as digests: only a change matters, and ten thousand functions have it. The
 /// digest of nothing is 0.

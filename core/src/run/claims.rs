@@ -14,13 +14,13 @@
 //! then they are interrupted.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::Now;
 use super::function::{FunctionKey, ServingRelease};
 use super::invocation::{Invocation, InvocationStage};
 use super::queue::First;
-use super::rules::FunctionKind;
 use super::timers::Timer;
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::rules::FunctionKind;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;

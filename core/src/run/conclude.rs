@@ -1,12 +1,13 @@
 //! Decides what follows an attempt, and ends invocations.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice};
-use super::event::{LAST_RESULT_MAX, LastAttempt, Now};
 use super::function::{ServingRelease, SupervisedFunction};
 use super::invocation::{Invocation, InvocationEnd, InvocationStage};
-use super::submit::on_wall;
 use super::timers::Timer;
+use crate::messages::Now;
+use crate::messages::action::{Action, Answer, Notice};
+use crate::messages::event::{LAST_RESULT_MAX, LastAttempt};
+use crate::messages::on_wall;
 use crate::records::outcome::{Class, Exhausted, Reason, Trigger};
 use crate::records::{AttemptRecord, RunResult};
 use fnd_wire::ids::InvocationId;

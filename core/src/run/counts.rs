@@ -7,9 +7,10 @@
 //! [`SupervisedFunctions`]: super::function::SupervisedFunctions
 //! [`SupervisedFunctions::count`]: super::function::SupervisedFunctions::count
 
+use super::Supervisor;
 use super::function::SupervisedFunction;
 use super::queue::RECOUNT_MAX;
-use super::{FunctionState, Supervisor};
+use crate::messages::FunctionState;
 use fnd_wire::plan;
 
 /// The numbers of all functions.

@@ -1,12 +1,12 @@
 //! Ends invocations for a reason outside of the attempt: cancellation, deadline, expiry.
 
 use super::Supervisor;
-use super::action::{Action, Answer};
 use super::chain::CALLER_LEFT;
-use super::event::{Now, ReplyTo};
 use super::invocation::{InvocationEnd, InvocationStage};
 use super::timers::Timer;
-use super::verdict::{CALLERS_DEADLINE, EndCause, deadline_words};
+use crate::messages::action::{Action, Answer};
+use crate::messages::end_cause::{CALLERS_DEADLINE, EndCause, deadline_words};
+use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 

@@ -9,17 +9,17 @@
 //! An absent function is not shown, unless it still runs. Its counts, the contents that have run and whether a person
 //! disabled it outlive its file, both in memory and in the ledger.
 
-use super::FunctionState;
 use super::admission::NodeShare;
 use super::canary::Canary;
 use super::changes::LastReported;
 use super::counts::{CountedFunction, Counts};
-use super::event::{InstalledVersion, LastAttempt};
 use super::pool::SpareCandidate;
 use super::queue::Queue;
-use super::rules::Rules;
 use crate::durations::Durations;
 use crate::interned::packed;
+use crate::messages::FunctionState;
+use crate::messages::event::{InstalledVersion, LastAttempt};
+use crate::messages::rules::Rules;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Deref, DerefMut, Index, IndexMut};

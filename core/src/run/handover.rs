@@ -3,78 +3,18 @@
 //! killed.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::Now;
 use super::function::{FunctionKey, Presence, to_usize};
 use super::pool::HandlerWorker;
-use super::rules::Rules;
-use super::run_record::{RunOrigin, RunRecord};
+use super::run_record::RunOrigin;
 use super::takeover::serving;
 use super::timers::Timer;
 use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
-use fnd_wire::ids::{FunctionName, Version, WorkerId};
-use serde::{Deserialize, Serialize};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::adoption_records::{AdoptedMember, CallRecord, MemberRecord, RunRecord};
+use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;
 use std::time::Duration;
-
-/// The adoption record of a handler's worker: the next fnd goes on with it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MemberRecord<'a> {
-    /// The function whose worker it is.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub function: Cow<'a, FunctionName>,
-    /// The function's number at the spawner.
-    pub id: u32,
-    /// The version that runs.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub version: Version,
-    /// The content key by which "once per content" is decided.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub load_key: Version,
-    /// Most calls in flight; absent while its code is not loaded.
-    pub concurrency: Option<u32>,
-    /// Whether it can end one call while others go on; false in a record of an older fnd.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cancels: bool,
-    /// The calls whose answers are to be ignored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<u64>,
-    /// Number of calls served.
-    pub served: u32,
-    /// Whether the worker takes no more calls.
-    pub retiring: bool,
-    /// Highest call number so far, over all workers.
-    pub last_call: u64,
-    /// The calls in flight.
-    pub calls: Vec<CallRecord>,
-    /// The rules of the version that runs.
-    pub rules: Cow<'a, Rules>,
-}
-
-/// The adoption record of a call in flight.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CallRecord {
-    /// The call's number.
-    pub call: u64,
-    /// The attempt that the call runs, and its invocation.
-    #[serde(flatten)]
-    pub run: RunRecord,
-    /// Whether the call waited for its worker to start.
-    pub cold: bool,
-}
-
-/// A handler's worker of an earlier fnd. The worker goes on serving, or its exit follows.
-#[derive(Debug, Clone)]
-pub struct AdoptedMember {
-    /// The worker's number.
-    pub worker: WorkerId,
-    /// The adoption record that the earlier fnd left.
-    pub record: MemberRecord<'static>,
-    /// Time since the worker's start.
-    pub age: Duration,
-    /// Whether the worker has ended.
-    pub ended: bool,
-}
 
 impl Supervisor {
     /// Returns the adoption record of a handler's worker; absent for one that is being ended, since the next fnd has

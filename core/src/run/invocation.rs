@@ -6,10 +6,10 @@
 //! Lost: was running when the previous fnd went down; waits until its function is known, which decides on a retry.
 //! ```
 
-use super::event::{Now, ReplyTo};
 use super::function::FunctionKey;
 use super::queue::QueueOrder;
 use crate::idempotency::IdempotencyKey;
+use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::records::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};

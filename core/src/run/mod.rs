@@ -13,7 +13,6 @@
 //! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
-//! - `action`: orders to the edges
 //! - `admission`: decides which work may begin, by budget and rate
 //! - `attempt`: starts attempts
 //! - `attempt_end`: ends attempts
@@ -26,7 +25,6 @@
 //! - `conclude`: what follows an attempt, and the end of invocations
 //! - `counts`: numbers of functions and attempts, kept as they change
 //! - `ending`: cancellation, deadline, expiry
-//! - `event`: facts and requests that come in
 //! - `function`: the state of one function
 //! - `handover`: workers of handlers at a planned restart
 //! - `invocation`: one accepted request, until its record
@@ -34,7 +32,6 @@
 //! - `publish`: the shares of events
 //! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
-//! - `rules`: the part of a manifest that is used here
 //! - `run_record`: the common part of the adoption records of scripts and calls
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
@@ -48,7 +45,6 @@
 //! - `words`: sizes in messages
 //! - `worker`: the phases of one process tree
 
-mod action;
 mod admission;
 mod attempt;
 mod attempt_end;
@@ -61,7 +57,6 @@ mod claims;
 mod conclude;
 mod counts;
 mod ending;
-mod event;
 mod function;
 mod handover;
 mod invocation;
@@ -69,7 +64,6 @@ mod pool;
 mod publish;
 mod queue;
 mod restore;
-mod rules;
 mod run_record;
 mod service;
 mod shutdown;
@@ -85,17 +79,21 @@ mod view;
 mod words;
 mod worker;
 
-pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
-pub use calls::Answered;
-pub use chain::{Calling, ChainRefusal};
-pub use event::{
-    Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit, TooLarge,
+pub use crate::messages::action::{
+    Action, Answer, AttemptOrder, CallOrder, ChainRefusal, Notice, Rejection, SpawnOrder, skip_words,
 };
-pub use handover::{AdoptedMember, CallRecord, MemberRecord};
-pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
-pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
-pub use run_record::{RunRecord, Times};
-pub use takeover::{Adopted, ScriptRecord};
+pub use crate::messages::adoption_records::{
+    Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord, ScriptRecord, Times,
+};
+pub use crate::messages::event::{
+    Answered, Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Restored, TooLarge,
+};
+pub use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
+pub use crate::messages::rules::{
+    FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service,
+};
+pub use crate::messages::submit::{Calling, Submit};
+pub use crate::messages::{FunctionState, Now, ReplyTo};
 pub use view::{CanaryCounts, FunctionView, Trial};
 
 use admission::BudgetQueue;
@@ -107,24 +105,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use timers::Timers;
 use worker::Worker;
-
-fnd_manifest::words! {
-    /// State of a function.
-    pub enum FunctionState {
-        /// The first version is being prepared.
-        Building = "building",
-        /// The function can run.
-        Ready = "ready",
-        /// At least one attempt runs.
-        Running = "running",
-        /// The manifest or a person disabled the function.
-        Disabled = "disabled",
-        /// The function has no version that could run.
-        Invalid = "invalid",
-        /// The workers die before they are ready.
-        CrashLooping = "crash-looping",
-    }
-}
 
 /// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]

@@ -7,13 +7,13 @@
 //! loaded replaces nothing.
 
 use super::Supervisor;
-use super::action::{Action, SpawnOrder};
 use super::canary::Canary;
-use super::event::Now;
 use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
-use super::rules::{FunctionKind, Pool};
 use super::timers::Timer;
 use super::worker::{Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, SpawnOrder};
+use crate::messages::rules::{FunctionKind, Pool};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
 

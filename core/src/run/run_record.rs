@@ -1,63 +1,12 @@
 //! The part of a worker's adoption record that describes one attempt.
 
-use super::event::Now;
 use super::invocation::{Deadline, Invocation, Started};
-use super::submit::on_mono;
-use super::verdict::EndCause;
 use super::worker::{Run, Worker};
-use crate::records::cause::CallCause;
-use crate::records::outcome::Trigger;
-use fnd_wire::ids::{Attempt, InvocationId, Version};
-use serde::{Deserialize, Serialize};
+use crate::messages::Now;
+use crate::messages::adoption_records::{RunRecord, Times};
+use crate::messages::on_mono;
+use fnd_wire::ids::{Attempt, Version};
 use std::time::Duration;
-
-/// An attempt that runs, and its invocation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RunRecord {
-    /// The invocation of which this is an attempt.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub invocation: InvocationId,
-    /// Number of the attempt.
-    pub attempt: u32,
-    /// Polls before this attempt.
-    pub poll: u32,
-    /// The invocation's trigger.
-    pub trigger: Trigger,
-    /// When the invocation was accepted, Unix milliseconds.
-    pub accepted_ms: u64,
-    /// When the invocation's first attempt began, Unix milliseconds.
-    pub first_ms: u64,
-    /// When this attempt began, Unix milliseconds.
-    pub started_ms: u64,
-    /// Timeout of this attempt.
-    pub timeout: Option<Duration>,
-    /// End of the whole invocation, Unix milliseconds.
-    pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a record of an older fnd.
-    #[serde(default)]
-    pub times: Option<Times>,
-    /// Whether standard output is a CGI document.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cgi: bool,
-    /// The function and the invocation that called it, if a function did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub called: Option<CallCause>,
-    /// Why the attempt is being ended, once fnd has ordered that; absent in a record of an older fnd.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ending: Option<EndCause>,
-}
-
-/// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
-/// from the age of the worker, which the spawner measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
-    /// From the worker's start to the attempt's; zero for a script, whose worker is the attempt.
-    pub started_after: Duration,
-    /// From the start of the invocation's first attempt to the start of this one.
-    pub since_first: Duration,
-    /// From the attempt's start to the deadline of the invocation.
-    pub deadline_in: Option<Duration>,
-}
 
 impl RunRecord {
     /// Returns the record of a worker's attempt.

@@ -11,14 +11,14 @@
 //! after it has worked.
 
 use super::Supervisor;
-use super::action::{Action, Notice};
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::Now;
 use super::function::FunctionKey;
 use super::invocation::{InvocationEnd, InvocationStage};
 use super::timers::Timer;
 use super::verdict::AttemptVerdict;
 use super::worker::{Run, Worker, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, Notice};
 use crate::records::Usage;
 use crate::records::outcome::{Reason, Skip};
 use fnd_wire::ids::{InvocationId, WorkerId};

@@ -1,14 +1,15 @@
 //! Accepts or rejects requests to run, has them made durable and puts them into their queue.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection};
 use super::admission::{rate_cost, rate_wait};
-use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, ServingRelease, to_usize};
 use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage};
-use super::rules::{Overlap, QueueRules, Rules};
 use super::timers::Timer;
-use super::verdict::EndCause;
+use crate::messages::action::{Action, Answer, Notice, Rejection};
+use crate::messages::end_cause::EndCause;
+use crate::messages::rules::{Overlap, QueueRules, Rules};
+use crate::messages::submit::Submit;
+use crate::messages::{Now, ReplyTo, on_mono, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::records::{Accepted, Payload, may_become_dead_letter};
@@ -18,18 +19,6 @@ use std::time::Duration;
 
 /// Why an invocation is skipped that must not run beside another one.
 const OVERLAPS: &str = "another invocation was running (`overlap`)";
-
-/// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
-pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
-    let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
-    now.mono.saturating_add(ahead)
-}
-
-/// Converts an instant on the monotonic clock, not in the past, to the wall clock.
-pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
-    let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
-    now.unix_ms.saturating_add(ahead)
-}
 
 /// The effect of an acceptance while all places are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

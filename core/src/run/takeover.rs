@@ -10,64 +10,29 @@
 //! An attempt stays the same attempt under every fnd: its timeout counts from its start, and its end is recorded once.
 
 use super::Supervisor;
-use super::action::Action;
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, ServingRelease};
-use super::handover::{AdoptedMember, CallRecord};
 use super::invocation::{Invocation, InvocationStage};
-use super::rules::Rules;
-use super::run_record::{RunOrigin, RunRecord};
+use super::run_record::RunOrigin;
 use super::timers::Timer;
-use super::verdict::{CANCELLED_BEFORE, EndCause};
 use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::adoption_records::{Adopted, RunRecord, ScriptRecord};
+use crate::messages::adoption_records::{AdoptedMember, CallRecord};
+use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
+use crate::messages::event::Restored;
+use crate::messages::rules::Rules;
 use crate::records::cause::Cause;
 use crate::records::{Accepted, Payload};
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
 const TERM_SLACK: Duration = Duration::from_millis(50);
-
-/// The adoption record of a script's worker: the next fnd goes on with it. The spawner keeps it, unread.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ScriptRecord<'a> {
-    /// The function whose worker it is.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub function: Cow<'a, FunctionName>,
-    /// The function's number at the spawner.
-    pub id: u32,
-    /// The version that runs.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub version: Version,
-    /// The content key by which "once per content" is decided.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub load_key: Version,
-    /// The attempt that the worker runs, and its invocation.
-    #[serde(flatten)]
-    pub run: RunRecord,
-    /// The rules of the version that runs, without the payload.
-    pub rules: Cow<'a, Rules>,
-}
-
-/// A worker of an earlier fnd. It runs, or its exit follows.
-#[derive(Debug, Clone)]
-pub struct Adopted {
-    /// The worker's number.
-    pub worker: WorkerId,
-    /// The adoption record that the earlier fnd left.
-    pub record: ScriptRecord<'static>,
-    /// Time since the worker's start.
-    pub age: Duration,
-    /// Time since the worker's SIGTERM, and its cause; absent without a SIGTERM.
-    pub termed: Option<(Duration, TermCause)>,
-    /// Whether the worker has ended; its [`Exited`](super::Exited) follows.
-    pub ended: bool,
-}
 
 /// An end that waits until fnd knows whether its function still exists.
 #[derive(Debug)]

@@ -1,13 +1,15 @@
 //! Handles new, changed and deleted functions: the run of a content by itself, disabling and crash loops.
 
-use super::FunctionState;
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection};
-use super::event::{InstalledVersion, Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, ServingRelease, StartFailures};
 use super::invocation::InvocationStage;
 use super::pool::SpareCandidate;
 use super::timers::Timer;
+use crate::messages::FunctionState;
+use crate::messages::action::{Action, Answer, Notice, Rejection};
+use crate::messages::event::InstalledVersion;
+use crate::messages::submit::Submit;
+use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Skip, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::BTreeSet;

@@ -1,12 +1,13 @@
 //! Read-only snapshots for the API.
 
-use super::action::Rejection;
-use super::event::LastAttempt;
+use super::Supervisor;
 use super::function::{FunctionKey, SupervisedFunction};
 use super::worker::{WorkerKind, WorkerPhase};
-use super::{FunctionState, Supervisor};
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
+use crate::messages::FunctionState;
+use crate::messages::action::Rejection;
+use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;

@@ -1,6 +1,6 @@
 //! Words of messages: bounds, and the key of the manifest that a failure asks for.
 
-use super::Rules;
+use crate::messages::rules::Rules;
 
 /// Longest message of a record, in bytes.
 const MESSAGE_MAX: usize = 4 << 10;

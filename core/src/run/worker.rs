@@ -11,13 +11,13 @@
 //! Nothing is sent to a starting worker: a request to end it waits for `Spawned`.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice};
-use super::event::Now;
 use super::function::{FunctionKey, ServingRelease};
 use super::pool::HandlerWorker;
-use super::rules::FunctionKind;
 use super::timers::Timer;
-use super::verdict::EndCause;
+use crate::messages::Now;
+use crate::messages::action::{Action, Answer, Notice};
+use crate::messages::end_cause::EndCause;
+use crate::messages::rules::FunctionKind;
 use crate::records::outcome::Class;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
