@@ -25,6 +25,7 @@
 //! - `records`: what is stored of invocations and attempts, and what travels with them
 //! - `report`: what happened, for people and programs
 //! - `run`: the machine of runs, functions and workers: the supervisor
+//! - `run_state`: the state of that machine
 //! - `kv`: what a change of a key of the state needs, and what it leads to
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what each kind of trigger decides before it submits
@@ -52,6 +53,7 @@ pub mod quota;
 pub mod records;
 pub mod report;
 pub mod run;
+mod run_state;
 pub mod trace;
 pub mod triggers;
 pub mod verify_report;

@@ -1,6 +1,6 @@
 //! The events of the machine of runs, its actions and answers, and the values in them.
 //!
-//! Nothing here knows the state of the machine: it stands in `run_state`, and `run` decides. Other folders and crates use these
+//! Nothing here knows the state of the machine: `run_state` has it, and `run` decides. Other folders and crates use these
 //! types as `run::Event`, `run::Action` and so on.
 //!
 //! Files:

@@ -1,14 +1,15 @@
 //! Starts attempts.
 
 use super::Supervisor;
-use super::function::{FunctionKey, ServingRelease};
-use super::invocation::{InvocationStage, Started};
-use super::timers::Timer;
-use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::{Action, AttemptOrder, Notice, SpawnOrder};
 use crate::messages::on_wall;
 use crate::records::outcome::Reason;
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{InvocationStage, Started};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;

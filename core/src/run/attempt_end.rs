@@ -1,11 +1,6 @@
 //! Ends attempts: their worker ended, could not be started, or is lost with the spawner.
 
 use super::Supervisor;
-use super::function::{FunctionKey, ServingRelease};
-use super::timers::Timer;
-use super::verdict::{AttemptVerdict, asks_for_result};
-use super::words;
-use super::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::event::Answered;
@@ -13,6 +8,11 @@ use crate::messages::event::Exited;
 use crate::messages::rules::Rules;
 use crate::records::outcome::Reason;
 use crate::records::{AttemptRecord, RunResult, Usage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::verdict::{AttemptVerdict, asks_for_result};
+use crate::run_state::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, failure_message};
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl EndFacts {
         let message = if reason == Reason::Ok {
             String::new()
         } else {
-            words::of_code(rules, answered.message)
+            failure_message::of_code(rules, answered.message)
         };
         Self::of_call((reason, message), answered.result)
     }
@@ -147,7 +147,7 @@ impl Supervisor {
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
-        let message = words::of_start(&worker.serving.rules, message);
+        let message = failure_message::of_start(&worker.serving.rules, message);
         match worker.kind {
             WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
             WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),

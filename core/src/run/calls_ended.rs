@@ -13,24 +13,14 @@
 
 use super::Supervisor;
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::timers::Timer;
-use super::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Reason;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
-
-impl Worker {
-    /// Says whether an answer belongs to a call that was dropped; its code has ended now.
-    pub(super) fn is_dropped(&mut self, call: u64) -> bool {
-        let Some(member) = self.member_mut() else { return false };
-        let before = member.dropped.len();
-        member.dropped.retain(|dropped| *dropped != call);
-        member.dropped.len() < before
-    }
-}
 
 impl Supervisor {
     /// Ends one call of a worker that has others.

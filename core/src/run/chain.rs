@@ -9,9 +9,6 @@
 //! `[access]` of the manifest does.
 
 use super::Supervisor;
-use super::function::FunctionKey;
-use super::invocation::{Invocation, InvocationStage};
-use super::worker::Run;
 use crate::messages::Now;
 use crate::messages::action::{Action, ChainRefusal, Rejection};
 use crate::messages::end_cause::EndCause;
@@ -19,6 +16,9 @@ use crate::messages::submit::{Calling, Submit};
 use crate::records::cause::DEPTH_MAX;
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::Trigger;
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::worker::Run;
 use crate::trace::{Span, Trace};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,26 +58,6 @@ impl Waited {
 
     fn of(&self, caller: InvocationId) -> Vec<InvocationId> {
         self.0.get(&caller).into_iter().flatten().copied().collect()
-    }
-}
-
-impl Invocation {
-    /// Returns the invocation that waits for this one, if it was called by one that waits.
-    pub(super) fn waiting_caller(&self) -> Option<InvocationId> {
-        self.called().filter(|_| !self.durable)?.invocation
-    }
-
-    /// Says whether somebody else waits for it, too, by its idempotency key.
-    fn is_shared(&self) -> bool {
-        self.key.is_some() && self.waiters.len() > 1
-    }
-
-    /// Returns the function and the invocation that called it, if a function did.
-    pub(super) fn called(&self) -> Option<&CallCause> {
-        match self.payload.cause.as_deref() {
-            Some(Cause::Call(call)) => Some(call),
-            _ => None,
-        }
     }
 }
 

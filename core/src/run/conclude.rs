@@ -1,15 +1,16 @@
 //! Decides what follows an attempt, and ends invocations.
 
 use super::Supervisor;
-use super::function::{ServingRelease, SupervisedFunction};
-use super::invocation::{Invocation, InvocationEnd, InvocationStage};
-use super::timers::Timer;
 use crate::messages::Now;
 use crate::messages::action::{Action, Answer, Notice};
 use crate::messages::event::{LAST_RESULT_MAX, LastAttempt};
 use crate::messages::on_wall;
 use crate::records::outcome::{Class, Exhausted, Reason, Trigger};
 use crate::records::{AttemptRecord, RunResult};
+use crate::run_state::function::SupervisedFunction;
+use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
 use fnd_wire::ids::InvocationId;
 use std::time::Duration;
 

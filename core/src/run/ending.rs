@@ -2,12 +2,12 @@
 
 use super::Supervisor;
 use super::chain::CALLER_LEFT;
-use super::invocation::{InvocationEnd, InvocationStage};
-use super::timers::Timer;
 use crate::messages::action::{Action, Answer};
 use crate::messages::end_cause::{CALLERS_DEADLINE, EndCause, deadline_words};
 use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Exhausted, Reason, Skip};
+use crate::run_state::invocation::{InvocationEnd, InvocationStage};
+use crate::run_state::timers::Timer;
 use fnd_wire::ids::InvocationId;
 
 /// Message of an invocation that somebody has cancelled.

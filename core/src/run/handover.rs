@@ -3,15 +3,15 @@
 //! killed.
 
 use super::Supervisor;
-use super::function::{FunctionKey, Presence, to_usize};
-use super::pool::HandlerWorker;
-use super::run_record::RunOrigin;
 use super::takeover::serving;
-use super::timers::Timer;
-use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::adoption_records::{AdoptedMember, CallRecord, MemberRecord, RunRecord};
+use crate::run_state::function::Presence;
+use crate::run_state::run_record::RunOrigin;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{HandlerWorker, Run, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;
 use std::time::Duration;

@@ -20,30 +20,21 @@
 //! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
-//! - `changes`: reports the changes of a function before its status
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt, and the end of invocations
-//! - `counts`: numbers of functions and attempts, kept as they change
 //! - `ending`: cancellation, deadline, expiry
-//! - `function`: the state of one function
 //! - `handover`: workers of handlers at a planned restart
-//! - `invocation`: one accepted request, until its record
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: the shares of events
-//! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
-//! - `run_record`: the common part of the adoption records of scripts and calls
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
 //! - `starts`: whether the node can start workers
 //! - `submit`: accepts or rejects requests
 //! - `takeover`: workers that an earlier fnd started
-//! - `timers`: all timers, and the next deadline
-//! - `verdict`: reason and message of an end
 //! - `versions`: new, changed and deleted functions
 //! - `view`: snapshots for the API
-//! - `words`: sizes in messages
-//! - `worker`: the phases of one process tree
+//! - `worker`: leads a worker through its phases
 
 mod admission;
 mod attempt;
@@ -52,19 +43,13 @@ mod calls;
 mod calls_ended;
 mod canary;
 mod chain;
-mod changes;
 mod claims;
 mod conclude;
-mod counts;
 mod ending;
-mod function;
 mod handover;
-mod invocation;
 mod pool;
 mod publish;
-mod queue;
 mod restore;
-mod run_record;
 mod service;
 mod shutdown;
 mod starts;
@@ -72,11 +57,8 @@ mod submit;
 mod takeover;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod verdict;
 mod versions;
 mod view;
-mod words;
 mod worker;
 
 pub use crate::messages::action::{
@@ -96,15 +78,21 @@ pub use crate::messages::submit::{Calling, Submit};
 pub use crate::messages::{FunctionState, Now, ReplyTo};
 pub use view::{CanaryCounts, FunctionView, Trial};
 
+use crate::run_state::FunctionKey;
+use crate::run_state::function::CountedFunction;
+use crate::run_state::functions::{Counts, SupervisedFunctions};
+use crate::run_state::invocation::Invocation;
+use crate::run_state::queue::Queue;
+use crate::run_state::timers::Timers;
+use crate::run_state::worker::Worker;
 use admission::BudgetQueue;
 use fnd_wire::ids::{InvocationId, WorkerId};
-use function::{FunctionKey, SupervisedFunctions};
-use invocation::Invocation;
 use shutdown::ShutdownPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use timers::Timers;
-use worker::Worker;
+
+/// Most invocations, and most functions, that an assertion counts after each event.
+const RECOUNT_MAX: usize = 256;
 
 /// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]
@@ -266,5 +254,53 @@ impl Supervisor {
     fn next_number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
+    fn report_changes(&mut self, from: usize, out: &mut Vec<Action>) {
+        let mut at = from;
+        while let Some(action) = out.get(at) {
+            if let Action::Status(name) = action
+                && let Some(key) = self.functions.find(name)
+            {
+                let mut changes = Vec::new();
+                self.functions[key].report_changes(&mut changes);
+                let count = changes.len();
+                out.splice(at..at, changes);
+                at += count;
+            }
+            at += 1;
+        }
+    }
+
+    /// Counts the books anew from the stages of all invocations; says whether the counts agree with the books. Counts
+    /// nothing where that would take too long for an assertion after each event.
+    fn books_agree(&self) -> bool {
+        if self.invocations.len() > RECOUNT_MAX {
+            return true;
+        }
+        let mut counted = BTreeMap::<FunctionKey, Queue>::new();
+        // In the order of acceptance, in which the lanes were filled.
+        let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
+        invocations.sort_unstable_by_key(|invocation| invocation.number);
+        for invocation in invocations {
+            counted.entry(invocation.function).or_default().add(invocation);
+        }
+        let mut keys = self.functions.keys().take(RECOUNT_MAX);
+        keys.all(|key| self.functions[key].queue == counted.remove(&key).unwrap_or_default())
+    }
+
+    /// Counts all functions and workers anew; says whether the kept counts agree. Counts nothing where that would take too
+    /// long for an assertion after each event.
+    fn counts_agree(&self) -> bool {
+        if self.functions.keys().nth(RECOUNT_MAX).is_some() {
+            return true;
+        }
+        let mut counts = Counts::default();
+        for key in self.functions.keys() {
+            counts.replace(CountedFunction::default(), CountedFunction::of(&self.functions[key]));
+        }
+        let running: usize = self.workers.values().map(|worker| worker.runs.len()).sum();
+        counts == *self.functions.counts() && running == counts.running
     }
 }

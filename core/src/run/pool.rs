@@ -7,99 +7,16 @@
 //! loaded replaces nothing.
 
 use super::Supervisor;
-use super::canary::Canary;
-use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
-use super::timers::Timer;
-use super::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::{Action, SpawnOrder};
 use crate::messages::rules::{FunctionKind, Pool};
+use crate::run_state::function::{Presence, SupervisedFunction};
+use crate::run_state::releases::{Canary, ServingRelease, SpareCandidate};
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{HandlerWorker, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
-
-/// State of a handler's worker that other workers do not have.
-#[derive(Debug)]
-pub(super) struct HandlerWorker {
-    /// The rules of the worker's version.
-    pub(super) pool: Pool,
-    /// Most calls in flight; known once the worker is ready.
-    pub(super) concurrency: u32,
-    /// Whether the worker can end one call while others go on.
-    pub(super) cancels: bool,
-    /// Cancelled calls whose end is recorded, although their code may still run. Such a worker is retired.
-    pub(super) dropped: Vec<u64>,
-    /// When the worker last answered a call.
-    pub(super) answered_at: Option<std::time::Duration>,
-    /// Number of calls served.
-    pub(super) served: u32,
-    /// Whether the worker's code is loaded.
-    pub(super) ready: bool,
-    /// Whether an invocation waited for this worker to start.
-    pub(super) cold: bool,
-    /// Whether the worker takes no more calls.
-    pub(super) retiring: bool,
-    /// Why the last readiness probe failed.
-    pub(super) waits_for: Option<String>,
-    /// Why the worker's code could not be loaded.
-    pub(super) load_error: Option<String>,
-    /// Why the worker's answers are not trusted any more.
-    pub(super) broken: Option<String>,
-}
-
-impl HandlerWorker {
-    /// Returns the state of a worker whose code is not loaded.
-    pub(super) fn new(pool: Pool) -> Self {
-        Self {
-            pool,
-            concurrency: 1,
-            cancels: false,
-            dropped: Vec::new(),
-            answered_at: None,
-            served: 0,
-            ready: false,
-            cold: false,
-            retiring: false,
-            waits_for: None,
-            load_error: None,
-            broken: None,
-        }
-    }
-}
-
-/// A version that is tried before it serves.
-#[derive(Debug)]
-pub(super) struct SpareCandidate {
-    pub(super) serving: Arc<ServingRelease>,
-    pub(super) worker: Option<WorkerId>,
-    /// Whether a trial starts as soon as there is room.
-    pub(super) wanted: bool,
-    /// Why the last trial failed.
-    pub(super) error: Option<Box<str>>,
-    /// Failed trials since the version came or somebody asked for a new one.
-    pub(super) failures: u32,
-    /// The share of the calls that it is to get; absent: it is to serve.
-    pub(super) canary: Option<u32>,
-    /// A canary that came while the version that serves was being renewed; it is tried afterwards.
-    pub(super) behind: Option<(Arc<ServingRelease>, u32)>,
-    /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
-    pub(super) again: Option<Now>,
-}
-
-impl SpareCandidate {
-    /// Returns a candidate that is tried as soon as there is room.
-    pub(super) fn new(serving: Arc<ServingRelease>) -> Self {
-        Self {
-            serving,
-            worker: None,
-            wanted: true,
-            error: None,
-            failures: 0,
-            canary: None,
-            behind: None,
-            again: None,
-        }
-    }
-}
 
 /// Most trials of a version. With the default backoff they take an hour. After that fnd stops, because starting an
 /// interpreter in vain every few minutes costs too much.
@@ -158,13 +75,6 @@ impl SupervisedFunction {
     /// Forgets the error of a trial that is over. The error of a newer file that was refused meanwhile stays.
     pub(super) fn forget_error_of(&mut self, trial: Option<&str>) {
         self.error.take_if(|error| Some(&**error) == trial);
-    }
-
-    /// Says whether starts are held back because the workers die before they are ready.
-    pub(super) fn is_held(&self) -> bool {
-        self.start_failures
-            .as_ref()
-            .is_some_and(|failures| failures.hold.is_some())
     }
 
     /// Says whether fresh workers are kept ready now: after a call, for as long as an idle worker is kept.

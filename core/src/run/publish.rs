@@ -10,7 +10,6 @@
 //! and sends the rest again.
 
 use super::Supervisor;
-use super::function::{FunctionKey, Presence};
 use super::submit::{After, filled_in};
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
@@ -18,6 +17,8 @@ use crate::messages::submit::Submit;
 use crate::messages::{Now, ReplyTo};
 use crate::records::Accepted;
 use crate::records::outcome::Skip;
+use crate::run_state::FunctionKey;
+use crate::run_state::function::Presence;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::time::Duration;
 

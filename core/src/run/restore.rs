@@ -2,9 +2,6 @@
 
 use super::Supervisor;
 use super::ending::ON_REQUEST;
-use super::function::{FunctionKey, ServingRelease};
-use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
-use super::timers::Timer;
 use crate::messages::Now;
 use crate::messages::action::{Action, Notice};
 use crate::messages::end_cause::EndCause;
@@ -13,6 +10,10 @@ use crate::messages::{on_mono, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, RunState};
 use crate::records::{AttemptRecord, Unfinished, Usage};
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -12,15 +12,15 @@
 
 use super::Supervisor;
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::function::FunctionKey;
-use super::invocation::{InvocationEnd, InvocationStage};
-use super::timers::Timer;
-use super::verdict::AttemptVerdict;
-use super::worker::{Run, Worker, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::{Action, Notice};
 use crate::records::Usage;
 use crate::records::outcome::{Reason, Skip};
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{InvocationEnd, InvocationStage};
+use crate::run_state::timers::Timer;
+use crate::run_state::verdict::AttemptVerdict;
+use crate::run_state::worker::{Run, Worker, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;

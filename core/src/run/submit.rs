@@ -2,9 +2,6 @@
 
 use super::Supervisor;
 use super::admission::{rate_cost, rate_wait};
-use super::function::{FunctionKey, Presence, ServingRelease, to_usize};
-use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage};
-use super::timers::Timer;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::{Overlap, QueueRules, Rules};
@@ -13,6 +10,11 @@ use crate::messages::{Now, ReplyTo, on_mono, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::records::{Accepted, Payload, may_become_dead_letter};
+use crate::run_state::function::Presence;
+use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;

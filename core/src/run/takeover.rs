@@ -11,11 +11,6 @@
 
 use super::Supervisor;
 use super::attempt_end::{EndFacts, EndedAttempt};
-use super::function::{FunctionKey, Presence, ServingRelease};
-use super::invocation::{Invocation, InvocationStage};
-use super::run_record::RunOrigin;
-use super::timers::Timer;
-use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::adoption_records::{Adopted, RunRecord, ScriptRecord};
@@ -25,6 +20,13 @@ use crate::messages::event::Restored;
 use crate::messages::rules::Rules;
 use crate::records::cause::Cause;
 use crate::records::{Accepted, Payload};
+use crate::run_state::FunctionKey;
+use crate::run_state::function::Presence;
+use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::run_record::RunOrigin;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::borrow::Cow;

@@ -1,16 +1,17 @@
 //! Handles new, changed and deleted functions: the run of a content by itself, disabling and crash loops.
 
 use super::Supervisor;
-use super::function::{FunctionKey, Presence, ServingRelease, StartFailures};
-use super::invocation::InvocationStage;
-use super::pool::SpareCandidate;
-use super::timers::Timer;
 use crate::messages::FunctionState;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::event::InstalledVersion;
 use crate::messages::submit::Submit;
 use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Skip, Trigger};
+use crate::run_state::FunctionKey;
+use crate::run_state::function::{Presence, StartFailures};
+use crate::run_state::invocation::InvocationStage;
+use crate::run_state::releases::{ServingRelease, SpareCandidate};
+use crate::run_state::timers::Timer;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;

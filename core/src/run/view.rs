@@ -1,14 +1,15 @@
 //! Read-only snapshots for the API.
 
 use super::Supervisor;
-use super::function::{FunctionKey, SupervisedFunction};
-use super::worker::{WorkerKind, WorkerPhase};
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
 use crate::messages::FunctionState;
 use crate::messages::action::Rejection;
 use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
+use crate::run_state::FunctionKey;
+use crate::run_state::function::SupervisedFunction;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;
@@ -178,6 +179,21 @@ impl Supervisor {
     pub fn live_of(&self, name: &FunctionName) -> Option<InvocationId> {
         let key = self.functions.find(name)?;
         self.functions[key].queue.live().first().copied()
+    }
+
+    /// Returns how many shown functions are in each state that any is in; fnd's own do not count.
+    pub fn by_state(&self) -> impl Iterator<Item = (FunctionState, usize)> {
+        let numbers = self.functions.counts().by_state;
+        FunctionState::ALL
+            .into_iter()
+            .zip(numbers)
+            .filter(|(_, number)| *number > 0)
+    }
+
+    /// Returns how many attempts run or are being started.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.functions.counts().running
     }
 
     /// Returns how many workers there are.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 impl RunRecord {
     /// Returns the record of a worker's attempt.
-    pub(super) fn of(worker: &Worker, run: &Run, invocation: &Invocation) -> Self {
+    pub(crate) fn of(worker: &Worker, run: &Run, invocation: &Invocation) -> Self {
         let at = run.started.mono;
         let first = invocation.started;
         Self {
@@ -35,7 +35,7 @@ impl RunRecord {
     }
 
     /// Returns the attempt, which nothing ends yet. The timer of its timeout is not armed.
-    pub(super) fn run(&self, started: Now) -> Run {
+    pub(crate) fn run(&self, started: Now) -> Run {
         Run {
             invocation: self.invocation,
             attempt: Attempt(self.attempt),
@@ -50,16 +50,16 @@ impl RunRecord {
 }
 
 /// An attempt of an earlier fnd, by the clock of this one.
-pub(super) struct RunOrigin<'a> {
-    pub(super) run: &'a RunRecord,
-    pub(super) version: Version,
+pub(crate) struct RunOrigin<'a> {
+    pub(crate) run: &'a RunRecord,
+    pub(crate) version: Version,
     /// When this attempt began.
-    pub(super) started: Now,
+    pub(crate) started: Now,
 }
 
 impl<'a> RunOrigin<'a> {
     /// Returns the attempt of a record that began so long ago.
-    pub(super) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
+    pub(crate) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
         let started = Now {
             mono: now.mono.saturating_sub(age),
             unix_ms: run.started_ms,
@@ -68,7 +68,7 @@ impl<'a> RunOrigin<'a> {
     }
 
     /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
-    pub(super) fn first(&self, now: Now) -> Started {
+    pub(crate) fn first(&self, now: Now) -> Started {
         let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.run.first_ms));
         let since = |times: Times| {
             now.mono
@@ -83,7 +83,7 @@ impl<'a> RunOrigin<'a> {
     }
 
     /// Returns when the whole invocation ends.
-    pub(super) fn deadline(&self, now: Now) -> Option<Deadline> {
+    pub(crate) fn deadline(&self, now: Now) -> Option<Deadline> {
         let unix_ms = self.run.deadline_ms?;
         let remaining = self.run.times.and_then(|times| times.deadline_in);
         // The wall clock may have been set since. It counts only for a record of an older fnd, which has nothing else.

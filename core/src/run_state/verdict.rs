@@ -1,6 +1,6 @@
 //! Derives the reason and the message of an attempt from its worker's end.
 
-use super::words;
+use super::failure_message;
 use super::worker::{Run, Worker, WorkerPhase};
 use crate::messages::event::{Exited, TooLarge};
 use crate::messages::rules::{FunctionKind, Rules};
@@ -18,11 +18,11 @@ const STRAGGLERS: &str = "processes that it left in the background were killed w
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(super) struct AttemptVerdict {
-    pub(super) reason: Reason,
-    pub(super) message: String,
-    pub(super) exit_code: Option<u8>,
-    pub(super) signal: Option<u8>,
+pub(crate) struct AttemptVerdict {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) exit_code: Option<u8>,
+    pub(crate) signal: Option<u8>,
 }
 
 /// Returns whether fnd ended a worker, so that its exit says nothing.
@@ -35,10 +35,10 @@ fn was_ended(worker: &Worker) -> bool {
 
 impl AttemptVerdict {
     /// Returns the verdict of an attempt without an exit of a process.
-    pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
+    pub(crate) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
         let (reason, message) = match &run.ending {
             Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
-            None => (reason, words::bounded(message)),
+            None => (reason, failure_message::bounded(message)),
         };
         Self {
             reason,
@@ -49,7 +49,7 @@ impl AttemptVerdict {
     }
 
     /// Returns the verdict of an exit. `asks_for_result` says whether the run was started by somebody who wants its result.
-    pub(super) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
+    pub(crate) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
         // If fnd ended the attempt, the exit status does not count: a process that exits 0 on SIGTERM still did not end
         // in time.
         let (reason, message) = match &run.ending {
@@ -60,7 +60,7 @@ impl AttemptVerdict {
     }
 
     /// Returns the verdict of a call whose worker ended without an answer.
-    pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
+    pub(crate) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
         let broken = worker.member().and_then(|member| member.broken.as_ref());
         let ended_by_fnd = was_ended(worker);
@@ -86,7 +86,7 @@ impl AttemptVerdict {
     }
 
     /// Returns why a worker's code could not be loaded.
-    pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
+    pub(crate) fn of_load(worker: &Worker, exited: &Exited) -> String {
         let member = worker.member();
         let broken = || {
             member?
@@ -95,10 +95,10 @@ impl AttemptVerdict {
                 .filter(|_| was_ended(worker) && exited.oom_kills == 0)
         };
         match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
-            Some(error) => words::bounded(error.clone()),
+            Some(error) => failure_message::bounded(error.clone()),
             None => match judge(&worker.serving.rules, false, exited) {
                 (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
-                (_, message) => words::bounded(message),
+                (_, message) => failure_message::bounded(message),
             },
         }
     }
@@ -110,7 +110,7 @@ impl AttemptVerdict {
         };
         Self {
             reason,
-            message: words::bounded(message),
+            message: failure_message::bounded(message),
             exit_code,
             signal,
         }
@@ -129,7 +129,7 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
 
 /// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
 /// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
-pub(super) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
+pub(crate) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
     match trigger {
         Trigger::Manual | Trigger::Http | Trigger::Function => true,
         Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
@@ -197,7 +197,7 @@ fn judge(rules: &Rules, asks_for_result: bool, exited: &Exited) -> (Reason, Stri
         _ => {}
     }
     let message = match &exited.last_error_line {
-        Some(line) if !line.is_empty() => words::of_code(rules, line.clone()),
+        Some(line) if !line.is_empty() => failure_message::of_code(rules, line.clone()),
         _ => format!("exit code {code}"),
     };
     (reason, message)
