@@ -1,7 +1,7 @@
 //! Hands invocations to ready workers as calls, handles the answers and handles workers that end without an answer.
 
 use super::Supervisor;
-use super::attempt_end::{EndFacts, EndedAttempt};
+use super::attempt::{EndFacts, EndedAttempt};
 use crate::messages::Now;
 use crate::messages::action::{Action, CallOrder};
 use crate::messages::event::{Answered, Exited};

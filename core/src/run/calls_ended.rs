@@ -12,7 +12,7 @@
 //! A limit is enforced whatever the code does, so it may cost the other calls of the worker. A cancel may not.
 
 use super::Supervisor;
-use super::attempt_end::{EndFacts, EndedAttempt};
+use super::attempt::{EndFacts, EndedAttempt};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::end_cause::EndCause;

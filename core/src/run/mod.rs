@@ -4,49 +4,45 @@
 //! starts no process, reads no clock and never blocks; [`Supervisor::next_deadline`] returns when it needs the next
 //! [`Event::Tick`].
 //!
-//! The path of a request: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it
-//! begins) → `attempt` (start) → `attempt_end` → `conclude` (what follows). Meanwhile the invocation is in the `queue`
-//! of its function, which keeps the books of waiting work. `attempt` uses `starts` (whether the node can start
-//! processes) and `worker` (a worker's phases), `attempt_end` uses `verdict` (reason and message); for handlers there
-//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside, `chain` those
-//! whose caller has ended. `versions` changes functions, and `changes` says after each event what has changed of them.
-//! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
+//! What comes in and goes out stands in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
+//! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start and end)
+//! → `conclude` (what follows). `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
+//! handlers there are also `pool` (the set of workers) and `calls` (their answers). `conclude` also ends invocations from outside,
+//! `chain` those whose caller has ended. `versions` changes functions, `trial` and `canary` try releases first. `restore`,
+//! `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
+//! - `acceptance`: makes invocations of accepted requests
 //! - `admission`: decides which work may begin, by budget and rate
-//! - `attempt`: starts attempts
-//! - `attempt_end`: ends attempts
+//! - `attempt`: starts and ends attempts
 //! - `calls`: calls of ready workers, and their answers
 //! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
-//! - `conclude`: what follows an attempt, and the end of invocations
-//! - `ending`: cancellation, deadline, expiry
-//! - `handover`: workers of handlers at a planned restart
+//! - `conclude`: what follows an attempt; the end of invocations, cancellation, deadline, expiry
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: the shares of events
 //! - `restore`: the state that an earlier fnd left
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
-//! - `starts`: whether the node can start workers
-//! - `submit`: accepts or rejects requests
-//! - `takeover`: workers that an earlier fnd started
+//! - `starts`: whether workers can be started; crash loops
+//! - `submit`: decides about requests
+//! - `takeover`: workers that an earlier fnd started or handed over
+//! - `trial`: a version of a handler, before it serves
 //! - `versions`: new, changed and deleted functions
-//! - `view`: snapshots for the API
+//! - `view`: snapshots for the API, records for the next fnd
 //! - `worker`: leads a worker through its phases
 
+mod acceptance;
 mod admission;
 mod attempt;
-mod attempt_end;
 mod calls;
 mod calls_ended;
 mod canary;
 mod chain;
 mod claims;
 mod conclude;
-mod ending;
-mod handover;
 mod pool;
 mod publish;
 mod restore;
@@ -57,6 +53,7 @@ mod submit;
 mod takeover;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod versions;
 mod view;
 mod worker;

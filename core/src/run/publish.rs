@@ -10,7 +10,8 @@
 //! and sends the rest again.
 
 use super::Supervisor;
-use super::submit::{After, filled_in};
+use super::acceptance::filled_in;
+use super::submit::After;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
 use crate::messages::submit::Submit;

@@ -1,7 +1,7 @@
 //! Restores the state that the previous fnd left in the ledger and at the spawner.
 
 use super::Supervisor;
-use super::ending::ON_REQUEST;
+use super::conclude::ON_REQUEST;
 use crate::messages::Now;
 use crate::messages::action::{Action, Notice};
 use crate::messages::end_cause::EndCause;

@@ -9,7 +9,7 @@
 //! would compete for the port, the lock or the queue of the service.
 
 use super::Supervisor;
-use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
+use super::starts::{LOOP_FAILURES, LOOP_WINDOW};
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::end_cause::EndCause;

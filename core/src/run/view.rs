@@ -1,10 +1,11 @@
-//! Read-only snapshots for the API.
+//! Read-only snapshots: for the API, and as adoption records for the next fnd.
 
 use super::Supervisor;
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
 use crate::messages::FunctionState;
 use crate::messages::action::Rejection;
+use crate::messages::adoption_records::{CallRecord, MemberRecord, RunRecord, ScriptRecord};
 use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
 use crate::run_state::FunctionKey;
@@ -235,6 +236,68 @@ impl Supervisor {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         !self.phase.is_serving()
+    }
+
+    /// Returns the adoption record of a script's worker.
+    #[must_use]
+    pub fn script_record(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let run = worker.runs.first()?;
+        let invocation = self.invocations.get(&run.invocation)?;
+        Some(ScriptRecord {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            run: RunRecord::of(worker, run, invocation),
+            rules: Cow::Borrowed(&*worker.serving.rules),
+        })
+    }
+
+    /// Returns the adoption record of a script that is being ended: the next fnd records why.
+    #[must_use]
+    pub fn record_of_ending(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let is_script = worker.member().is_none() && worker.runs.iter().any(|run| run.ending.is_some());
+        is_script.then(|| self.script_record(id))?
+    }
+
+    /// Returns the adoption record of a handler's worker; absent for one that is being ended, since the next fnd has
+    /// nothing to do with it.
+    #[must_use]
+    pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let member = worker.member()?;
+        let goes_on = matches!(
+            worker.phase,
+            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
+        );
+        if !goes_on {
+            return None;
+        }
+        let calls = worker.runs.iter().filter_map(|run| {
+            let (call, cold) = run.call?;
+            let invocation = self.invocations.get(&run.invocation)?;
+            Some(CallRecord {
+                call,
+                run: RunRecord::of(worker, run, invocation),
+                cold,
+            })
+        });
+        Some(MemberRecord {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            concurrency: member.ready.then_some(member.concurrency),
+            cancels: member.cancels,
+            dropped: member.dropped.clone(),
+            served: member.served,
+            retiring: member.retiring,
+            last_call: self.next_call,
+            calls: calls.collect(),
+            rules: Cow::Borrowed(&*worker.serving.rules),
+        })
     }
 
     fn up_since_ms(&self, function: &SupervisedFunction) -> Option<u64> {

@@ -12,7 +12,7 @@
 //! - `invocation`: one accepted request, until its record
 //! - `queue`: the books of a function's waiting work
 //! - `releases`: the release that serves, the one on trial, a canary
-//! - `run_record`: an attempt in an adoption record
+//! - `run_record`: attempts and releases of an earlier fnd, from adoption records
 //! - `timers`: all timers, and the next deadline
 //! - `verdict`: reason and message of an end
 //! - `worker`: one process tree and the attempts in it

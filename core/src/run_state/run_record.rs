@@ -1,12 +1,21 @@
-//! The part of a worker's adoption record that describes one attempt.
+//! Writes and reads the part of an adoption record that describes one attempt.
 
 use super::invocation::{Deadline, Invocation, Started};
+use super::releases::ServingRelease;
 use super::worker::{Run, Worker};
 use crate::messages::Now;
 use crate::messages::adoption_records::{RunRecord, Times};
+use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
 use crate::messages::on_mono;
-use fnd_wire::ids::{Attempt, Version};
+use crate::messages::rules::Rules;
+use fnd_wire::frame::TermCause;
+use fnd_wire::ids::{Attempt, FunctionId, InvocationId, Version};
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
+const TERM_SLACK: Duration = Duration::from_millis(50);
 
 impl RunRecord {
     /// Returns the record of a worker's attempt.
@@ -96,5 +105,38 @@ impl<'a> RunOrigin<'a> {
             unix_ms,
             of_caller: false,
         })
+    }
+}
+
+/// Returns the version that a worker of an earlier fnd runs.
+pub(crate) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
+    Arc::new(ServingRelease {
+        id: FunctionId(id),
+        version,
+        load_key,
+        // Only the worker has this release, and it never serves: so no content runs by itself with this id.
+        load_id: InvocationId(0),
+        rules: Arc::new(rules.into_owned()),
+    })
+}
+
+/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
+/// has said the reason in the adoption record; only for an older fnd the instant decides.
+pub(crate) fn ending_of_term(
+    cause: TermCause,
+    at: Duration,
+    (timeout, deadline): (Option<Duration>, Option<Duration>),
+) -> EndCause {
+    let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
+    match cause {
+        TermCause::Stopped => EndCause::Stopped,
+        // The spawner has one limit for both, the earlier one.
+        TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
+            EndCause::Timeout
+        }
+        TermCause::TimeUp => EndCause::Deadline,
+        TermCause::Asked if due(timeout) => EndCause::Timeout,
+        TermCause::Asked if due(deadline) => EndCause::Deadline,
+        TermCause::Asked => EndCause::Cancelled(CANCELLED_BEFORE.into()),
     }
 }
