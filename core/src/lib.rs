@@ -18,12 +18,14 @@
 //! - `json`: compacts JSON and measures its depth
 //! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
+//! - `messages`: the events and actions of the machine of runs
 //! - `path_steps`: the directories that a path leads through
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
 //! - `report`: what happened, for people and programs
 //! - `run`: the machine of runs, functions and workers: the supervisor
+//! - `run_state`: the state of that machine
 //! - `kv`: what a change of a key of the state needs, and what it leads to
 //! - `trace`: trace contexts of requests and attempts
 //! - `triggers`: what each kind of trigger decides before it submits
@@ -45,11 +47,13 @@ pub mod json;
 pub mod kv;
 pub mod lifecycle;
 pub mod mask;
+mod messages;
 pub mod path_steps;
 pub mod quota;
 pub mod records;
 pub mod report;
 pub mod run;
+mod run_state;
 pub mod trace;
 pub mod triggers;
 pub mod verify_report;

@@ -88,6 +88,16 @@ const RULES: &[Rule] = &[
         "the parts that decide, start and report stand on it",
     ),
     rule(
+        "core/src/messages",
+        "crate::api crate::lifecycle crate::run_state crate::triggers",
+        "it is what the machine of runs takes and says; it knows no machine",
+    ),
+    rule(
+        "core/src/run_state",
+        "crate::api crate::lifecycle crate::run crate::triggers serde_json",
+        "the machine of runs changes it and decides; it decides nothing about others",
+    ),
+    rule(
         "core/src/run",
         "crate::api crate::triggers fnd_manifest::diagnostic fnd_manifest::judge fnd_manifest::schema fnd_manifest::settings serde_json",
         "it decides about what was judged, whatever started it; it reads and writes no text",

@@ -5,64 +5,20 @@
 //! functions wait with it.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::Now;
-use super::function::{FunctionKey, ServingRelease, SupervisedFunction};
-use super::invocation::InvocationEnd;
 use super::pool::Want;
-use super::rules::{FunctionKind, NodeBudget, Rules};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::rules::{FunctionKind, NodeBudget, Rules};
 use crate::records::outcome::Reason;
+use crate::run_state::FunctionKey;
+use crate::run_state::charge::Charge;
+use crate::run_state::function::SupervisedFunction;
+use crate::run_state::invocation::InvocationEnd;
+use crate::run_state::releases::ServingRelease;
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Memory and CPU of a function, for all its workers together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Charge {
-    memory: u64,
-    cpu_milli: u64,
-}
-
-impl Charge {
-    fn of(rules: &Rules) -> Self {
-        Self {
-            memory: rules.memory,
-            // Without a quota the function has only a weight on the CPU that others leave, which cannot be counted.
-            cpu_milli: rules.cpu_milli.map_or(0, u64::from),
-        }
-    }
-
-    fn both(self, with: impl Fn(u64, u64) -> u64, other: Self) -> Self {
-        Self {
-            memory: with(self.memory, other.memory),
-            cpu_milli: with(self.cpu_milli, other.cpu_milli),
-        }
-    }
-}
-
-/// A function's share of the node's budget, and whether the function waits for more.
-#[derive(Debug)]
-pub(super) struct NodeShare {
-    /// The part of the budget that the function uses while it has workers.
-    charged: Charge,
-    /// Whether the function is in the line for the budget.
-    in_line: bool,
-    /// Whether the function is in the list of those with free workers and waiting invocations.
-    in_calls: bool,
-}
-
-impl NodeShare {
-    /// The share of a function without workers.
-    pub(super) const NOTHING: Self = Self {
-        charged: Charge {
-            memory: 0,
-            cpu_milli: 0,
-        },
-        in_line: false,
-        in_calls: false,
-    };
-}
 
 /// The node's budget and the functions that wait for it.
 #[derive(Debug)]

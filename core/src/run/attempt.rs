@@ -1,14 +1,18 @@
-//! Starts attempts.
+//! Starts attempts, and ends them: their worker ended, could not be started, or is lost with the spawner.
 
 use super::Supervisor;
-use super::action::{Action, AttemptOrder, Notice, SpawnOrder};
-use super::event::Now;
-use super::function::{FunctionKey, ServingRelease};
-use super::invocation::{InvocationStage, Started};
-use super::submit::on_wall;
-use super::timers::Timer;
-use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
+use crate::messages::action::{Action, AttemptOrder, Notice, SpawnOrder};
+use crate::messages::event::{Answered, Exited};
+use crate::messages::rules::Rules;
+use crate::messages::{Now, on_wall};
 use crate::records::outcome::Reason;
+use crate::records::{AttemptRecord, RunResult, Usage};
+use crate::run_state::invocation::{InvocationStage, Started};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::verdict::{AttemptVerdict, asks_for_result};
+use crate::run_state::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, failure_message};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,5 +147,261 @@ impl Supervisor {
             call,
         };
         Some((run, order))
+    }
+}
+
+/// The known facts about an attempt's end.
+#[derive(Debug)]
+pub(super) struct EndFacts {
+    verdict: AttemptVerdict,
+    usage: Usage,
+    result: Option<RunResult>,
+    /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
+    late: Option<(Duration, Duration)>,
+}
+
+impl EndFacts {
+    pub(super) fn new(verdict: AttemptVerdict, usage: Usage, result: Option<RunResult>) -> Self {
+        Self {
+            verdict,
+            usage,
+            result,
+            late: None,
+        }
+    }
+
+    /// Returns the end of a call with this answer. If fnd was ending the call, the answer does not count.
+    pub(super) fn of_answer(rules: &Rules, run: &Run, answered: Answered) -> Self {
+        if run.ending.is_some() {
+            let verdict = AttemptVerdict::without_exit(rules, run, Reason::Interrupted, String::new());
+            return Self::of_call((verdict.reason, verdict.message), None);
+        }
+        // Without `[poll]` nothing would ask again. Exit code 99 of a script is an error then, too.
+        let reason = match answered.reason {
+            Reason::ExecuteAgain if rules.poll.is_none() => Reason::Error,
+            reason => reason,
+        };
+        let message = if reason == Reason::Ok {
+            String::new()
+        } else {
+            failure_message::of_code(rules, answered.message)
+        };
+        Self::of_call((reason, message), answered.result)
+    }
+
+    /// Returns the end of a call, whose resources cannot be told from those of its worker.
+    pub(super) fn of_call((reason, message): (Reason, String), result: Option<RunResult>) -> Self {
+        let verdict = AttemptVerdict {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        };
+        let usage = Usage {
+            scope_worker: true,
+            ..Usage::default()
+        };
+        Self::new(verdict, usage, result)
+    }
+}
+
+/// An attempt that has ended, and where it ran.
+#[derive(Debug)]
+pub(super) struct EndedAttempt {
+    /// Absent where no process could be started.
+    pub(super) worker: Option<WorkerId>,
+    pub(super) function: FunctionKey,
+    pub(super) serving: Arc<ServingRelease>,
+    pub(super) run: Run,
+}
+
+impl Supervisor {
+    /// Handles a worker that has ended, and whose end is reported later. An unknown worker has ended with its spawner.
+    pub(super) fn ends_later(&mut self, now: Now, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        worker.ended_at.get_or_insert(now.mono);
+        // The attempt is over and only waits for room for its result, so its timeout does not count any more.
+        for run in &mut worker.runs {
+            if let Some(at) = run.timeout_at.take() {
+                self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+            }
+        }
+        self.enter(id, WorkerPhase::Over);
+    }
+
+    /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
+    pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
+        let id = exited.worker;
+        // The end of an unknown worker frees descriptors and processes, too.
+        self.room_was_made();
+        let Some(mut worker) = self.take_worker(id) else {
+            // The spawner keeps an exit until fnd acknowledges it, and of this worker nothing is left to record.
+            out.push(Action::Forget(id, None));
+            return;
+        };
+        if let WorkerKind::Member(_) = worker.kind {
+            return self.member_exited(now, worker, exited, out);
+        }
+        let adopted = worker.adopted;
+        // Of a worker that had ended before the adoption, the spawner has told why: see `adopt`.
+        if let Some((_, lasted)) = exited.late.filter(|_| !worker.ended_before) {
+            self.ended_by_spawner(&mut worker, lasted);
+        }
+        let ended_at = worker.ended_at;
+        for run in std::mem::take(&mut worker.runs) {
+            let since = |at: Duration| (now.mono.saturating_sub(at), at.saturating_sub(run.started.mono));
+            let late = exited.late.or_else(|| ended_at.map(since));
+            let invocation = self.invocations.get(&run.invocation);
+            let asks_for_result = invocation.is_some_and(|invocation| {
+                let cause = invocation.payload.cause.as_deref();
+                asks_for_result(invocation.trigger, cause)
+            });
+            let verdict = AttemptVerdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
+            let ended = EndFacts {
+                late,
+                ..EndFacts::new(verdict, exited.usage, exited.result.clone())
+            };
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = EndedAttempt {
+                worker: Some(id),
+                function,
+                serving,
+                run,
+            };
+            if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
+                self.attempt_ended(now, done, ended, out);
+            }
+        }
+    }
+
+    /// Handles a worker that could not be started because of its function.
+    pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        self.start_unanswered(id);
+        let Some(mut worker) = self.take_worker(id) else { return };
+        let message = failure_message::of_start(&worker.serving.rules, message);
+        match worker.kind {
+            WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
+            WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),
+            // Each failed run of a service is counted when it has ended.
+            WorkerKind::Service(_) => {}
+        }
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = EndedAttempt {
+                worker: None,
+                function,
+                serving,
+                run,
+            };
+            self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
+        }
+    }
+
+    /// Handles the loss of the spawner, and with it of every worker.
+    pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+        // This is set first: `end_unwaited` then ends no call of a lost attempt, because each call says by itself why
+        // it ended.
+        self.spawner = false;
+        self.release_claims(out);
+        while let Some(id) = self.workers.keys().next().copied() {
+            let Some(worker) = self.take_worker(id) else { return };
+            for run in worker.runs {
+                let message = "fnd-spawner went down during the attempt".to_owned();
+                let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
+                let done = EndedAttempt {
+                    worker: Some(id),
+                    function: worker.function,
+                    serving: Arc::clone(&worker.serving),
+                    run,
+                };
+                self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
+            }
+        }
+    }
+
+    pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        // The list of free workers is found by the worker's version, so the worker leaves that list before it is
+        // removed.
+        self.out_of_service(id);
+        let worker = self.workers.remove(&id)?;
+        if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
+            self.timers.disarm(at, Timer::ServiceCheck(id));
+        }
+        if let Some(at) = worker.phase.timer() {
+            self.timers.disarm(at, Timer::Worker(id));
+        }
+        for run in &worker.runs {
+            self.run_over(id, worker.function, run);
+        }
+        let function = &mut self.functions[worker.function];
+        // `give_back` frees memory and CPU only if `running` is empty, so the worker leaves `running` first.
+        function.work.running.remove(&id);
+        self.node.give_back(function);
+        Some(worker)
+    }
+
+    /// Removes an attempt that is over from the timers and counts.
+    pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, run: &Run) {
+        if let Some(at) = run.timeout_at {
+            self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+        }
+        let function = &mut self.functions[function];
+        function.work.busy = function.work.busy.saturating_sub(1);
+    }
+
+    pub(super) fn attempt_ended(&mut self, now: Now, done: EndedAttempt, ended: EndFacts, out: &mut Vec<Action>) {
+        let EndFacts {
+            verdict,
+            usage,
+            result,
+            late,
+        } = ended;
+        let EndedAttempt {
+            worker,
+            function,
+            serving,
+            run,
+        } = done;
+        self.end_unwaited(now, run.invocation, out);
+        let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
+        let (ago, lasted) = late.unwrap_or(at_once);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // fnd hears late of an end that the spawner made; how long the attempt lasted is known exactly.
+        let ended_ms = now.unix_ms.saturating_sub(millis(ago));
+        let ended_ms = match late {
+            Some(_) => ended_ms.min(run.started.unix_ms.saturating_add(millis(lasted))),
+            None => ended_ms,
+        };
+        let record = AttemptRecord {
+            invocation: run.invocation,
+            function: self.functions[function].name.clone(),
+            attempt: run.attempt,
+            poll: run.poll,
+            worker,
+            version: Some(serving.version),
+            started_ms: run.started.unix_ms,
+            // The wall clock may have been set back during the attempt.
+            ended_ms: ended_ms.max(run.started.unix_ms),
+            duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+            reason: verdict.reason,
+            message: verdict.message,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+            usage,
+            next_attempt_ms: None,
+            cold: run.call.map(|(_, cold)| cold),
+        };
+        // An attempt whose process could not be started says nothing about how long runs take.
+        if worker.is_some() {
+            self.functions[function].work.durations.push(record.duration_us);
+        }
+        self.count_canary(function, serving.version, record.reason, out);
+        self.conclude(now, &serving, (record, result), out);
+        // A deleted function is shown as long as an attempt runs, so this end may be the moment at which it vanishes.
+        self.announce(function, out);
+        self.line_up(now, function);
     }
 }

@@ -1,33 +1,18 @@
 //! Hands invocations to ready workers as calls, handles the answers and handles workers that end without an answer.
 
 use super::Supervisor;
-use super::action::{Action, CallOrder};
-use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::{Exited, Now};
-use super::function::{FunctionKey, to_usize};
-use super::queue::First;
-use super::verdict::AttemptVerdict;
-use super::words;
-use super::worker::{Worker, WorkerKind, WorkerPhase};
+use super::attempt::{EndFacts, EndedAttempt};
+use crate::messages::Now;
+use crate::messages::action::{Action, CallOrder};
+use crate::messages::event::{Answered, Exited};
+use crate::records::Usage;
 use crate::records::outcome::Reason;
-use crate::records::{RunResult, Usage};
+use crate::run_state::queue::First;
+use crate::run_state::verdict::AttemptVerdict;
+use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, failure_message, to_usize};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
-
-/// A worker's answer to a call.
-#[derive(Debug)]
-pub struct Answered {
-    /// The worker that answered.
-    pub worker: WorkerId,
-    /// The call's number, from [`CallOrder::call`].
-    pub call: u64,
-    /// [`Reason::Ok`], or why the call failed.
-    pub reason: Reason,
-    /// Message for people; empty where the call succeeded.
-    pub message: String,
-    /// The result; after execute-again the state for the next poll.
-    pub result: Option<RunResult>,
-}
 
 impl Supervisor {
     /// Hands a function's ready invocations to its free workers. The worker used last comes first, so that the others
@@ -202,7 +187,7 @@ impl Supervisor {
                 out,
             );
         };
-        member.load_error = Some(words::of_code(&rules, message));
+        member.load_error = Some(failure_message::of_code(&rules, message));
         // The worker ends by itself. If it does not, it gets SIGTERM after the grace.
         let until = now.mono.saturating_add(worker.serving.rules.grace);
         self.enter(id, WorkerPhase::Leaving { until });
@@ -220,7 +205,9 @@ impl Supervisor {
                 .take()
                 .map(|why| format!(": {why}"))
                 .unwrap_or_default();
-            member.load_error = Some(words::bounded(format!("it was not ready within {limit}{why}")));
+            member.load_error = Some(failure_message::bounded(format!(
+                "it was not ready within {limit}{why}"
+            )));
         }
         self.terminate(now, id, out);
     }

@@ -12,25 +12,15 @@
 //! A limit is enforced whatever the code does, so it may cost the other calls of the worker. A cancel may not.
 
 use super::Supervisor;
-use super::action::Action;
-use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::Now;
-use super::timers::Timer;
-use super::verdict::EndCause;
-use super::worker::{Worker, WorkerKind, WorkerPhase};
+use super::attempt::{EndFacts, EndedAttempt};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Reason;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
-
-impl Worker {
-    /// Says whether an answer belongs to a call that was dropped; its code has ended now.
-    pub(super) fn is_dropped(&mut self, call: u64) -> bool {
-        let Some(member) = self.member_mut() else { return false };
-        let before = member.dropped.len();
-        member.dropped.retain(|dropped| *dropped != call);
-        member.dropped.len() < before
-    }
-}
 
 impl Supervisor {
     /// Ends one call of a worker that has others.

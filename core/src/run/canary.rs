@@ -7,70 +7,15 @@
 //! Whether a canary is promoted or ended is decided outside ([`release`](crate::lifecycle::release)): this module counts.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::{InstalledVersion, Now};
-use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
-use super::pool::SpareCandidate;
-use super::rules::{FunctionKind, Rules};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::event::InstalledVersion;
 use crate::records::outcome::{Class, Reason};
+use crate::run_state::function::{Presence, SupervisedFunction};
+use crate::run_state::releases::{CALL, Canary, ServingRelease, SpareCandidate, shares_calls};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::sync::Arc;
-
-/// A call, in the hundredths in which shares are counted.
-const CALL: u32 = 100;
-/// Most calls that a canary is owed: after a pause it gets no burst.
-const OWED_MAX: u32 = 2 * CALL;
-
-/// A release that gets a share of the calls.
-#[derive(Debug)]
-pub(super) struct Canary {
-    pub(super) serving: Arc<ServingRelease>,
-    /// Its share of the calls, 1 to 100.
-    pub(super) percent: u32,
-    /// Its claim to calls, in hundredths of a call.
-    owed: u32,
-    /// Its workers that can take a call now; the one used last is at the end.
-    pub(super) free: Vec<WorkerId>,
-    /// Whether it had no worker for a call of its own since its last worker was started.
-    pub(super) lacks_worker: bool,
-    /// Its attempts that have ended, and those of them that failed, since it began here.
-    pub(super) attempts: u64,
-    pub(super) failures: u64,
-}
-
-impl Canary {
-    pub(super) fn new(serving: Arc<ServingRelease>, percent: u32) -> Self {
-        Self {
-            serving,
-            percent,
-            owed: 0,
-            free: Vec::new(),
-            lacks_worker: false,
-            attempts: 0,
-            failures: 0,
-        }
-    }
-
-    /// Says whether it can go on beside another version that serves.
-    pub(super) fn shares_with(&self, serving: &ServingRelease) -> bool {
-        shares_calls(&serving.rules, &self.serving.rules)
-    }
-
-    /// Says whether the next call is for it.
-    fn is_due(&self) -> bool {
-        self.owed + self.percent >= CALL
-    }
-
-    /// Counts a call that begins, and whether it is the canary's own.
-    fn begins(&mut self, own: bool) {
-        // `is_due` is asked before `owed` grows: it is about the call that begins now.
-        self.lacks_worker |= !own && self.is_due();
-        self.owed = (self.owed + self.percent).min(OWED_MAX);
-        if own {
-            self.owed = self.owed.saturating_sub(CALL);
-        }
-    }
-}
 
 impl SupervisedFunction {
     /// Returns the canary, if the next call is for it.
@@ -284,18 +229,6 @@ impl Supervisor {
             out.push(Action::CanaryFailed(function.name.clone()));
         }
     }
-}
-
-/// Says whether calls can be shared between two versions of a function. A service has no calls, and of workers that need one
-/// port there is only one. If the mode changes, no worker of one version can stand in for one of the other.
-pub(super) fn shares_calls(old: &Rules, new: &Rules) -> bool {
-    let kinds = (&old.kind, &new.kind);
-    let same = match (old.kind.pool(), new.kind.pool()) {
-        (Some(old), Some(new)) => !old.alone && !new.alone,
-        (None, None) => matches!(kinds, (FunctionKind::Script, FunctionKind::Script)),
-        _ => false,
-    };
-    same && new.enabled
 }
 
 /// Says whether an attempt that ends so speaks against its release.

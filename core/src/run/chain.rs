@@ -9,15 +9,16 @@
 //! `[access]` of the manifest does.
 
 use super::Supervisor;
-use super::action::{Action, Rejection};
-use super::event::{Now, Submit};
-use super::function::FunctionKey;
-use super::invocation::{Invocation, InvocationStage};
-use super::verdict::EndCause;
-use super::worker::Run;
+use crate::messages::Now;
+use crate::messages::action::{Action, ChainRefusal, Rejection};
+use crate::messages::end_cause::EndCause;
+use crate::messages::submit::{Calling, Submit};
 use crate::records::cause::DEPTH_MAX;
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::Trigger;
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::worker::Run;
 use crate::trace::{Span, Trace};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,47 +32,6 @@ pub(super) const CALLER_LEFT: &str = "its caller closed the connection";
 
 /// An invocation that runs, and its attempt.
 type RunningCall<'a> = (&'a Invocation, &'a Run);
-
-/// A function that calls another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Calling {
-    /// The function that calls.
-    pub function: FunctionName,
-    /// The invocation of it that calls, as the request says; absent: the trace of the request may say it.
-    pub invocation: Option<InvocationId>,
-}
-
-/// Why a call of a function is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChainRefusal {
-    /// The invocation that the request names is not one of the calling function that runs now.
-    NotRunning(FunctionName),
-    /// The chain of calls would be longer than [`DEPTH_MAX`].
-    TooLong,
-    /// The called function is in the chain of invocations that would wait for this call, and has no free place: the call
-    /// would wait for itself.
-    WaitsForItself,
-}
-
-impl ChainRefusal {
-    /// Returns the reason in words.
-    #[must_use]
-    pub fn words(&self, function: &FunctionName) -> String {
-        match self {
-            Self::NotRunning(caller) => format!(
-                "`Fnd-Invocation` must name an invocation of `{caller}` that runs now; `FND_INVOCATION` has its id"
-            ),
-            Self::TooLong => format!(
-                "`{function}` would be call {} in a chain of functions that call functions: at most {DEPTH_MAX} are allowed",
-                u32::from(DEPTH_MAX) + 1
-            ),
-            Self::WaitsForItself => format!(
-                "`{function}` is in the chain of functions that wait for this call, and all its places are taken (pool.max): the call \
-                 would wait for itself; queue it (`--async`), or raise `pool.max`"
-            ),
-        }
-    }
-}
 
 /// The live invocations that another one waits for, by their callers.
 #[derive(Debug, Default)]
@@ -98,26 +58,6 @@ impl Waited {
 
     fn of(&self, caller: InvocationId) -> Vec<InvocationId> {
         self.0.get(&caller).into_iter().flatten().copied().collect()
-    }
-}
-
-impl Invocation {
-    /// Returns the invocation that waits for this one, if it was called by one that waits.
-    pub(super) fn waiting_caller(&self) -> Option<InvocationId> {
-        self.called().filter(|_| !self.durable)?.invocation
-    }
-
-    /// Says whether somebody else waits for it, too, by its idempotency key.
-    fn is_shared(&self) -> bool {
-        self.key.is_some() && self.waiters.len() > 1
-    }
-
-    /// Returns the function and the invocation that called it, if a function did.
-    pub(super) fn called(&self) -> Option<&CallCause> {
-        match self.payload.cause.as_deref() {
-            Some(Cause::Call(call)) => Some(call),
-            _ => None,
-        }
     }
 }
 

@@ -4,73 +4,48 @@
 //! starts no process, reads no clock and never blocks; [`Supervisor::next_deadline`] returns when it needs the next
 //! [`Event::Tick`].
 //!
-//! The path of a request: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it
-//! begins) → `attempt` (start) → `attempt_end` → `conclude` (what follows). Meanwhile the invocation is in the `queue`
-//! of its function, which keeps the books of waiting work. `attempt` uses `starts` (whether the node can start
-//! processes) and `worker` (a worker's phases), `attempt_end` uses `verdict` (reason and message); for handlers there
-//! are also `pool` (the set of workers) and `calls` (their answers). `ending` ends invocations from outside, `chain` those
-//! whose caller has ended. `versions` changes functions, and `changes` says after each event what has changed of them.
-//! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
+//! What comes in and goes out stands in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
+//! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start and end)
+//! → `conclude` (what follows). `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
+//! handlers there are also `pool` (the set of workers) and `calls` (their answers). `conclude` also ends invocations from outside,
+//! `chain` those whose caller has ended. `versions` changes functions, `trial` and `canary` try releases first. `restore`,
+//! `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
-//! - `action`: orders to the edges
+//! - `acceptance`: makes invocations of accepted requests
 //! - `admission`: decides which work may begin, by budget and rate
-//! - `attempt`: starts attempts
-//! - `attempt_end`: ends attempts
+//! - `attempt`: starts and ends attempts
 //! - `calls`: calls of ready workers, and their answers
 //! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
-//! - `changes`: reports the changes of a function before its status
 //! - `claims`: work that is stored as begun before it begins
-//! - `conclude`: what follows an attempt, and the end of invocations
-//! - `counts`: numbers of functions and attempts, kept as they change
-//! - `ending`: cancellation, deadline, expiry
-//! - `event`: facts and requests that come in
-//! - `function`: the state of one function
-//! - `handover`: workers of handlers at a planned restart
-//! - `invocation`: one accepted request, until its record
+//! - `conclude`: what follows an attempt; the end of invocations, cancellation, deadline, expiry
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: the shares of events
-//! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
-//! - `rules`: the part of a manifest that is used here
-//! - `run_record`: the common part of the adoption records of scripts and calls
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
-//! - `starts`: whether the node can start workers
-//! - `submit`: accepts or rejects requests
-//! - `takeover`: workers that an earlier fnd started
-//! - `timers`: all timers, and the next deadline
-//! - `verdict`: reason and message of an end
+//! - `starts`: whether workers can be started; crash loops
+//! - `submit`: decides about requests
+//! - `takeover`: workers that an earlier fnd started or handed over
+//! - `trial`: a version of a handler, before it serves
 //! - `versions`: new, changed and deleted functions
-//! - `view`: snapshots for the API
-//! - `words`: sizes in messages
-//! - `worker`: the phases of one process tree
+//! - `view`: snapshots for the API, records for the next fnd
+//! - `worker`: leads a worker through its phases
 
-mod action;
+mod acceptance;
 mod admission;
 mod attempt;
-mod attempt_end;
 mod calls;
 mod calls_ended;
 mod canary;
 mod chain;
-mod changes;
 mod claims;
 mod conclude;
-mod counts;
-mod ending;
-mod event;
-mod function;
-mod handover;
-mod invocation;
 mod pool;
 mod publish;
-mod queue;
 mod restore;
-mod rules;
-mod run_record;
 mod service;
 mod shutdown;
 mod starts;
@@ -78,53 +53,43 @@ mod submit;
 mod takeover;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod verdict;
+mod trial;
 mod versions;
 mod view;
-mod words;
 mod worker;
 
-pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder, skip_words};
-pub use calls::Answered;
-pub use chain::{Calling, ChainRefusal};
-pub use event::{
-    Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit, TooLarge,
+pub use crate::messages::action::{
+    Action, Answer, AttemptOrder, CallOrder, ChainRefusal, Notice, Rejection, SpawnOrder, skip_words,
 };
-pub use handover::{AdoptedMember, CallRecord, MemberRecord};
-pub use publish::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
-pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
-pub use run_record::{RunRecord, Times};
-pub use takeover::{Adopted, ScriptRecord};
+pub use crate::messages::adoption_records::{
+    Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord, ScriptRecord, Times,
+};
+pub use crate::messages::event::{
+    Answered, Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Restored, TooLarge,
+};
+pub use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
+pub use crate::messages::rules::{
+    FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service,
+};
+pub use crate::messages::submit::{Calling, Submit};
+pub use crate::messages::{FunctionState, Now, ReplyTo};
 pub use view::{CanaryCounts, FunctionView, Trial};
 
+use crate::run_state::FunctionKey;
+use crate::run_state::function::CountedFunction;
+use crate::run_state::functions::{Counts, SupervisedFunctions};
+use crate::run_state::invocation::Invocation;
+use crate::run_state::queue::Queue;
+use crate::run_state::timers::Timers;
+use crate::run_state::worker::Worker;
 use admission::BudgetQueue;
 use fnd_wire::ids::{InvocationId, WorkerId};
-use function::{FunctionKey, SupervisedFunctions};
-use invocation::Invocation;
 use shutdown::ShutdownPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use timers::Timers;
-use worker::Worker;
 
-fnd_manifest::words! {
-    /// State of a function.
-    pub enum FunctionState {
-        /// The first version is being prepared.
-        Building = "building",
-        /// The function can run.
-        Ready = "ready",
-        /// At least one attempt runs.
-        Running = "running",
-        /// The manifest or a person disabled the function.
-        Disabled = "disabled",
-        /// The function has no version that could run.
-        Invalid = "invalid",
-        /// The workers die before they are ready.
-        CrashLooping = "crash-looping",
-    }
-}
+/// Most invocations, and most functions, that an assertion counts after each event.
+const RECOUNT_MAX: usize = 256;
 
 /// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]
@@ -286,5 +251,53 @@ impl Supervisor {
     fn next_number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
+    fn report_changes(&mut self, from: usize, out: &mut Vec<Action>) {
+        let mut at = from;
+        while let Some(action) = out.get(at) {
+            if let Action::Status(name) = action
+                && let Some(key) = self.functions.find(name)
+            {
+                let mut changes = Vec::new();
+                self.functions[key].report_changes(&mut changes);
+                let count = changes.len();
+                out.splice(at..at, changes);
+                at += count;
+            }
+            at += 1;
+        }
+    }
+
+    /// Counts the books anew from the stages of all invocations; says whether the counts agree with the books. Counts
+    /// nothing where that would take too long for an assertion after each event.
+    fn books_agree(&self) -> bool {
+        if self.invocations.len() > RECOUNT_MAX {
+            return true;
+        }
+        let mut counted = BTreeMap::<FunctionKey, Queue>::new();
+        // In the order of acceptance, in which the lanes were filled.
+        let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
+        invocations.sort_unstable_by_key(|invocation| invocation.number);
+        for invocation in invocations {
+            counted.entry(invocation.function).or_default().add(invocation);
+        }
+        let mut keys = self.functions.keys().take(RECOUNT_MAX);
+        keys.all(|key| self.functions[key].queue == counted.remove(&key).unwrap_or_default())
+    }
+
+    /// Counts all functions and workers anew; says whether the kept counts agree. Counts nothing where that would take too
+    /// long for an assertion after each event.
+    fn counts_agree(&self) -> bool {
+        if self.functions.keys().nth(RECOUNT_MAX).is_some() {
+            return true;
+        }
+        let mut counts = Counts::default();
+        for key in self.functions.keys() {
+            counts.replace(CountedFunction::default(), CountedFunction::of(&self.functions[key]));
+        }
+        let running: usize = self.workers.values().map(|worker| worker.runs.len()).sum();
+        counts == *self.functions.counts() && running == counts.running
     }
 }

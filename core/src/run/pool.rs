@@ -3,109 +3,18 @@
 //!
 //! A worker takes calls from `WorkerReady` until it is *retired*: because another version serves, because the worker
 //! has served or lived long enough, or because nothing needs it. Then it finishes its calls and is told to stop. A new
-//! version is tried first: one worker of it must become ready before the version serves. So a version that cannot be
-//! loaded replaces nothing.
+//! version is tried first (`trial`).
 
 use super::Supervisor;
-use super::action::{Action, SpawnOrder};
-use super::canary::Canary;
-use super::event::Now;
-use super::function::{FunctionKey, Presence, ServingRelease, SupervisedFunction, to_usize};
-use super::rules::{FunctionKind, Pool};
-use super::timers::Timer;
-use super::worker::{Worker, WorkerKind, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, SpawnOrder};
+use crate::messages::rules::{FunctionKind, Pool};
+use crate::run_state::function::SupervisedFunction;
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::worker::{HandlerWorker, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
-
-/// State of a handler's worker that other workers do not have.
-#[derive(Debug)]
-pub(super) struct HandlerWorker {
-    /// The rules of the worker's version.
-    pub(super) pool: Pool,
-    /// Most calls in flight; known once the worker is ready.
-    pub(super) concurrency: u32,
-    /// Whether the worker can end one call while others go on.
-    pub(super) cancels: bool,
-    /// Cancelled calls whose end is recorded, although their code may still run. Such a worker is retired.
-    pub(super) dropped: Vec<u64>,
-    /// When the worker last answered a call.
-    pub(super) answered_at: Option<std::time::Duration>,
-    /// Number of calls served.
-    pub(super) served: u32,
-    /// Whether the worker's code is loaded.
-    pub(super) ready: bool,
-    /// Whether an invocation waited for this worker to start.
-    pub(super) cold: bool,
-    /// Whether the worker takes no more calls.
-    pub(super) retiring: bool,
-    /// Why the last readiness probe failed.
-    pub(super) waits_for: Option<String>,
-    /// Why the worker's code could not be loaded.
-    pub(super) load_error: Option<String>,
-    /// Why the worker's answers are not trusted any more.
-    pub(super) broken: Option<String>,
-}
-
-impl HandlerWorker {
-    /// Returns the state of a worker whose code is not loaded.
-    pub(super) fn new(pool: Pool) -> Self {
-        Self {
-            pool,
-            concurrency: 1,
-            cancels: false,
-            dropped: Vec::new(),
-            answered_at: None,
-            served: 0,
-            ready: false,
-            cold: false,
-            retiring: false,
-            waits_for: None,
-            load_error: None,
-            broken: None,
-        }
-    }
-}
-
-/// A version that is tried before it serves.
-#[derive(Debug)]
-pub(super) struct SpareCandidate {
-    pub(super) serving: Arc<ServingRelease>,
-    pub(super) worker: Option<WorkerId>,
-    /// Whether a trial starts as soon as there is room.
-    pub(super) wanted: bool,
-    /// Why the last trial failed.
-    pub(super) error: Option<Box<str>>,
-    /// Failed trials since the version came or somebody asked for a new one.
-    pub(super) failures: u32,
-    /// The share of the calls that it is to get; absent: it is to serve.
-    pub(super) canary: Option<u32>,
-    /// A canary that came while the version that serves was being renewed; it is tried afterwards.
-    pub(super) behind: Option<(Arc<ServingRelease>, u32)>,
-    /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
-    pub(super) again: Option<Now>,
-}
-
-impl SpareCandidate {
-    /// Returns a candidate that is tried as soon as there is room.
-    pub(super) fn new(serving: Arc<ServingRelease>) -> Self {
-        Self {
-            serving,
-            worker: None,
-            wanted: true,
-            error: None,
-            failures: 0,
-            canary: None,
-            behind: None,
-            again: None,
-        }
-    }
-}
-
-/// Most trials of a version. With the default backoff they take an hour. After that fnd stops, because starting an
-/// interpreter in vain every few minutes costs too much.
-const TRIALS_MAX: u32 = 20;
-/// Shortest pause between two trials, whatever the backoff says.
-const TRIAL_PAUSE_MIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Why one more worker is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,29 +53,6 @@ impl Worker {
 }
 
 impl SupervisedFunction {
-    /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
-    pub(super) fn is_worth_a_trial(&self, newest: &ServingRelease) -> bool {
-        // A worker that must be alone cannot be tried beside one of the version that serves.
-        let beside = |pool: &Pool| !pool.alone;
-        let pooled = |serving: &ServingRelease| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
-        !self.disabled
-            && !newest.rules.unchecked
-            && pooled(newest)
-            && self.serving().is_some_and(|serving| pooled(serving))
-    }
-
-    /// Forgets the error of a trial that is over. The error of a newer file that was refused meanwhile stays.
-    pub(super) fn forget_error_of(&mut self, trial: Option<&str>) {
-        self.error.take_if(|error| Some(&**error) == trial);
-    }
-
-    /// Says whether starts are held back because the workers die before they are ready.
-    pub(super) fn is_held(&self) -> bool {
-        self.start_failures
-            .as_ref()
-            .is_some_and(|failures| failures.hold.is_some())
-    }
-
     /// Says whether fresh workers are kept ready now: after a call, for as long as an idle worker is kept.
     fn is_active(&self, now: Now, pool: &Pool) -> bool {
         let lately = |at: std::time::Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
@@ -499,101 +385,6 @@ impl Supervisor {
         if let Some((_, _, id)) = idle.min() {
             self.leave(now, id, out);
         }
-    }
-
-    /// Handles a failed trial: the version is tried again, with growing pauses, up to [`TRIALS_MAX`] times.
-    pub(super) fn trial_failed(&mut self, now: Now, key: FunctionKey, (what, why): (&str, &str)) {
-        let random = self.random.f64();
-        let function = &mut self.functions[key];
-        let Some(candidate) = &mut function.candidate else {
-            return;
-        };
-        candidate.worker = None;
-        candidate.failures = candidate.failures.saturating_add(1);
-        let backoff = &candidate.serving.rules.retry.backoff;
-        let pause = backoff.delay(candidate.failures, random).max(TRIAL_PAUSE_MIN);
-        candidate.again = (candidate.failures < TRIALS_MAX).then(|| now.after(pause));
-        let given_up = match candidate.again {
-            Some(again) => {
-                self.timers.arm(again.mono, Timer::Trial(key));
-                ""
-            }
-            None => " and is not tried again until it changes or `fndctl reload` is run",
-        };
-        let error = format!("the new version could not be {what}{given_up}; the previous version serves: {why}");
-        candidate.error = Some(error.into());
-        function.error.clone_from(&candidate.error);
-    }
-
-    /// Tries a version again that could not be loaded. If somebody `asked` for it, failures are counted from zero.
-    pub(super) fn try_again(&mut self, key: FunctionKey, asked: bool) {
-        let Some(candidate) = &mut self.functions[key].candidate else {
-            return;
-        };
-        if let Some(again) = candidate.again.take() {
-            self.timers.disarm(again.mono, Timer::Trial(key));
-        }
-        // A trial that is under way goes on, and is not made a second time.
-        if candidate.worker.is_none() {
-            candidate.wanted = true;
-        }
-        if asked {
-            candidate.failures = 0;
-            // The caller waits for the end of this trial, even if it is the same failure again.
-            self.functions[key].forget_trial();
-        }
-    }
-
-    /// Fails the trial of a version that can never fit the node.
-    pub(super) fn refuse_trial(&mut self, now: Now, key: FunctionKey) {
-        let wanted = self.functions[key]
-            .candidate
-            .as_mut()
-            .filter(|candidate| candidate.wanted);
-        let refusal = wanted.and_then(|candidate| {
-            let refusal = self.node.refusal(&candidate.serving.rules)?;
-            candidate.wanted = false;
-            Some(refusal)
-        });
-        if let Some(refusal) = refusal {
-            self.trial_failed(now, key, ("started", &refusal));
-        }
-    }
-
-    /// Gives up the version that is on trial, and its worker.
-    pub(super) fn give_up_candidate(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        let Some(candidate) = self.functions[key].candidate.take() else {
-            return;
-        };
-        if let Some(again) = candidate.again {
-            self.timers.disarm(again.mono, Timer::Trial(key));
-        }
-        if let Some(worker) = candidate.worker {
-            self.retire(now, worker, out);
-        }
-    }
-
-    /// Lets the version that was tried serve, or have its share of the calls.
-    fn switch(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        let function = &mut self.functions[key];
-        let Some(candidate) = function.candidate.take() else {
-            return;
-        };
-        function.forget_error_of(candidate.error.as_deref());
-        out.push(Action::Status(function.name.clone()));
-        if let Some(percent) = candidate.canary {
-            function.canary = Some(Box::new(Canary::new(candidate.serving, percent)));
-            return;
-        }
-        function.presence = Presence::Serving(Arc::clone(&candidate.serving));
-        if let Some((canary, percent)) = candidate.behind {
-            function.candidate = Some(Box::new(SpareCandidate {
-                canary: Some(percent),
-                ..SpareCandidate::new(canary)
-            }));
-            self.refuse_trial(now, key);
-        }
-        self.retire_all(now, key, Some(&candidate.serving), out);
     }
 }
 

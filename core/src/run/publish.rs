@@ -10,99 +10,18 @@
 //! and sends the rest again.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection};
-use super::event::{Now, ReplyTo, Submit};
-use super::function::{FunctionKey, Presence};
-use super::submit::{After, filled_in};
+use super::acceptance::filled_in;
+use super::submit::After;
+use crate::messages::action::{Action, Answer, Notice, Rejection};
+use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
+use crate::messages::submit::Submit;
+use crate::messages::{Now, ReplyTo};
 use crate::records::Accepted;
 use crate::records::outcome::Skip;
-use fnd_manifest::text;
+use crate::run_state::FunctionKey;
+use crate::run_state::function::Presence;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Duration;
-
-/// The events of a request. All of them are accepted, or none.
-#[derive(Debug)]
-pub struct Publish {
-    /// Where the answer goes.
-    pub reply: ReplyTo,
-    /// The events in the order of the request.
-    pub events: Vec<Publication>,
-}
-
-/// An event for the functions that subscribe to it.
-#[derive(Debug)]
-pub struct Publication {
-    /// Identifies the event: one with the same key is the same event.
-    pub key: Arc<str>,
-    /// A request for each function that takes the data.
-    pub submits: Vec<Submit>,
-    /// The functions that do not.
-    pub refused: Vec<NotTaken>,
-}
-
-/// An invocation that an event started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Taken {
-    /// Its id.
-    #[serde(with = "text::id")]
-    #[schemars(with = "String", extend("format" = "uuid"))]
-    pub id: InvocationId,
-    /// Its function.
-    #[serde(with = "text::id")]
-    #[schemars(with = "String")]
-    pub function: FunctionName,
-}
-
-/// A function that subscribes to an event and does not take it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NotTaken {
-    /// The function.
-    #[serde(with = "text::id")]
-    #[schemars(with = "String")]
-    pub function: FunctionName,
-    /// Why.
-    pub why: String,
-}
-
-/// What came of an event.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Delivered {
-    /// The invocations.
-    pub invocations: Vec<Taken>,
-    /// The functions that do not take it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<NotTaken>,
-    /// Whether the event was sent before: then this is what came of it the first time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub duplicate: bool,
-}
-
-/// The shares of events, to be stored in one transaction.
-#[derive(Debug, Clone)]
-pub struct Shares {
-    /// Their number, by which they are acknowledged.
-    pub number: u64,
-    /// When they were accepted.
-    pub accepted_ms: u64,
-    /// The shares of each event, in the order of the request.
-    pub events: Vec<EventShares>,
-}
-
-/// The shares of an event.
-#[derive(Debug, Clone)]
-pub struct EventShares {
-    /// [`Publication::key`].
-    pub key: Arc<str>,
-    /// The invocations that the event has made, without the skipped ones.
-    pub accepted: Vec<Accepted>,
-    /// Invocations that the function has no room for, each with the reason and its words. They are stored as skipped.
-    pub skipped: Vec<(Accepted, Skip, String)>,
-    /// The answer to a sender that sends the event again.
-    pub delivered: Delivered,
-}
 
 /// Events whose shares are being stored.
 #[derive(Debug)]

@@ -1,17 +1,19 @@
 //! Restores the state that the previous fnd left in the ledger and at the spawner.
 
 use super::Supervisor;
-use super::action::{Action, Notice};
-use super::ending::ON_REQUEST;
-use super::event::{LAST_RESULT_MAX, Now, Restored};
-use super::function::{FunctionKey, ServingRelease};
-use super::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
-use super::submit::{on_mono, on_wall};
-use super::timers::Timer;
-use super::verdict::EndCause;
+use super::conclude::ON_REQUEST;
+use crate::messages::Now;
+use crate::messages::action::{Action, Notice};
+use crate::messages::end_cause::EndCause;
+use crate::messages::event::{LAST_RESULT_MAX, Restored};
+use crate::messages::{on_mono, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, RunState};
 use crate::records::{AttemptRecord, Unfinished, Usage};
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
 use std::sync::Arc;

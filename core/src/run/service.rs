@@ -9,15 +9,17 @@
 //! would compete for the port, the lock or the queue of the service.
 
 use super::Supervisor;
-use super::action::Action;
-use super::event::Now;
-use super::function::{FunctionKey, ServingRelease, StartFailures, to_usize};
-use super::rules::FunctionKind;
-use super::timers::Timer;
-use super::verdict::EndCause;
-use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
-use super::worker::{WorkerKind, WorkerPhase};
+use super::starts::{LOOP_FAILURES, LOOP_WINDOW};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::end_cause::EndCause;
+use crate::messages::rules::FunctionKind;
 use crate::records::outcome::{Class, Reason};
+use crate::run_state::function::StartFailures;
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 

@@ -4,14 +4,14 @@
 //! for the next fnd. Invocations whose caller waits on a connection end now, so that every caller is answered.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Rejection};
-use super::event::Now;
-use super::invocation::{InvocationEnd, InvocationStage};
-use super::rules::FunctionKind;
-use super::timers::Timer;
-use super::verdict::EndCause;
-use super::worker::{Worker, WorkerPhase};
+use crate::messages::Now;
+use crate::messages::action::{Action, Answer, Rejection};
+use crate::messages::end_cause::EndCause;
+use crate::messages::rules::FunctionKind;
 use crate::records::outcome::Reason;
+use crate::run_state::invocation::{InvocationEnd, InvocationStage};
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{Worker, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
 
 /// Phase of the supervisor's life.

@@ -1,4 +1,4 @@
-//! Decides whether the node can start workers now. The obstacle may be the node and no function: no descriptors,
+//! Decides whether workers can be started now. The obstacle may be the node and no function: no descriptors,
 //! processes or memory left, a full disk, a spawner that does not answer.
 //!
 //! ```text
@@ -9,18 +9,23 @@
 //! An attempt that could not be started has not begun: its invocation waits again, with its attempt number, its claim
 //! and its expiry as before. During a pause nothing is started. Then one start is tried, and the others follow only
 //! after it has worked.
+//!
+//! Where the obstacle is a function, only this function is held: after some failures in a row it is crash-looping, and each
+//! further start waits for its backoff.
 
 use super::Supervisor;
-use super::action::{Action, Notice};
-use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::Now;
-use super::function::FunctionKey;
-use super::invocation::{InvocationEnd, InvocationStage};
-use super::timers::Timer;
-use super::verdict::AttemptVerdict;
-use super::worker::{Run, Worker, WorkerPhase};
+use super::attempt::{EndFacts, EndedAttempt};
+use crate::messages::Now;
+use crate::messages::action::{Action, Notice};
 use crate::records::Usage;
 use crate::records::outcome::{Reason, Skip};
+use crate::run_state::FunctionKey;
+use crate::run_state::function::StartFailures;
+use crate::run_state::invocation::{InvocationEnd, InvocationStage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use crate::run_state::verdict::AttemptVerdict;
+use crate::run_state::worker::{Run, Worker, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +36,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long starts must work before people are told that the node is well again: a node at its limit may start one
 /// worker and then no more.
 const CALM: Duration = Duration::from_secs(5);
+
+/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop.
+pub(super) const LOOP_FAILURES: usize = 5;
+pub(super) const LOOP_WINDOW: Duration = Duration::from_secs(60);
+/// Shortest pause between starts of a crash-looping function, whatever its backoff says.
+const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 const SILENT: &str = "fnd-spawner does not answer, so nothing can be started";
 
@@ -314,5 +325,64 @@ impl Supervisor {
             worker.member().is_some() && matches!(worker.phase, WorkerPhase::Idle { .. } | WorkerPhase::Busy)
         });
         warm.next().is_some()
+    }
+
+    /// Counts a worker that could not be started, and delays the next start if there were too many.
+    pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease) {
+        let function = &mut self.functions[key];
+        // Failures of a version that has been replaced meanwhile do not count.
+        if function
+            .serving()
+            .is_none_or(|newest| newest.version != serving.version)
+        {
+            return;
+        }
+        let failures = function
+            .start_failures
+            .get_or_insert_with(Box::<StartFailures>::default);
+        let recent = |at: &Duration| now.mono.saturating_sub(*at) <= LOOP_WINDOW;
+        failures.failures.retain(recent);
+        failures.failures.push(now.mono);
+        if failures.failures.len() > LOOP_FAILURES {
+            failures.failures.remove(0);
+        }
+        if failures.looping == 0 && failures.failures.len() < LOOP_FAILURES {
+            return;
+        }
+        failures.looping = failures.looping.saturating_add(1);
+        let delay = serving.rules.retry.backoff.delay(failures.looping, self.random.f64());
+        let hold = now.mono.saturating_add(delay.max(LOOP_PAUSE_MIN));
+        if let Some(before) = failures.hold.replace(hold) {
+            self.timers.disarm(before, Timer::Hold(key));
+        }
+        self.timers.arm(hold, Timer::Hold(key));
+    }
+
+    /// Handles the end of a crash-looping function's pause.
+    pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        if let Some(failures) = &mut self.functions[key].start_failures {
+            failures.hold = None;
+        }
+        self.keep_running(key, out);
+        self.line_up(now, key);
+    }
+
+    /// Handles a worker that was started: earlier start failures no longer count.
+    pub(super) fn spawn_worked(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        if self.functions[key].start_failures.is_some() {
+            self.forget_start_failures(key);
+            self.announce(key, out);
+            self.line_up(now, key);
+        }
+    }
+
+    pub(super) fn forget_start_failures(&mut self, key: FunctionKey) {
+        if let Some(hold) = self.functions[key]
+            .start_failures
+            .take()
+            .and_then(|failures| failures.hold)
+        {
+            self.timers.disarm(hold, Timer::Hold(key));
+        }
     }
 }

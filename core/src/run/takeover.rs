@@ -8,66 +8,29 @@
 //!                                                                     └ not in the ledger: as the adoption record says
 //! ```
 //! An attempt stays the same attempt under every fnd: its timeout counts from its start, and its end is recorded once.
+//!
+//! Workers of handlers are handed over at a planned restart only: each connection is left between two messages, and the
+//! spawner keeps a record of the calls in flight. After a crash the state of a connection is unknown; then the worker is
+//! killed.
 
 use super::Supervisor;
-use super::action::Action;
-use super::attempt_end::{EndFacts, EndedAttempt};
-use super::event::{Now, Restored};
-use super::function::{FunctionKey, Presence, ServingRelease};
-use super::handover::{AdoptedMember, CallRecord};
-use super::invocation::{Invocation, InvocationStage};
-use super::rules::Rules;
-use super::run_record::{RunOrigin, RunRecord};
-use super::timers::Timer;
-use super::verdict::{CANCELLED_BEFORE, EndCause};
-use super::worker::{Run, Worker, WorkerKind, WorkerPhase};
+use super::attempt::{EndFacts, EndedAttempt};
+use crate::messages::Now;
+use crate::messages::action::Action;
+use crate::messages::adoption_records::{Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord};
+use crate::messages::event::Restored;
 use crate::records::cause::Cause;
 use crate::records::{Accepted, Payload};
+use crate::run_state::function::Presence;
+use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::run_record::{RunOrigin, ending_of_term, serving};
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{HandlerWorker, Run, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::frame::TermCause;
-use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
-const TERM_SLACK: Duration = Duration::from_millis(50);
-
-/// The adoption record of a script's worker: the next fnd goes on with it. The spawner keeps it, unread.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ScriptRecord<'a> {
-    /// The function whose worker it is.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub function: Cow<'a, FunctionName>,
-    /// The function's number at the spawner.
-    pub id: u32,
-    /// The version that runs.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub version: Version,
-    /// The content key by which "once per content" is decided.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub load_key: Version,
-    /// The attempt that the worker runs, and its invocation.
-    #[serde(flatten)]
-    pub run: RunRecord,
-    /// The rules of the version that runs, without the payload.
-    pub rules: Cow<'a, Rules>,
-}
-
-/// A worker of an earlier fnd. It runs, or its exit follows.
-#[derive(Debug, Clone)]
-pub struct Adopted {
-    /// The worker's number.
-    pub worker: WorkerId,
-    /// The adoption record that the earlier fnd left.
-    pub record: ScriptRecord<'static>,
-    /// Time since the worker's start.
-    pub age: Duration,
-    /// Time since the worker's SIGTERM, and its cause; absent without a SIGTERM.
-    pub termed: Option<(Duration, TermCause)>,
-    /// Whether the worker has ended; its [`Exited`](super::Exited) follows.
-    pub ended: bool,
-}
 
 /// An end that waits until fnd knows whether its function still exists.
 #[derive(Debug)]
@@ -77,30 +40,6 @@ pub(super) struct EarlyEnd {
 }
 
 impl Supervisor {
-    /// Returns the adoption record of a script's worker.
-    #[must_use]
-    pub fn script_record(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
-        let worker = self.workers.get(&id)?;
-        let run = worker.runs.first()?;
-        let invocation = self.invocations.get(&run.invocation)?;
-        Some(ScriptRecord {
-            function: Cow::Borrowed(&self.functions[worker.function].name),
-            id: worker.serving.id.0,
-            version: worker.serving.version,
-            load_key: worker.serving.load_key,
-            run: RunRecord::of(worker, run, invocation),
-            rules: Cow::Borrowed(&*worker.serving.rules),
-        })
-    }
-
-    /// Returns the adoption record of a script that is being ended: the next fnd records why.
-    #[must_use]
-    pub fn record_of_ending(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
-        let worker = self.workers.get(&id)?;
-        let is_script = worker.member().is_none() && worker.runs.iter().any(|run| run.ending.is_some());
-        is_script.then(|| self.script_record(id))?
-    }
-
     /// Returns the workers whose attempt has no stored end yet. The others are killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
         let ended = &restored.ended;
@@ -341,37 +280,106 @@ impl Supervisor {
             self.attempt_ended(now, done, ended, out);
         }
     }
-}
 
-/// Returns the version that a worker of an earlier fnd runs.
-pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
-    Arc::new(ServingRelease {
-        id: FunctionId(id),
-        version,
-        load_key,
-        // Only the worker has this release, and it never serves: so no content runs by itself with this id.
-        load_id: InvocationId(0),
-        rules: Arc::new(rules.into_owned()),
-    })
-}
-
-/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
-/// has said the reason in the adoption record; only for an older fnd the instant decides.
-fn ending_of_term(
-    cause: TermCause,
-    at: Duration,
-    (timeout, deadline): (Option<Duration>, Option<Duration>),
-) -> EndCause {
-    let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
-    match cause {
-        TermCause::Stopped => EndCause::Stopped,
-        // The spawner has one limit for both, the earlier one.
-        TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
-            EndCause::Timeout
+    /// Adopts a handler's worker as if this fnd had started it.
+    pub(super) fn adopt_member(&mut self, now: Now, adopted: AdoptedMember) {
+        let AdoptedMember {
+            worker: id,
+            record,
+            age,
+            ended,
+        } = adopted;
+        let Some(pool) = record.rules.kind.pool().copied() else {
+            // `members_worth_adopting` returns no such worker.
+            return;
+        };
+        let key = self.functions.find_or_add(&record.function);
+        let runs: Vec<Run> = record
+            .calls
+            .iter()
+            .map(|call| self.go_on_calling(now, (id, key), (&record, age), call))
+            .collect();
+        // A late answer to a call of the earlier fnd must never match a call of this one.
+        self.next_call = self.next_call.max(record.last_call);
+        let phase = match record.concurrency {
+            _ if ended => WorkerPhase::Over,
+            None => WorkerPhase::Loading {
+                until: now.mono.saturating_add(pool.load_max),
+            },
+            Some(_) if !runs.is_empty() => WorkerPhase::Busy,
+            Some(_) => WorkerPhase::Idle {
+                since: now.mono,
+                // The idle time starts anew.
+                until: pool.idle.map(|idle| now.mono.saturating_add(idle)),
+            },
+        };
+        let function = &mut self.functions[key];
+        if !runs.is_empty() {
+            function.work.last_call = Some(now.mono);
         }
-        TermCause::TimeUp => EndCause::Deadline,
-        TermCause::Asked if due(timeout) => EndCause::Timeout,
-        TermCause::Asked if due(deadline) => EndCause::Deadline,
-        TermCause::Asked => EndCause::Cancelled(CANCELLED_BEFORE.into()),
+        let concurrency = record.concurrency.unwrap_or(1);
+        if !ended && !record.retiring && record.concurrency.is_some() && runs.len() < to_usize(concurrency) {
+            function.work.free.push(id);
+        }
+        let member = HandlerWorker {
+            concurrency,
+            cancels: record.cancels,
+            dropped: record.dropped,
+            served: record.served,
+            ready: record.concurrency.is_some(),
+            retiring: record.retiring,
+            ..HandlerWorker::new(pool)
+        };
+        let worker = Worker {
+            function: key,
+            serving: serving(record.id, (record.version, record.load_key), record.rules),
+            started: Now {
+                mono: now.mono.saturating_sub(age),
+                unix_ms: now.unix_ms,
+            },
+            phase,
+            ended_at: None,
+            adopted: true,
+            ended_before: false,
+            runs,
+            kind: WorkerKind::Member(Box::new(member)),
+        };
+        self.insert_adopted_worker(id, worker);
+    }
+
+    fn go_on_calling(
+        &mut self,
+        now: Now,
+        (id, key): (WorkerId, FunctionKey),
+        (record, worker_age): (&MemberRecord<'_>, Duration),
+        call: &CallRecord,
+    ) -> Run {
+        let age = match call.run.times {
+            Some(times) => worker_age.saturating_sub(times.started_after),
+            None => Duration::from_millis(now.unix_ms.saturating_sub(call.run.started_ms)),
+        };
+        let origin = RunOrigin::new(&call.run, record.version, now, age);
+        let mut run = self.go_on(now, (id, key), &origin);
+        run.call = Some((call.call, call.cold));
+        if let Some(ending) = &call.run.ending {
+            // The grace starts anew.
+            run.ending = Some(ending.clone());
+            run.timeout_at = Some(now.mono.saturating_add(record.rules.grace));
+        }
+        if let Some(at) = run.timeout_at {
+            self.timers.arm(at, Timer::Attempt(id, run.invocation));
+        }
+        run
+    }
+
+    /// Retires the workers of functions that were deleted while no fnd was running.
+    pub(super) fn retire_deleted(&mut self, now: Now, out: &mut Vec<Action>) {
+        let keys: Vec<_> = self.functions.keys().collect();
+        for key in keys {
+            if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].work.running.is_empty()
+            {
+                self.retire_all(now, key, None, out);
+            }
+        }
     }
 }

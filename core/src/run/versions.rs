@@ -1,24 +1,19 @@
-//! Handles new, changed and deleted functions: the run of a content by itself, disabling and crash loops.
+//! Handles new, changed and deleted functions: the run of a content by itself, and disabling.
 
-use super::FunctionState;
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, Rejection};
-use super::event::{InstalledVersion, Now, ReplyTo, Submit};
-use super::function::{FunctionKey, Presence, ServingRelease, StartFailures};
-use super::invocation::InvocationStage;
-use super::pool::SpareCandidate;
-use super::timers::Timer;
+use crate::messages::FunctionState;
+use crate::messages::action::{Action, Answer, Notice, Rejection};
+use crate::messages::event::InstalledVersion;
+use crate::messages::submit::Submit;
+use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Skip, Trigger};
+use crate::run_state::FunctionKey;
+use crate::run_state::function::Presence;
+use crate::run_state::invocation::InvocationStage;
+use crate::run_state::releases::{ServingRelease, SpareCandidate};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop.
-pub(super) const LOOP_FAILURES: usize = 5;
-pub(super) const LOOP_WINDOW: Duration = Duration::from_secs(60);
-/// Shortest pause between starts of a crash-looping function, whatever its backoff says.
-const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Handles an installed version, which serves from now on. The version that serves already changes nothing.
@@ -363,64 +358,5 @@ impl Supervisor {
         out.push(Action::Notice(Notice::StateChanged { function, from, to }));
         out.push(Action::Status(name));
         true
-    }
-
-    /// Counts a worker that could not be started, and delays the next start if there were too many.
-    pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease) {
-        let function = &mut self.functions[key];
-        // Failures of a version that has been replaced meanwhile do not count.
-        if function
-            .serving()
-            .is_none_or(|newest| newest.version != serving.version)
-        {
-            return;
-        }
-        let failures = function
-            .start_failures
-            .get_or_insert_with(Box::<StartFailures>::default);
-        let recent = |at: &Duration| now.mono.saturating_sub(*at) <= LOOP_WINDOW;
-        failures.failures.retain(recent);
-        failures.failures.push(now.mono);
-        if failures.failures.len() > LOOP_FAILURES {
-            failures.failures.remove(0);
-        }
-        if failures.looping == 0 && failures.failures.len() < LOOP_FAILURES {
-            return;
-        }
-        failures.looping = failures.looping.saturating_add(1);
-        let delay = serving.rules.retry.backoff.delay(failures.looping, self.random.f64());
-        let hold = now.mono.saturating_add(delay.max(LOOP_PAUSE_MIN));
-        if let Some(before) = failures.hold.replace(hold) {
-            self.timers.disarm(before, Timer::Hold(key));
-        }
-        self.timers.arm(hold, Timer::Hold(key));
-    }
-
-    /// Handles the end of a crash-looping function's pause.
-    pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        if let Some(failures) = &mut self.functions[key].start_failures {
-            failures.hold = None;
-        }
-        self.keep_running(key, out);
-        self.line_up(now, key);
-    }
-
-    /// Handles a worker that was started: earlier start failures no longer count.
-    pub(super) fn spawn_worked(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        if self.functions[key].start_failures.is_some() {
-            self.forget_start_failures(key);
-            self.announce(key, out);
-            self.line_up(now, key);
-        }
-    }
-
-    fn forget_start_failures(&mut self, key: FunctionKey) {
-        if let Some(hold) = self.functions[key]
-            .start_failures
-            .take()
-            .and_then(|failures| failures.hold)
-        {
-            self.timers.disarm(hold, Timer::Hold(key));
-        }
     }
 }

@@ -1,13 +1,16 @@
-//! Read-only snapshots for the API.
+//! Read-only snapshots: for the API, and as adoption records for the next fnd.
 
-use super::action::Rejection;
-use super::event::LastAttempt;
-use super::function::{FunctionKey, SupervisedFunction};
-use super::worker::{WorkerKind, WorkerPhase};
-use super::{FunctionState, Supervisor};
+use super::Supervisor;
 use crate::durations;
 use crate::idempotency::IdempotencyKey;
+use crate::messages::FunctionState;
+use crate::messages::action::Rejection;
+use crate::messages::adoption_records::{CallRecord, MemberRecord, RunRecord, ScriptRecord};
+use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
+use crate::run_state::FunctionKey;
+use crate::run_state::function::SupervisedFunction;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;
@@ -179,6 +182,21 @@ impl Supervisor {
         self.functions[key].queue.live().first().copied()
     }
 
+    /// Returns how many shown functions are in each state that any is in; fnd's own do not count.
+    pub fn by_state(&self) -> impl Iterator<Item = (FunctionState, usize)> {
+        let numbers = self.functions.counts().by_state;
+        FunctionState::ALL
+            .into_iter()
+            .zip(numbers)
+            .filter(|(_, number)| *number > 0)
+    }
+
+    /// Returns how many attempts run or are being started.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.functions.counts().running
+    }
+
     /// Returns how many workers there are.
     #[must_use]
     pub fn workers(&self) -> usize {
@@ -218,6 +236,68 @@ impl Supervisor {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         !self.phase.is_serving()
+    }
+
+    /// Returns the adoption record of a script's worker.
+    #[must_use]
+    pub fn script_record(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let run = worker.runs.first()?;
+        let invocation = self.invocations.get(&run.invocation)?;
+        Some(ScriptRecord {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            run: RunRecord::of(worker, run, invocation),
+            rules: Cow::Borrowed(&*worker.serving.rules),
+        })
+    }
+
+    /// Returns the adoption record of a script that is being ended: the next fnd records why.
+    #[must_use]
+    pub fn record_of_ending(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let is_script = worker.member().is_none() && worker.runs.iter().any(|run| run.ending.is_some());
+        is_script.then(|| self.script_record(id))?
+    }
+
+    /// Returns the adoption record of a handler's worker; absent for one that is being ended, since the next fnd has
+    /// nothing to do with it.
+    #[must_use]
+    pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
+        let worker = self.workers.get(&id)?;
+        let member = worker.member()?;
+        let goes_on = matches!(
+            worker.phase,
+            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
+        );
+        if !goes_on {
+            return None;
+        }
+        let calls = worker.runs.iter().filter_map(|run| {
+            let (call, cold) = run.call?;
+            let invocation = self.invocations.get(&run.invocation)?;
+            Some(CallRecord {
+                call,
+                run: RunRecord::of(worker, run, invocation),
+                cold,
+            })
+        });
+        Some(MemberRecord {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            concurrency: member.ready.then_some(member.concurrency),
+            cancels: member.cancels,
+            dropped: member.dropped.clone(),
+            served: member.served,
+            retiring: member.retiring,
+            last_call: self.next_call,
+            calls: calls.collect(),
+            rules: Cow::Borrowed(&*worker.serving.rules),
+        })
     }
 
     fn up_since_ms(&self, function: &SupervisedFunction) -> Option<u64> {

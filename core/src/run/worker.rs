@@ -1,164 +1,19 @@
-//! A worker: one started process tree, from the order to start it until its leaf is empty.
+//! Leads a worker through its phases, from `Spawned` until its leaf is empty. `run_state/worker.rs` shows the phases.
 //!
-//! A script's worker runs one attempt. A handler's worker belongs to the function's [pool](super::pool): it becomes
-//! ready, serves calls, each of which is an attempt, and stops.
-//! ```text
-//! script:  Starting ──Spawned──▶ Busy ──asked to end: Term──▶ Terminating ──grace over: Kill──▶ Killed
-//!              └─SpawnFailed─▶ gone ◀──────────── Exited, from each ───────────────────────────┘
-//! handler: Starting ──Spawned──▶ Loading ──WorkerReady──▶ Idle ◀──▶ Busy ──asked to end──▶ Terminating ...
-//!                                    └───────────────────────┴──Stop──▶ Leaving ──grace over──▶ Terminating
-//! ```
 //! Nothing is sent to a starting worker: a request to end it waits for `Spawned`.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice};
-use super::event::Now;
-use super::function::{FunctionKey, ServingRelease};
-use super::pool::HandlerWorker;
-use super::rules::FunctionKind;
-use super::timers::Timer;
-use super::verdict::EndCause;
+use crate::messages::Now;
+use crate::messages::action::{Action, Answer, Notice};
+use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Class;
-use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
-use std::sync::Arc;
+use crate::run_state::timers::Timer;
+use crate::run_state::worker::{WorkerKind, WorkerPhase};
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::time::Duration;
 
 /// Time after SIGKILL until fnd reports that a worker does not end.
-pub(super) const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
-
-/// A worker and the attempts it runs.
-#[derive(Debug)]
-pub(super) struct Worker {
-    pub(super) function: FunctionKey,
-    /// The version that was started, whatever is installed meanwhile.
-    pub(super) serving: Arc<ServingRelease>,
-    pub(super) started: Now,
-    pub(super) phase: WorkerPhase,
-    /// Whether an earlier fnd started the worker.
-    pub(super) adopted: bool,
-    /// Whether the worker had ended when this fnd adopted it.
-    pub(super) ended_before: bool,
-    /// When the worker ended, if its end is reported later.
-    pub(super) ended_at: Option<Duration>,
-    /// The attempts: exactly one for a script, one for each call in flight for a handler.
-    pub(super) runs: Vec<Run>,
-    pub(super) kind: WorkerKind,
-}
-
-/// The kind of a worker, with the state that only this kind has.
-#[derive(Debug)]
-pub(super) enum WorkerKind {
-    /// One attempt of a script.
-    Script,
-    /// Calls of a handler or requests to an HTTP program, as a member of the function's pool.
-    Member(Box<HandlerWorker>),
-    /// One run of a service.
-    Service(Readiness),
-}
-
-/// Whether a service's process is ready.
-#[derive(Debug)]
-pub(super) struct Readiness {
-    pub(super) ready: bool,
-    /// When the time to become ready is over; for a ready process, when it has run long enough to count as healthy.
-    pub(super) check_at: Option<Duration>,
-    /// Why the last readiness probe failed.
-    pub(super) waits_for: Option<String>,
-}
-
-impl WorkerKind {
-    /// Returns the kind of a worker that runs one attempt in a process of its own.
-    pub(super) fn of_process(kind: &FunctionKind) -> Self {
-        match kind {
-            FunctionKind::Service(_) => Self::Service(Readiness {
-                ready: true,
-                check_at: None,
-                waits_for: None,
-            }),
-            FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => Self::Script,
-        }
-    }
-}
-
-/// An attempt in a worker.
-#[derive(Debug, Clone)]
-pub(super) struct Run {
-    pub(super) invocation: InvocationId,
-    pub(super) attempt: Attempt,
-    pub(super) poll: u32,
-    pub(super) started: Now,
-    /// Timeout of the attempt: the manifest's, or a shorter one from the caller.
-    pub(super) timeout: Option<Duration>,
-    /// When its timer is due, while that is armed: at the timeout, or at the end of the grace of a call that is ended
-    /// while others go on.
-    pub(super) timeout_at: Option<Duration>,
-    /// Why fnd ends the attempt; absent if it does not.
-    pub(super) ending: Option<EndCause>,
-    /// For a call: its number, and whether an invocation waited for its worker to start.
-    pub(super) call: Option<(u64, bool)>,
-}
-
-/// State of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WorkerPhase {
-    /// The spawner was asked to start it.
-    Starting,
-    /// The process exists; its code is not loaded.
-    Loading { until: Duration },
-    /// The code is loaded; the worker has no call.
-    Idle { since: Duration, until: Option<Duration> },
-    /// The worker runs an attempt, or several calls.
-    Busy,
-    /// The worker was told to finish, or is exiting by itself.
-    Leaving { until: Duration },
-    /// The worker got SIGTERM.
-    Terminating { kill_at: Duration },
-    /// The worker got SIGKILL.
-    Killed { report_at: Option<Duration> },
-    /// The worker ended while no fnd was running; nothing that is due now can have ended it.
-    Over,
-}
-
-impl WorkerPhase {
-    /// Returns when the phase's time is over; absent for a phase without a timer.
-    pub(super) fn timer(self) -> Option<Duration> {
-        match self {
-            Self::Loading { until } | Self::Leaving { until } => Some(until),
-            Self::Idle { until, .. } => until,
-            Self::Terminating { kill_at } => Some(kill_at),
-            Self::Killed { report_at } => report_at,
-            Self::Starting | Self::Busy | Self::Over => None,
-        }
-    }
-}
-
-impl Worker {
-    /// Returns the attempt of an invocation.
-    pub(super) fn run(&self, invocation: InvocationId) -> Option<&Run> {
-        self.runs.iter().find(|run| run.invocation == invocation)
-    }
-
-    /// Says whether the worker runs a service.
-    pub(super) fn is_service(&self) -> bool {
-        matches!(self.kind, WorkerKind::Service(_))
-    }
-
-    /// Returns the state of a pool's member; absent for other workers.
-    pub(super) fn member(&self) -> Option<&HandlerWorker> {
-        match &self.kind {
-            WorkerKind::Member(member) => Some(member),
-            WorkerKind::Script | WorkerKind::Service(_) => None,
-        }
-    }
-
-    /// Returns the state of a pool's member; absent for other workers.
-    pub(super) fn member_mut(&mut self) -> Option<&mut HandlerWorker> {
-        match &mut self.kind {
-            WorkerKind::Member(member) => Some(member),
-            WorkerKind::Script | WorkerKind::Service(_) => None,
-        }
-    }
-}
+const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
 
 impl Supervisor {
     /// Handles a worker that the spawner started.

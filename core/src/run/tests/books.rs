@@ -3,9 +3,9 @@
 use crate::idempotency::IdempotencyKey;
 use crate::records::Payload;
 use crate::records::outcome::{Reason, Trigger};
-use crate::run::function::SupervisedFunctions;
-use crate::run::invocation::{Invocation, InvocationEnd, InvocationStage};
-use crate::run::queue::{First, Queue};
+use crate::run_state::functions::SupervisedFunctions;
+use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
+use crate::run_state::queue::{First, Queue};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 

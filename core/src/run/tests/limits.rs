@@ -103,8 +103,8 @@ fn stop_kills_at_once_and_what_is_starting_as_soon_as_it_is_there() {
 
 #[test]
 fn an_idle_function_is_small() {
-    let size =
-        size_of::<super::super::function::SupervisedFunction>() + size_of::<super::super::function::ServingRelease>();
+    let size = size_of::<crate::run_state::function::SupervisedFunction>()
+        + size_of::<crate::run_state::releases::ServingRelease>();
     assert!(size < 320, "{size} bytes");
 }
 

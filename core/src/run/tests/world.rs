@@ -18,12 +18,12 @@ use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
 use crate::records::outcome::{Class, Reason, Trigger};
 use crate::records::{Accepted, InvocationRecord};
-use crate::run::canary::shares_calls;
 use crate::run::{
     Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, InstalledVersion,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
     SpawnOrder, Submit, Supervisor,
 };
+use crate::run_state::releases::shares_calls;
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};

@@ -4,39 +4,13 @@
 //! The actions stand before each [`Action::Status`] of an event, in the order [`Action::Known`] (or [`Action::Gone`] alone),
 //! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. Only the last report changes here.
 
-use super::Supervisor;
-use super::action::Action;
-use super::function::SupervisedFunction;
+use super::function::{LastReported, SupervisedFunction};
 use crate::interned::digest;
-
-/// The state of a function that was reported last, as digests: only a change matters, and ten thousand functions have it. The
-/// digest of nothing is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LastReported {
-    serving: u64,
-    error: u64,
-    /// The version on trial, and why it could not be loaded.
-    trial: u64,
-}
-
-impl LastReported {
-    const NOTHING: Self = Self {
-        serving: 0,
-        error: 0,
-        trial: 0,
-    };
-}
+use crate::messages::action::Action;
 
 impl SupervisedFunction {
-    /// Forgets the reported failure of its trial, so that the next failure is reported even if it is the same.
-    pub(super) fn forget_trial(&mut self) {
-        if let Some(before) = &mut self.reported {
-            before.trial = 0;
-        }
-    }
-
     /// Appends the changes since the last report.
-    fn report_changes(&mut self, out: &mut Vec<Action>) {
+    pub(crate) fn report_changes(&mut self, out: &mut Vec<Action>) {
         let name = &self.name;
         if !self.is_shown() {
             if self.reported.take().is_some() {
@@ -74,24 +48,5 @@ impl SupervisedFunction {
             });
         }
         self.reported = Some(now);
-    }
-}
-
-impl Supervisor {
-    /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
-    pub(super) fn report_changes(&mut self, from: usize, out: &mut Vec<Action>) {
-        let mut at = from;
-        while let Some(action) = out.get(at) {
-            if let Action::Status(name) = action
-                && let Some(key) = self.functions.find(name)
-            {
-                let mut changes = Vec::new();
-                self.functions[key].report_changes(&mut changes);
-                let count = changes.len();
-                out.splice(at..at, changes);
-                at += count;
-            }
-            at += 1;
-        }
     }
 }

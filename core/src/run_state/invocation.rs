@@ -6,10 +6,10 @@
 //! Lost: was running when the previous fnd went down; waits until its function is known, which decides on a retry.
 //! ```
 
-use super::event::{Now, ReplyTo};
-use super::function::FunctionKey;
-use super::queue::QueueOrder;
+use super::FunctionKey;
 use crate::idempotency::IdempotencyKey;
+use crate::messages::{Now, ReplyTo};
+use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::records::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -18,77 +18,85 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Invocation {
-    pub(super) id: InvocationId,
-    pub(super) function: FunctionKey,
-    pub(super) trigger: Trigger,
-    pub(super) accepted_ms: u64,
-    pub(super) payload: Payload,
+pub(crate) struct Invocation {
+    pub(crate) id: InvocationId,
+    pub(crate) function: FunctionKey,
+    pub(crate) trigger: Trigger,
+    pub(crate) accepted_ms: u64,
+    pub(crate) payload: Payload,
     /// The content that the invocation runs, for trigger `load`.
-    pub(super) load_key: Option<Version>,
+    pub(crate) load_key: Option<Version>,
     /// A shorter timeout from the caller.
-    pub(super) timeout: Option<Duration>,
-    pub(super) deadline: Option<Deadline>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) deadline: Option<Deadline>,
     /// Instant by which the first attempt must have begun.
-    pub(super) expires: Option<Duration>,
+    pub(crate) expires: Option<Duration>,
     /// Invocations with a greater priority begin first.
-    pub(super) priority: i8,
-    pub(super) number: u64,
+    pub(crate) priority: i8,
+    pub(crate) number: u64,
     /// Only [`QueueBooks::change`](super::queue::QueueBooks::change) changes it.
-    pub(super) stage: InvocationStage,
+    pub(crate) stage: InvocationStage,
     /// Whether the invocation outlives this fnd.
-    pub(super) durable: bool,
-    pub(super) key: Option<IdempotencyKey>,
+    pub(crate) durable: bool,
+    pub(crate) key: Option<IdempotencyKey>,
     /// Invocations of the function with the same value run one after the other, in the order of acceptance.
-    pub(super) order_key: Option<Arc<str>>,
+    pub(crate) order_key: Option<Arc<str>>,
     /// Callers to answer once the invocation is on disk.
-    pub(super) acknowledge: Vec<ReplyTo>,
+    pub(crate) acknowledge: Vec<ReplyTo>,
     /// Callers to answer once the invocation has ended or timed out.
-    pub(super) waiters: Vec<ReplyTo>,
+    pub(crate) waiters: Vec<ReplyTo>,
     /// Whether the caller's connection went down with an earlier fnd, so that another attempt could not answer anybody.
-    pub(super) caller_gone: bool,
-    pub(super) attempts: u32,
-    pub(super) polls: u32,
-    pub(super) started: Option<Started>,
+    pub(crate) caller_gone: bool,
+    pub(crate) attempts: u32,
+    pub(crate) polls: u32,
+    pub(crate) started: Option<Started>,
     /// Reason and message of the last attempt.
-    pub(super) last: Option<(Reason, String)>,
-    pub(super) version: Option<Version>,
+    pub(crate) last: Option<(Reason, String)>,
+    pub(crate) version: Option<Version>,
     /// The result that the next attempt gets as that of the previous one.
-    pub(super) previous: Option<RunResult>,
+    pub(crate) previous: Option<RunResult>,
     /// Whether an attempt may have left temporary files, which stay until the invocation ends. Files of a call belong
     /// to its worker.
-    pub(super) has_tmp: bool,
+    pub(crate) has_tmp: bool,
+}
+
+/// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueueOrder {
+    pub(crate) first_try: bool,
+    pub(crate) priority: Reverse<i8>,
+    pub(crate) number: u64,
 }
 
 /// Instant at which fnd ends the whole invocation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline {
-    pub(super) at: Duration,
-    pub(super) unix_ms: u64,
+pub(crate) struct Deadline {
+    pub(crate) at: Duration,
+    pub(crate) unix_ms: u64,
     /// Whether it is the end of the caller that waits for the invocation. An fnd that restores the invocation no longer
     /// knows it.
-    pub(super) of_caller: bool,
+    pub(crate) of_caller: bool,
 }
 
 /// When the first attempt began, possibly under an earlier fnd.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Started {
-    pub(super) unix_ms: u64,
-    pub(super) at: Duration,
+pub(crate) struct Started {
+    pub(crate) unix_ms: u64,
+    pub(crate) at: Duration,
     /// Time from the first attempt's start to `at`.
-    pub(super) before: Duration,
+    pub(crate) before: Duration,
 }
 
 impl Started {
     /// Returns the time from the first attempt's start to an instant.
-    pub(super) fn elapsed(&self, at: Duration) -> Duration {
+    pub(crate) fn elapsed(&self, at: Duration) -> Duration {
         at.saturating_sub(self.at).saturating_add(self.before)
     }
 }
 
 /// Stage of an invocation.
 #[derive(Debug)]
-pub(super) enum InvocationStage {
+pub(crate) enum InvocationStage {
     /// The ledger is storing it. If something ends it meanwhile, `end` waits until the caller is told of the
     /// acceptance.
     Storing {
@@ -114,7 +122,7 @@ pub(super) enum InvocationStage {
 
 impl InvocationStage {
     /// Returns when a retry or a poll begins, Unix milliseconds; absent in other stages.
-    pub(super) fn next_attempt_ms(&self) -> Option<u64> {
+    pub(crate) fn next_attempt_ms(&self) -> Option<u64> {
         match *self {
             Self::BackingOff { unix_ms, .. } => Some(unix_ms),
             Self::Storing { .. }
@@ -130,17 +138,17 @@ impl InvocationStage {
 
 /// How an invocation ends.
 #[derive(Debug, Clone)]
-pub(super) struct InvocationEnd {
-    pub(super) reason: Reason,
-    pub(super) message: String,
-    pub(super) exhausted: Option<Exhausted>,
+pub(crate) struct InvocationEnd {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) exhausted: Option<Exhausted>,
     /// The attempt whose end ends the invocation, and its result.
-    pub(super) attempt: Option<Box<(AttemptRecord, Option<RunResult>)>>,
+    pub(crate) attempt: Option<Box<(AttemptRecord, Option<RunResult>)>>,
 }
 
 impl InvocationEnd {
     /// Returns an end without an exhausted limit.
-    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -152,7 +160,7 @@ impl InvocationEnd {
 
 impl Invocation {
     /// Returns its public state.
-    pub(super) fn state(&self) -> RunState {
+    pub(crate) fn state(&self) -> RunState {
         match self.stage {
             InvocationStage::Running { .. } | InvocationStage::Lost => RunState::Running,
             InvocationStage::Storing { .. }
@@ -169,7 +177,7 @@ impl Invocation {
     }
 
     /// Returns its place in the queue.
-    pub(super) fn place(&self) -> QueueOrder {
+    pub(crate) fn place(&self) -> QueueOrder {
         QueueOrder {
             first_try: self.attempts == 0,
             priority: Reverse(self.priority),
@@ -178,17 +186,35 @@ impl Invocation {
     }
 
     /// Says whether it holds a place in the node's budget while its claim is being stored.
-    pub(super) fn holds_place(&self) -> bool {
+    pub(crate) fn holds_place(&self) -> bool {
         matches!(self.stage, InvocationStage::Claiming { holds: true, .. })
     }
 
+    /// Returns the invocation that waits for this one, if it was called by one that waits.
+    pub(crate) fn waiting_caller(&self) -> Option<InvocationId> {
+        self.called().filter(|_| !self.durable)?.invocation
+    }
+
+    /// Says whether somebody else waits for it, too, by its idempotency key.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.key.is_some() && self.waiters.len() > 1
+    }
+
+    /// Returns the function and the invocation that called it, if a function did.
+    pub(crate) fn called(&self) -> Option<&CallCause> {
+        match self.payload.cause.as_deref() {
+            Some(Cause::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
     /// Returns how many of its attempts were retries.
-    pub(super) fn retries(&self) -> u32 {
+    pub(crate) fn retries(&self) -> u32 {
         self.attempts.saturating_sub(1).saturating_sub(self.polls)
     }
 
     /// Returns its record in its current state.
-    pub(super) fn record(&self, function: &FunctionName) -> InvocationRecord {
+    pub(crate) fn record(&self, function: &FunctionName) -> InvocationRecord {
         let (reason, message) = match &self.last {
             Some((reason, message)) => (Some(*reason), message.clone()),
             None => (None, String::new()),
@@ -215,7 +241,7 @@ impl Invocation {
     }
 
     /// Returns its record as it will be once its next attempt has begun.
-    pub(super) fn claim(&self, function: &FunctionName, now: Now) -> InvocationRecord {
+    pub(crate) fn claim(&self, function: &FunctionName, now: Now) -> InvocationRecord {
         // The claim is stored before the attempt begins, so it counts attempts and polls as `begin` will count them.
         let after_poll = matches!(self.last, Some((Reason::ExecuteAgain, _)));
         let record = self.record(function);
@@ -229,7 +255,7 @@ impl Invocation {
     }
 
     /// Returns its final record.
-    pub(super) fn ended(
+    pub(crate) fn ended(
         &self,
         function: &FunctionName,
         now: Now,

@@ -1,9 +1,9 @@
 //! Actions that the supervisor requests and the edges carry out.
 
-use super::chain::ChainRefusal;
-use super::event::ReplyTo;
-use super::publish::{Delivered, Shares};
+use super::ReplyTo;
+use super::publication::{Delivered, Shares};
 use super::rules::Rules;
+use crate::records::cause::DEPTH_MAX;
 use crate::records::outcome::{Skip, Trigger};
 use crate::records::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -234,7 +234,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// Returns the reason with which the request would be recorded as skipped; absent if it would not be.
-    pub(super) fn skip(&self) -> Option<Skip> {
+    pub(crate) fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skipped { skip, .. } => Some(*skip),
             Self::Quota { .. } => Some(Skip::Quota),
@@ -263,6 +263,38 @@ impl Rejection {
             }
             Self::Chain(refusal) => refusal.words(function),
             Self::Skipped { skip, .. } => skip_words(*skip, function),
+        }
+    }
+}
+
+/// Why a call of a function is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChainRefusal {
+    /// The invocation that the request names is not one of the calling function that runs now.
+    NotRunning(FunctionName),
+    /// The chain of calls would be longer than [`DEPTH_MAX`].
+    TooLong,
+    /// The called function is in the chain of invocations that would wait for this call, and has no free place: the call
+    /// would wait for itself.
+    WaitsForItself,
+}
+
+impl ChainRefusal {
+    /// Returns the reason in words.
+    #[must_use]
+    pub fn words(&self, function: &FunctionName) -> String {
+        match self {
+            Self::NotRunning(caller) => format!(
+                "`Fnd-Invocation` must name an invocation of `{caller}` that runs now; `FND_INVOCATION` has its id"
+            ),
+            Self::TooLong => format!(
+                "`{function}` would be call {} in a chain of functions that call functions: at most {DEPTH_MAX} are allowed",
+                u32::from(DEPTH_MAX) + 1
+            ),
+            Self::WaitsForItself => format!(
+                "`{function}` is in the chain of functions that wait for this call, and all its places are taken (pool.max): the call \
+                 would wait for itself; queue it (`--async`), or raise `pool.max`"
+            ),
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Rules {
     /// `limits.output`.
     #[serde(default)]
     pub output_max: u64,
-    /// Whether something follows the ends of its invocations: [`Action::Follow`](super::Action::Follow) comes before
+    /// Whether something follows the ends of its invocations: [`Action::Follow`](super::action::Action::Follow) comes before
     /// their final records.
     #[serde(skip)]
     pub has_hooks: bool,

@@ -9,53 +9,23 @@
 //! An absent function is not shown, unless it still runs. Its counts, the contents that have run and whether a person
 //! disabled it outlive its file, both in memory and in the ledger.
 
-use super::FunctionState;
-use super::admission::NodeShare;
-use super::canary::Canary;
-use super::changes::LastReported;
-use super::counts::{CountedFunction, Counts};
-use super::event::{InstalledVersion, LastAttempt};
-use super::pool::SpareCandidate;
+use super::charge::NodeShare;
 use super::queue::Queue;
-use super::rules::Rules;
+use super::releases::{Canary, ServingRelease, SpareCandidate};
+use super::to_usize;
 use crate::durations::Durations;
-use crate::interned::packed;
+use crate::messages::FunctionState;
+use crate::messages::event::LastAttempt;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, Deref, DerefMut, Index, IndexMut};
+use fnd_wire::plan;
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A function's index in the table; never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FunctionKey(usize);
-
-/// A version that serves.
-#[derive(Debug)]
-pub(super) struct ServingRelease {
-    pub(super) id: FunctionId,
-    pub(super) version: Version,
-    pub(super) load_key: Version,
-    /// The id for the run by itself. That run may come later, when the function is enabled.
-    pub(super) load_id: InvocationId,
-    pub(super) rules: Arc<Rules>,
-}
-
-impl ServingRelease {
-    pub(super) fn of(installed: InstalledVersion) -> Self {
-        Self {
-            id: installed.id,
-            version: installed.version,
-            load_key: installed.load_key,
-            load_id: installed.load_id,
-            rules: installed.rules,
-        }
-    }
-}
-
 /// Whether a function exists and can run.
 #[derive(Debug)]
-pub(super) enum Presence {
+pub(crate) enum Presence {
     /// The function has no file; only its history is known.
     Absent,
     /// The file is there, and its first version waits for its dependencies.
@@ -66,58 +36,58 @@ pub(super) enum Presence {
 }
 
 #[derive(Debug)]
-pub(super) struct SupervisedFunction {
-    pub(super) name: FunctionName,
-    pub(super) presence: Presence,
+pub(crate) struct SupervisedFunction {
+    pub(crate) name: FunctionName,
+    pub(crate) presence: Presence,
     /// The function's number at the spawner, once known. Temporary files of a deleted function are released by it.
-    pub(super) id: Option<FunctionId>,
+    pub(crate) id: Option<FunctionId>,
     /// Why the newest content does not serve.
-    pub(super) error: Option<Box<str>>,
-    pub(super) disabled: bool,
+    pub(crate) error: Option<Box<str>>,
+    pub(crate) disabled: bool,
     /// Why its home or its cache is over its quota; then no new invocation is accepted.
-    pub(super) full: Option<Box<str>>,
+    pub(crate) full: Option<Box<str>>,
     /// Contents that have run as `load`.
-    pub(super) loaded: Vec<Version>,
-    pub(super) runs: u64,
-    pub(super) failures: u64,
-    pub(super) last: Option<Box<LastAttempt>>,
+    pub(crate) loaded: Vec<Version>,
+    pub(crate) runs: u64,
+    pub(crate) failures: u64,
+    pub(crate) last: Option<Box<LastAttempt>>,
     /// The function's invocations that are accepted and not ended.
-    pub(super) queue: Queue,
-    pub(super) work: LazyWork,
+    pub(crate) queue: Queue,
+    pub(crate) work: LazyWork,
     /// A version that is tried before it serves.
-    pub(super) candidate: Option<Box<SpareCandidate>>,
+    pub(crate) candidate: Option<Box<SpareCandidate>>,
     /// A version that gets a share of the calls.
-    pub(super) canary: Option<Box<Canary>>,
-    pub(super) start_failures: Option<Box<StartFailures>>,
+    pub(crate) canary: Option<Box<Canary>>,
+    pub(crate) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
-    pub(super) announced: FunctionState,
+    pub(crate) announced: FunctionState,
     /// Its state as reported last; absent while it is not known.
-    pub(super) reported: Option<LastReported>,
+    pub(crate) reported: Option<LastReported>,
     /// Its part in the counts.
-    counted: CountedFunction,
+    pub(crate) counted: CountedFunction,
     /// Whether it may have changed since then.
-    changed: bool,
+    pub(crate) changed: bool,
 }
 
 /// The workers of a function and the traces of its runs.
 #[derive(Debug)]
-pub(super) struct FunctionWork {
+pub(crate) struct FunctionWork {
     /// Ended invocations whose temporary files are released once the function's `id` is known.
-    pub(super) unreleased: Vec<InvocationId>,
-    pub(super) durations: Durations,
+    pub(crate) unreleased: Vec<InvocationId>,
+    pub(crate) durations: Durations,
     /// The function's workers, oldest first.
-    pub(super) running: BTreeSet<WorkerId>,
+    pub(crate) running: BTreeSet<WorkerId>,
     /// Number of attempts that run in `running`.
-    pub(super) busy: usize,
+    pub(crate) busy: usize,
     /// Workers of a handler that can take a call now; the one used last is at the end.
-    pub(super) free: Vec<WorkerId>,
+    pub(crate) free: Vec<WorkerId>,
     /// When a handler was last called.
-    pub(super) last_call: Option<Duration>,
+    pub(crate) last_call: Option<Duration>,
     /// Runs of a service that were requested and not submitted yet.
-    pub(super) requested: usize,
-    pub(super) share: NodeShare,
+    pub(crate) requested: usize,
+    pub(crate) share: NodeShare,
     /// Instant at which the rate limit is paid off.
-    pub(super) rate_paid: Duration,
+    pub(crate) rate_paid: Duration,
 }
 
 impl FunctionWork {
@@ -137,11 +107,11 @@ impl FunctionWork {
 
 /// [`FunctionWork`] that is allocated when it is first changed: of ten thousand functions, most do not run for a long time.
 #[derive(Debug, Default)]
-pub(super) struct LazyWork(Option<Box<FunctionWork>>);
+pub(crate) struct LazyWork(Option<Box<FunctionWork>>);
 
 impl LazyWork {
     /// Returns the ended invocations whose temporary files can be released now.
-    pub(super) fn take_unreleased(&mut self) -> Vec<InvocationId> {
+    pub(crate) fn take_unreleased(&mut self) -> Vec<InvocationId> {
         // Access through `DerefMut` would allocate the work of each function that is installed.
         let work = self.0.as_mut();
         work.map(|work| std::mem::take(&mut work.unreleased))
@@ -174,19 +144,19 @@ impl DerefMut for LazyWork {
 
 /// Start failures of a function's workers.
 #[derive(Debug, Default)]
-pub(super) struct StartFailures {
+pub(crate) struct StartFailures {
     /// Instants of the last failures, at most five.
-    pub(super) failures: Vec<Duration>,
+    pub(crate) failures: Vec<Duration>,
     /// Failures in a row since the crash loop began.
-    pub(super) looping: u32,
+    pub(crate) looping: u32,
     /// Runs of a service in a row that ended quickly.
-    pub(super) quick: u32,
+    pub(crate) quick: u32,
     /// Instant before which no worker is started.
-    pub(super) hold: Option<Duration>,
+    pub(crate) hold: Option<Duration>,
 }
 
 impl SupervisedFunction {
-    fn new(name: FunctionName) -> Self {
+    pub(crate) fn new(name: FunctionName) -> Self {
         Self {
             name,
             presence: Presence::Absent,
@@ -211,7 +181,7 @@ impl SupervisedFunction {
     }
 
     /// Returns the version that serves.
-    pub(super) fn serving(&self) -> Option<&Arc<ServingRelease>> {
+    pub(crate) fn serving(&self) -> Option<&Arc<ServingRelease>> {
         match &self.presence {
             Presence::Serving(serving) => Some(serving),
             Presence::Absent | Presence::Building | Presence::Invalid => None,
@@ -219,17 +189,17 @@ impl SupervisedFunction {
     }
 
     /// Says whether neither its manifest nor a person disabled it.
-    pub(super) fn is_enabled(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         !self.disabled && self.serving().is_none_or(|serving| serving.rules.enabled)
     }
 
     /// Says whether the function is shown to people.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         !matches!(self.presence, Presence::Absent) || self.work.busy > 0
     }
 
     /// Returns the public state. It is derived from the other fields alone.
-    pub(super) fn state(&self) -> FunctionState {
+    pub(crate) fn state(&self) -> FunctionState {
         let looping = self
             .start_failures
             .as_ref()
@@ -245,8 +215,15 @@ impl SupervisedFunction {
         }
     }
 
+    /// Says whether starts are held back because the workers die before they are ready.
+    pub(crate) fn is_held(&self) -> bool {
+        self.start_failures
+            .as_ref()
+            .is_some_and(|failures| failures.hold.is_some())
+    }
+
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
-    pub(super) fn can_start(&self, may_claim: bool) -> bool {
+    pub(crate) fn can_start(&self, may_claim: bool) -> bool {
         // A claim that holds a place becomes a worker, so it counts like one.
         let taken = self.work.running.len() + self.queue.held();
         let places = |serving: &Arc<ServingRelease>| taken < to_usize(serving.rules.max_running);
@@ -254,8 +231,15 @@ impl SupervisedFunction {
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
+    /// Forgets the reported failure of its trial, so that the next failure is reported even if it is the same.
+    pub(crate) fn forget_trial(&mut self) {
+        if let Some(before) = &mut self.reported {
+            before.trial = 0;
+        }
+    }
+
     /// Forgets the state that only an existing function needs.
-    pub(super) fn vanish(&mut self) {
+    pub(crate) fn vanish(&mut self) {
         self.error = None;
         self.full = None;
         self.last = None;
@@ -264,89 +248,39 @@ impl SupervisedFunction {
     }
 }
 
-/// Converts a number of a manifest, 32 bits wide, to the machine's length type.
-pub(super) fn to_usize(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
+/// The state of a function that was reported last, as digests: only a change matters, and ten thousand functions have it. The
+/// digest of nothing is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastReported {
+    pub(crate) serving: u64,
+    pub(crate) error: u64,
+    /// The version on trial, and why it could not be loaded.
+    pub(crate) trial: u64,
 }
 
-/// All functions that were ever known, by key and by name.
-#[derive(Debug, Default)]
-pub(super) struct SupervisedFunctions {
-    table: Vec<SupervisedFunction>,
-    names: BTreeMap<FunctionName, FunctionKey>,
-    counts: Counts,
-    /// Functions that may have changed since they were counted.
-    changed: Vec<FunctionKey>,
+impl LastReported {
+    pub(crate) const NOTHING: Self = Self {
+        serving: 0,
+        error: 0,
+        trial: 0,
+    };
 }
 
-impl SupervisedFunctions {
-    /// Returns the key of a name.
-    pub(super) fn find(&self, name: &FunctionName) -> Option<FunctionKey> {
-        self.names.get(name).copied()
-    }
+/// The part of one function in the counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CountedFunction {
+    /// Its state; absent if it is not shown, or is one of fnd's own.
+    pub(crate) state: Option<FunctionState>,
+    pub(crate) running: usize,
+}
 
-    /// Returns the key of a name; adds the function if there is none.
-    pub(super) fn find_or_add(&mut self, name: &FunctionName) -> FunctionKey {
-        if let Some(key) = self.find(name) {
-            return key;
+impl CountedFunction {
+    /// Returns what the counts should have of a function.
+    pub(crate) fn of(function: &SupervisedFunction) -> Self {
+        let shown = function.is_shown() && !plan::is_own(function.name.as_str());
+        Self {
+            state: shown.then(|| function.state()),
+            running: function.work.busy,
         }
-        let key = FunctionKey(self.table.len());
-        self.table.push(SupervisedFunction::new(name.clone()));
-        self.names.insert(name.clone(), key);
-        key
-    }
-
-    /// Gives back the room for more functions. To be called when all functions of a scan are here.
-    pub(super) fn pack(&mut self) {
-        self.names = packed(std::mem::take(&mut self.names));
-        self.changed.shrink_to_fit();
-    }
-
-    /// Returns every key, by name.
-    pub(super) fn keys(&self) -> impl Iterator<Item = FunctionKey> {
-        self.names.values().copied()
-    }
-
-    /// Returns the keys of the names after this one, by name; all keys without one.
-    pub(super) fn keys_after(&self, name: Option<&FunctionName>) -> impl Iterator<Item = FunctionKey> {
-        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
-        self.names
-            .range::<FunctionName, _>((from, Bound::Unbounded))
-            .map(|(_, key)| *key)
-    }
-
-    /// Returns the counts, as of the last call of [`Self::count`].
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    /// Brings the counts up to date.
-    pub(super) fn count(&mut self) {
-        while let Some(key) = self.changed.pop() {
-            let function = &mut self.table[key.0];
-            let now = CountedFunction::of(function);
-            self.counts.replace(function.counted, now);
-            (function.counted, function.changed) = (now, false);
-        }
-    }
-}
-
-impl Index<FunctionKey> for SupervisedFunctions {
-    type Output = SupervisedFunction;
-    fn index(&self, key: FunctionKey) -> &SupervisedFunction {
-        // Only `find_or_add` makes keys, and the table never shrinks.
-        &self.table[key.0]
-    }
-}
-
-impl IndexMut<FunctionKey> for SupervisedFunctions {
-    fn index_mut(&mut self, key: FunctionKey) -> &mut SupervisedFunction {
-        let function = &mut self.table[key.0];
-        // It is not known whether the caller changes anything, so the function counts as changed.
-        if !function.changed {
-            function.changed = true;
-            self.changed.push(key);
-        }
-        function
     }
 }

@@ -14,30 +14,16 @@
 //!
 //! The queue does not decide when a stage changes. It has no clock and arms no timer.
 
-use super::Supervisor;
-use super::function::FunctionKey;
-use super::invocation::{Invocation, InvocationStage};
+use super::invocation::{Invocation, InvocationStage, QueueOrder};
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Most invocations, and most functions, that an assertion counts after each event.
-pub(super) const RECOUNT_MAX: usize = 256;
-
-/// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueOrder {
-    pub(super) first_try: bool,
-    pub(super) priority: Reverse<i8>,
-    pub(super) number: u64,
-}
-
 /// State of the invocation at the head of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum First {
+pub(crate) enum First {
     /// The invocation may begin.
     Ready,
     /// The invocation must be claimed first.
@@ -47,7 +33,7 @@ pub(super) enum First {
 /// The queue of one function. Its books are allocated when the first invocation comes: of ten thousand functions, most do not
 /// run for a long time.
 #[derive(Debug, Default)]
-pub(super) struct Queue(Option<Box<QueueBooks>>);
+pub(crate) struct Queue(Option<Box<QueueBooks>>);
 
 impl Deref for Queue {
     type Target = QueueBooks;
@@ -87,7 +73,7 @@ static EMPTY: QueueBooks = QueueBooks {
 
 /// The books of one function.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct QueueBooks {
+pub(crate) struct QueueBooks {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
     /// The identities of their idempotency keys.
@@ -116,7 +102,7 @@ pub(super) struct QueueBooks {
 
 impl QueueBooks {
     /// Adds an invocation in its stage.
-    pub(super) fn add(&mut self, invocation: &Invocation) {
+    pub(crate) fn add(&mut self, invocation: &Invocation) {
         self.live.insert(invocation.id);
         if let Some(key) = &invocation.key {
             self.keys.insert(key.identity().into(), invocation.id);
@@ -130,14 +116,14 @@ impl QueueBooks {
     }
 
     /// Moves an invocation to another stage. Its place must not change before that.
-    pub(super) fn change(&mut self, invocation: &mut Invocation, to: InvocationStage) {
+    pub(crate) fn change(&mut self, invocation: &mut Invocation, to: InvocationStage) {
         self.leave(invocation);
         invocation.stage = to;
         self.enter(invocation);
     }
 
     /// Removes an invocation that ends.
-    pub(super) fn remove(&mut self, invocation: &Invocation) {
+    pub(crate) fn remove(&mut self, invocation: &Invocation) {
         self.leave(invocation);
         if let Some(key) = &invocation.key {
             self.keys.remove(key.identity());
@@ -237,22 +223,22 @@ impl QueueBooks {
     }
 
     /// Returns the first invocation that may begin.
-    pub(super) fn first_ready(&self) -> Option<InvocationId> {
+    pub(crate) fn first_ready(&self) -> Option<InvocationId> {
         self.ready.first_key_value().map(|(_, id)| *id)
     }
 
     /// Removes the first invocation that may begin. It begins, or ends, next.
-    pub(super) fn take_ready(&mut self) -> Option<InvocationId> {
+    pub(crate) fn take_ready(&mut self) -> Option<InvocationId> {
         self.ready.pop_first().map(|(_, id)| id)
     }
 
     /// Removes the first invocation that must be claimed. Its claim, or its end, follows.
-    pub(super) fn take_unclaimed(&mut self) -> Option<InvocationId> {
+    pub(crate) fn take_unclaimed(&mut self) -> Option<InvocationId> {
         self.unclaimed.pop_first().map(|(_, id)| id)
     }
 
     /// Removes the first of all waiting invocations, claimed or not; used for one that will not run.
-    pub(super) fn take_first(&mut self) -> Option<InvocationId> {
+    pub(crate) fn take_first(&mut self) -> Option<InvocationId> {
         match self.first(true)? {
             First::Ready => self.take_ready(),
             First::Unclaimed => self.take_unclaimed(),
@@ -260,7 +246,7 @@ impl QueueBooks {
     }
 
     /// Returns the state of the first of all waiting invocations. Unclaimed ones count only if `may_claim` is set.
-    pub(super) fn first(&self, may_claim: bool) -> Option<First> {
+    pub(crate) fn first(&self, may_claim: bool) -> Option<First> {
         let ready = self.ready.first_key_value().map(|(place, _)| place);
         let unclaimed = self.unclaimed.first_key_value().map(|(place, _)| place);
         // Both books have the same order, so the smaller place comes first.
@@ -274,18 +260,18 @@ impl QueueBooks {
 
     /// Returns how many invocations wait to be claimed, are being claimed, may begin, or wait for another one of their
     /// order key.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.ready.len() + self.unclaimed.len() + self.claiming + self.held_back.len()
     }
 
     /// Returns how many of those could have a worker: all but those that wait for another one of their order key.
-    pub(super) fn startable(&self) -> usize {
+    pub(crate) fn startable(&self) -> usize {
         self.waiting() - self.held_back.len()
     }
 
     /// Returns the invocations that may begin, then those that must be claimed first, then those that wait for another
     /// one of their order key, each in order.
-    pub(super) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
+    pub(crate) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
         let held_back = self.held_back.keys();
         self.ready
             .values()
@@ -295,66 +281,47 @@ impl QueueBooks {
     }
 
     /// Says whether an invocation must be claimed.
-    pub(super) fn has_unclaimed(&self) -> bool {
+    pub(crate) fn has_unclaimed(&self) -> bool {
         !self.unclaimed.is_empty()
     }
 
     /// Returns how many claims are being stored.
-    pub(super) fn claiming(&self) -> usize {
+    pub(crate) fn claiming(&self) -> usize {
         self.claiming
     }
 
     /// Returns how many invocations are claimed, or are being claimed, and have not begun.
-    pub(super) fn claimed_ahead(&self) -> usize {
+    pub(crate) fn claimed_ahead(&self) -> usize {
         self.claimed + self.claiming
     }
 
     /// Returns how many claims that are being stored hold a place in the budget.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.held
     }
 
     /// Returns how many invocations are being stored and then run.
-    pub(super) fn storing(&self) -> usize {
+    pub(crate) fn storing(&self) -> usize {
         self.storing
     }
 
     /// Says whether the ledger is storing an invocation, even one that was ended meanwhile.
-    pub(super) fn is_storing(&self) -> bool {
+    pub(crate) fn is_storing(&self) -> bool {
         self.storing + self.ended > 0
     }
 
     /// Returns the invocations that are accepted and not ended, oldest first.
-    pub(super) fn live(&self) -> &BTreeSet<InvocationId> {
+    pub(crate) fn live(&self) -> &BTreeSet<InvocationId> {
         &self.live
     }
 
     /// Returns the invocations that wait for a retry or a poll, with the due time in Unix milliseconds, by that time.
-    pub(super) fn backing_off(&self) -> &BTreeSet<(u64, InvocationId)> {
+    pub(crate) fn backing_off(&self) -> &BTreeSet<(u64, InvocationId)> {
         &self.backing_off
     }
 
     /// Returns the live invocation of an idempotency key, whatever its content.
-    pub(super) fn with_key(&self, key: &IdempotencyKey) -> Option<InvocationId> {
+    pub(crate) fn with_key(&self, key: &IdempotencyKey) -> Option<InvocationId> {
         self.keys.get(key.identity()).copied()
-    }
-}
-
-impl Supervisor {
-    /// Counts the books anew from the stages of all invocations; says whether the counts agree with the books. Counts
-    /// nothing where that would take too long for an assertion after each event.
-    pub(super) fn books_agree(&self) -> bool {
-        if self.invocations.len() > RECOUNT_MAX {
-            return true;
-        }
-        let mut counted = BTreeMap::<FunctionKey, Queue>::new();
-        // In the order of acceptance, in which the lanes were filled.
-        let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
-        invocations.sort_unstable_by_key(|invocation| invocation.number);
-        for invocation in invocations {
-            counted.entry(invocation.function).or_default().add(invocation);
-        }
-        let mut keys = self.functions.keys().take(RECOUNT_MAX);
-        keys.all(|key| self.functions[key].queue == counted.remove(&key).unwrap_or_default())
     }
 }

@@ -1,47 +1,17 @@
 //! Events that the supervisor handles: facts and requests.
 
-use super::calls::Answered;
-use super::chain::Calling;
-use super::handover::AdoptedMember;
-use super::publish::{Delivered, Publish};
-use super::rules::{Overlap, Rules};
-use super::takeover::Adopted;
-use crate::idempotency::IdempotencyKey;
-use crate::records::FileMark;
-use crate::records::LastSlot;
-use crate::records::outcome::{Skip, Trigger};
-use crate::records::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
+use super::ReplyTo;
+use super::adoption_records::{Adopted, AdoptedMember};
+use super::publication::{Delivered, Publish};
+use super::rules::Rules;
+use super::submit::Submit;
+use crate::records::outcome::{Reason, Trigger};
+use crate::records::{AttemptRecord, RunResult, Unfinished, Usage};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The time at which an event is handled: both clocks, read once by the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Now {
-    /// Time since boot on a clock that never goes back; deadlines and delays use it.
-    pub mono: Duration,
-    /// Unix milliseconds; used only for records.
-    pub unix_ms: u64,
-}
-
-impl Now {
-    /// Returns the instant that is `pause` later.
-    #[must_use]
-    pub fn after(self, pause: Duration) -> Self {
-        Self {
-            mono: self.mono.saturating_add(pause),
-            unix_ms: self
-                .unix_ms
-                .saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
-        }
-    }
-}
-
-/// Identifies the receiver of an answer: a number from the driver, used at most once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ReplyTo(pub u64);
 
 /// Everything that the supervisor handles.
 #[derive(Debug)]
@@ -138,12 +108,12 @@ pub enum Event {
     },
     /// The processes of a function that are started from now on see other directories: its workers are replaced.
     ViewChanged(FunctionName),
-    /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::Action::Drained).
+    /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::action::Action::Drained).
     Drain,
     /// Accept and start work again after a drain; nothing if there is none, or if fnd stops.
     CancelDrain,
     /// Accept and start nothing more, and answer all callers; running attempts go on under the next fnd. Then send
-    /// [`Action::Drained`](super::Action::Drained).
+    /// [`Action::Drained`](super::action::Action::Drained).
     HandOver,
     /// Kill the running attempts; comes with the second Ctrl-C.
     StopNow,
@@ -207,7 +177,7 @@ pub enum Event {
     },
     /// The spawner is gone, and with it every worker. Nothing starts any more: fnd ends, and the next fnd goes on.
     SpawnerLost,
-    /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
+    /// Time passed: [`next_deadline`](crate::run::Supervisor::next_deadline) was reached.
     Tick,
 }
 
@@ -269,82 +239,6 @@ pub struct InstalledVersion {
     pub rules: Arc<Rules>,
 }
 
-/// A request to run.
-#[derive(Debug, Clone)]
-pub struct Submit {
-    /// The id of the invocation, if the request is accepted.
-    pub id: InvocationId,
-    /// The function that is to run.
-    pub function: FunctionName,
-    /// The trigger that makes the request.
-    pub trigger: Trigger,
-    /// The payload; where it has no data, the manifest's `data` and `context` are used.
-    pub payload: Payload,
-    /// Receiver of the answer: of the end if `wait`, else of the acceptance.
-    pub reply: Option<ReplyTo>,
-    /// Whether the caller waits for the end. Otherwise the invocation is made durable before it is acknowledged.
-    pub wait: bool,
-    /// A timeout shorter than the manifest's.
-    pub timeout: Option<Duration>,
-    /// Earliest start, Unix milliseconds.
-    pub not_before_ms: Option<u64>,
-    /// Instant after which an invocation that has not begun is skipped, Unix milliseconds.
-    pub expires_ms: Option<u64>,
-    /// Waiting invocations with a greater priority begin first.
-    pub priority: i8,
-    /// A second request with the same key shares the invocation of the first. The supervisor knows the keys of live
-    /// invocations; the ledger has those of ended ones.
-    pub idempotency_key: Option<IdempotencyKey>,
-    /// The invocation from which the payload was copied.
-    pub origin: Option<InvocationId>,
-    /// The overlap policy of this request; absent: the function's own.
-    pub overlap: Option<Overlap>,
-    /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
-    pub skipped: Option<(Skip, Box<str>)>,
-    /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::records::may_become_dead_letter) makes none.
-    pub asks_dead_letter: bool,
-    /// For trigger `schedule`: the schedule's mark after it.
-    pub mark: Option<LastSlot>,
-    /// For trigger `file`: what is remembered of the files with it.
-    pub files: Vec<FileMark>,
-    /// The function that sends the request, if one does; then the trigger is `function`.
-    pub calling: Option<Calling>,
-}
-
-impl Submit {
-    /// Returns a request without a waiting caller and with default values.
-    #[must_use]
-    pub fn new(id: InvocationId, function: FunctionName, trigger: Trigger) -> Self {
-        Self {
-            id,
-            function,
-            trigger,
-            payload: Payload::default(),
-            reply: None,
-            wait: false,
-            timeout: None,
-            not_before_ms: None,
-            expires_ms: None,
-            priority: 0,
-            idempotency_key: None,
-            origin: None,
-            overlap: None,
-            skipped: None,
-            asks_dead_letter: false,
-            mark: None,
-            files: Vec::new(),
-            calling: None,
-        }
-    }
-
-    /// Says whether nobody waits for the answer: then a refusal is recorded, because nobody else would tell of it. Files
-    /// wait in their directory and are offered again.
-    #[must_use]
-    pub fn is_unattended(&self) -> bool {
-        self.reply.is_none() && !matches!(self.trigger, Trigger::Load | Trigger::File)
-    }
-}
-
 /// A result that exceeds `limits.result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
@@ -382,4 +276,19 @@ pub struct Exited {
     pub bad_answer: Option<String>,
     /// The line of standard error that says why the program failed, at most 4 KiB.
     pub last_error_line: Option<String>,
+}
+
+/// A worker's answer to a call.
+#[derive(Debug)]
+pub struct Answered {
+    /// The worker that answered.
+    pub worker: WorkerId,
+    /// The call's number, from [`CallOrder::call`](super::action::CallOrder::call).
+    pub call: u64,
+    /// [`Reason::Ok`], or why the call failed.
+    pub reason: Reason,
+    /// Message for people; empty where the call succeeded.
+    pub message: String,
+    /// The result; after execute-again the state for the next poll.
+    pub result: Option<RunResult>,
 }

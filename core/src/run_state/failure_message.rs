@@ -1,6 +1,6 @@
 //! Words of messages: bounds, and the key of the manifest that a failure asks for.
 
-use super::Rules;
+use crate::messages::rules::Rules;
 
 /// Longest message of a record, in bytes.
 const MESSAGE_MAX: usize = 4 << 10;
@@ -12,7 +12,7 @@ const DEFAULT_PORTS: [&str; 2] = [":80", ":443"];
 const NEEDS: &str = "handlers and functions with `[access]` need deno 2.9 or newer; run `fndctl runtimes install deno`";
 
 /// Cuts a message to [`MESSAGE_MAX`] at the border of a character.
-pub(super) fn bounded(mut text: String) -> String {
+pub(crate) fn bounded(mut text: String) -> String {
     if text.len() > MESSAGE_MAX {
         text.truncate(text.floor_char_boundary(MESSAGE_MAX));
     }
@@ -20,7 +20,7 @@ pub(super) fn bounded(mut text: String) -> String {
 }
 
 /// Returns the message of a start that failed.
-pub(super) fn of_start(rules: &Rules, text: String) -> String {
+pub(crate) fn of_start(rules: &Rules, text: String) -> String {
     // The file itself is there, it was installed: execve(2) says ENOENT for the interpreter of its `#!` line, too.
     let interpreter = rules.runtime == "exec" && text.contains("execute the program: No such file");
     if interpreter {
@@ -31,7 +31,7 @@ pub(super) fn of_start(rules: &Rules, text: String) -> String {
 
 /// Returns a message of a function's own code, bounded. If deno refused a permission, the message names the key of the
 /// manifest that grants it, in place of an option of deno. If deno is too old, it says which one is needed.
-pub(super) fn of_code(rules: &Rules, text: String) -> String {
+pub(crate) fn of_code(rules: &Rules, text: String) -> String {
     if rules.runtime != "deno" {
         return bounded(text);
     }

@@ -1,16 +1,13 @@
 //! Derives the reason and the message of an attempt from its worker's end.
 
-use super::event::{Exited, TooLarge};
-use super::rules::{FunctionKind, Rules};
-use super::words;
+use super::failure_message;
 use super::worker::{Run, Worker, WorkerPhase};
+use crate::messages::event::{Exited, TooLarge};
+use crate::messages::rules::{FunctionKind, Rules};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, Trigger};
 use fnd_wire::frame::ExitStatus;
-use fnd_wire::units::{print_duration, spell_size};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::time::Duration;
+use fnd_wire::units::spell_size;
 
 /// SIGTRAP and SIGABRT: a program that ends itself by them has printed why. V8 does so if its heap is full.
 const ENDS_ITSELF: [u8; 2] = [5, 6];
@@ -19,86 +16,13 @@ const ENDS_ITSELF: [u8; 2] = [5, 6];
 /// trace.
 const STRAGGLERS: &str = "processes that it left in the background were killed when it ended; `wait` waits for them";
 
-/// Why fnd ends an attempt. The adoption record of a worker that is being ended has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum EndCause {
-    /// The attempt's timeout was reached.
-    Timeout,
-    /// The invocation's deadline was reached.
-    Deadline,
-    /// The time of the caller that waits for the invocation was over.
-    CallersDeadline,
-    /// Somebody cancelled it; contains the message.
-    Cancelled(Cow<'static, str>),
-    /// fnd stops at once.
-    Stopped,
-    /// A service was not ready in time; contains the cause where it is known.
-    NotReady(Option<String>),
-}
-
-impl EndCause {
-    fn reason(&self) -> Reason {
-        match self {
-            Self::Timeout => Reason::Timeout,
-            Self::Deadline | Self::CallersDeadline => Reason::Deadline,
-            Self::Cancelled(_) => Reason::Cancelled,
-            Self::Stopped => Reason::Interrupted,
-            Self::NotReady(_) => Reason::Load,
-        }
-    }
-
-    /// Returns the message. People read it next to the reason, so the message does not repeat the reason.
-    pub(super) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
-        match self {
-            Self::Timeout => {
-                let limit = timeout.map(print_duration).unwrap_or_default();
-                let whose = if timeout == limits.timeout {
-                    "limits.timeout"
-                } else {
-                    "set by the caller"
-                };
-                format!("it did not end within {limit} ({whose})")
-            }
-            Self::Deadline => deadline_words(Some(limits)),
-            Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
-            Self::Cancelled(why) => why.clone().into_owned(),
-            Self::Stopped => "fnd was stopped during the attempt".to_owned(),
-            Self::NotReady(why) => {
-                let limit = match &limits.kind {
-                    FunctionKind::Service(service) => print_duration(service.start_timeout),
-                    FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => String::new(),
-                };
-                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                format!("it was not ready within {limit}{why}")
-            }
-        }
-    }
-}
-
-/// The message of a cancel that an earlier fnd carried out.
-pub(super) const CANCELLED_BEFORE: &str = "cancelled before fnd was restarted";
-
-/// The message for the end of a caller's time.
-pub(super) const CALLERS_DEADLINE: &str = "the time of its caller, which waited for it, was over";
-
-/// Returns the message for a deadline that was reached.
-pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
-    match rules.and_then(|rules| rules.deadline) {
-        Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
-        // The version with the deadline was replaced by one without, the function is gone, or an earlier fnd took the
-        // deadline from the caller.
-        None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
-    }
-}
-
 /// How an attempt ended.
 #[derive(Debug)]
-pub(super) struct AttemptVerdict {
-    pub(super) reason: Reason,
-    pub(super) message: String,
-    pub(super) exit_code: Option<u8>,
-    pub(super) signal: Option<u8>,
+pub(crate) struct AttemptVerdict {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) exit_code: Option<u8>,
+    pub(crate) signal: Option<u8>,
 }
 
 /// Returns whether fnd ended a worker, so that its exit says nothing.
@@ -111,10 +35,10 @@ fn was_ended(worker: &Worker) -> bool {
 
 impl AttemptVerdict {
     /// Returns the verdict of an attempt without an exit of a process.
-    pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
+    pub(crate) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
         let (reason, message) = match &run.ending {
             Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
-            None => (reason, words::bounded(message)),
+            None => (reason, failure_message::bounded(message)),
         };
         Self {
             reason,
@@ -125,7 +49,7 @@ impl AttemptVerdict {
     }
 
     /// Returns the verdict of an exit. `asks_for_result` says whether the run was started by somebody who wants its result.
-    pub(super) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
+    pub(crate) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
         // If fnd ended the attempt, the exit status does not count: a process that exits 0 on SIGTERM still did not end
         // in time.
         let (reason, message) = match &run.ending {
@@ -136,7 +60,7 @@ impl AttemptVerdict {
     }
 
     /// Returns the verdict of a call whose worker ended without an answer.
-    pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
+    pub(crate) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
         let broken = worker.member().and_then(|member| member.broken.as_ref());
         let ended_by_fnd = was_ended(worker);
@@ -162,7 +86,7 @@ impl AttemptVerdict {
     }
 
     /// Returns why a worker's code could not be loaded.
-    pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
+    pub(crate) fn of_load(worker: &Worker, exited: &Exited) -> String {
         let member = worker.member();
         let broken = || {
             member?
@@ -171,10 +95,10 @@ impl AttemptVerdict {
                 .filter(|_| was_ended(worker) && exited.oom_kills == 0)
         };
         match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
-            Some(error) => words::bounded(error.clone()),
+            Some(error) => failure_message::bounded(error.clone()),
             None => match judge(&worker.serving.rules, false, exited) {
                 (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
-                (_, message) => words::bounded(message),
+                (_, message) => failure_message::bounded(message),
             },
         }
     }
@@ -186,7 +110,7 @@ impl AttemptVerdict {
         };
         Self {
             reason,
-            message: words::bounded(message),
+            message: failure_message::bounded(message),
             exit_code,
             signal,
         }
@@ -205,7 +129,7 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
 
 /// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
 /// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
-pub(super) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
+pub(crate) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
     match trigger {
         Trigger::Manual | Trigger::Http | Trigger::Function => true,
         Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
@@ -273,7 +197,7 @@ fn judge(rules: &Rules, asks_for_result: bool, exited: &Exited) -> (Reason, Stri
         _ => {}
     }
     let message = match &exited.last_error_line {
-        Some(line) if !line.is_empty() => words::of_code(rules, line.clone()),
+        Some(line) if !line.is_empty() => failure_message::of_code(rules, line.clone()),
         _ => format!("exit code {code}"),
     };
     (reason, message)

@@ -4,7 +4,7 @@
 //! entry of every run of the last three minutes and wake up for each. The code that arms a timer knows its instant
 //! anyway.
 
-use super::function::FunctionKey;
+use super::FunctionKey;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A timer. Of timers due at the same instant, those that end something come first, so that nothing begins when it is
 /// over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub(crate) enum Timer {
     /// An invocation's deadline.
     Deadline(InvocationId),
     /// An invocation's expiry, if it has not begun.
@@ -37,25 +37,25 @@ pub(super) enum Timer {
 
 /// All timers, by instant.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BTreeSet<(Duration, Timer)>);
+pub(crate) struct Timers(BTreeSet<(Duration, Timer)>);
 
 impl Timers {
-    pub(super) fn arm(&mut self, at: Duration, timer: Timer) {
+    pub(crate) fn arm(&mut self, at: Duration, timer: Timer) {
         self.0.insert((at, timer));
     }
 
     /// Disarms a timer; does nothing if it is not armed for that instant.
-    pub(super) fn disarm(&mut self, at: Duration, timer: Timer) {
+    pub(crate) fn disarm(&mut self, at: Duration, timer: Timer) {
         self.0.remove(&(at, timer));
     }
 
     /// Returns the earliest instant.
-    pub(super) fn next(&self) -> Option<Duration> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         self.0.first().map(|(at, _)| *at)
     }
 
     /// Removes and returns one timer that is due.
-    pub(super) fn pop_due(&mut self, now: Duration) -> Option<Timer> {
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<Timer> {
         if self.next()? > now {
             return None;
         }

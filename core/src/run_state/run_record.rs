@@ -1,67 +1,25 @@
-//! The part of a worker's adoption record that describes one attempt.
+//! Writes and reads the part of an adoption record that describes one attempt.
 
-use super::event::Now;
 use super::invocation::{Deadline, Invocation, Started};
-use super::submit::on_mono;
-use super::verdict::EndCause;
+use super::releases::ServingRelease;
 use super::worker::{Run, Worker};
-use crate::records::cause::CallCause;
-use crate::records::outcome::Trigger;
-use fnd_wire::ids::{Attempt, InvocationId, Version};
-use serde::{Deserialize, Serialize};
+use crate::messages::Now;
+use crate::messages::adoption_records::{RunRecord, Times};
+use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
+use crate::messages::on_mono;
+use crate::messages::rules::Rules;
+use fnd_wire::frame::TermCause;
+use fnd_wire::ids::{Attempt, FunctionId, InvocationId, Version};
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// An attempt that runs, and its invocation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RunRecord {
-    /// The invocation of which this is an attempt.
-    #[serde(with = "fnd_manifest::text::id")]
-    pub invocation: InvocationId,
-    /// Number of the attempt.
-    pub attempt: u32,
-    /// Polls before this attempt.
-    pub poll: u32,
-    /// The invocation's trigger.
-    pub trigger: Trigger,
-    /// When the invocation was accepted, Unix milliseconds.
-    pub accepted_ms: u64,
-    /// When the invocation's first attempt began, Unix milliseconds.
-    pub first_ms: u64,
-    /// When this attempt began, Unix milliseconds.
-    pub started_ms: u64,
-    /// Timeout of this attempt.
-    pub timeout: Option<Duration>,
-    /// End of the whole invocation, Unix milliseconds.
-    pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a record of an older fnd.
-    #[serde(default)]
-    pub times: Option<Times>,
-    /// Whether standard output is a CGI document.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cgi: bool,
-    /// The function and the invocation that called it, if a function did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub called: Option<CallCause>,
-    /// Why the attempt is being ended, once fnd has ordered that; absent in a record of an older fnd.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ending: Option<EndCause>,
-}
-
-/// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
-/// from the age of the worker, which the spawner measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
-    /// From the worker's start to the attempt's; zero for a script, whose worker is the attempt.
-    pub started_after: Duration,
-    /// From the start of the invocation's first attempt to the start of this one.
-    pub since_first: Duration,
-    /// From the attempt's start to the deadline of the invocation.
-    pub deadline_in: Option<Duration>,
-}
+/// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
+const TERM_SLACK: Duration = Duration::from_millis(50);
 
 impl RunRecord {
     /// Returns the record of a worker's attempt.
-    pub(super) fn of(worker: &Worker, run: &Run, invocation: &Invocation) -> Self {
+    pub(crate) fn of(worker: &Worker, run: &Run, invocation: &Invocation) -> Self {
         let at = run.started.mono;
         let first = invocation.started;
         Self {
@@ -86,7 +44,7 @@ impl RunRecord {
     }
 
     /// Returns the attempt, which nothing ends yet. The timer of its timeout is not armed.
-    pub(super) fn run(&self, started: Now) -> Run {
+    pub(crate) fn run(&self, started: Now) -> Run {
         Run {
             invocation: self.invocation,
             attempt: Attempt(self.attempt),
@@ -101,16 +59,16 @@ impl RunRecord {
 }
 
 /// An attempt of an earlier fnd, by the clock of this one.
-pub(super) struct RunOrigin<'a> {
-    pub(super) run: &'a RunRecord,
-    pub(super) version: Version,
+pub(crate) struct RunOrigin<'a> {
+    pub(crate) run: &'a RunRecord,
+    pub(crate) version: Version,
     /// When this attempt began.
-    pub(super) started: Now,
+    pub(crate) started: Now,
 }
 
 impl<'a> RunOrigin<'a> {
     /// Returns the attempt of a record that began so long ago.
-    pub(super) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
+    pub(crate) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
         let started = Now {
             mono: now.mono.saturating_sub(age),
             unix_ms: run.started_ms,
@@ -119,7 +77,7 @@ impl<'a> RunOrigin<'a> {
     }
 
     /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
-    pub(super) fn first(&self, now: Now) -> Started {
+    pub(crate) fn first(&self, now: Now) -> Started {
         let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.run.first_ms));
         let since = |times: Times| {
             now.mono
@@ -134,7 +92,7 @@ impl<'a> RunOrigin<'a> {
     }
 
     /// Returns when the whole invocation ends.
-    pub(super) fn deadline(&self, now: Now) -> Option<Deadline> {
+    pub(crate) fn deadline(&self, now: Now) -> Option<Deadline> {
         let unix_ms = self.run.deadline_ms?;
         let remaining = self.run.times.and_then(|times| times.deadline_in);
         // The wall clock may have been set since. It counts only for a record of an older fnd, which has nothing else.
@@ -147,5 +105,38 @@ impl<'a> RunOrigin<'a> {
             unix_ms,
             of_caller: false,
         })
+    }
+}
+
+/// Returns the version that a worker of an earlier fnd runs.
+pub(crate) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
+    Arc::new(ServingRelease {
+        id: FunctionId(id),
+        version,
+        load_key,
+        // Only the worker has this release, and it never serves: so no content runs by itself with this id.
+        load_id: InvocationId(0),
+        rules: Arc::new(rules.into_owned()),
+    })
+}
+
+/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
+/// has said the reason in the adoption record; only for an older fnd the instant decides.
+pub(crate) fn ending_of_term(
+    cause: TermCause,
+    at: Duration,
+    (timeout, deadline): (Option<Duration>, Option<Duration>),
+) -> EndCause {
+    let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
+    match cause {
+        TermCause::Stopped => EndCause::Stopped,
+        // The spawner has one limit for both, the earlier one.
+        TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
+            EndCause::Timeout
+        }
+        TermCause::TimeUp => EndCause::Deadline,
+        TermCause::Asked if due(timeout) => EndCause::Timeout,
+        TermCause::Asked if due(deadline) => EndCause::Deadline,
+        TermCause::Asked => EndCause::Cancelled(CANCELLED_BEFORE.into()),
     }
 }

@@ -1,0 +1,82 @@
+//! Why fnd ends an attempt, and the messages for it.
+
+use super::rules::{FunctionKind, Rules};
+use crate::records::outcome::Reason;
+use fnd_wire::units::print_duration;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Why fnd ends an attempt. The adoption record of a worker that is being ended has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EndCause {
+    /// The attempt's timeout was reached.
+    Timeout,
+    /// The invocation's deadline was reached.
+    Deadline,
+    /// The time of the caller that waits for the invocation was over.
+    CallersDeadline,
+    /// Somebody cancelled it; contains the message.
+    Cancelled(Cow<'static, str>),
+    /// fnd stops at once.
+    Stopped,
+    /// A service was not ready in time; contains the cause where it is known.
+    NotReady(Option<String>),
+}
+
+impl EndCause {
+    /// Returns the reason of the attempt's record.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Timeout => Reason::Timeout,
+            Self::Deadline | Self::CallersDeadline => Reason::Deadline,
+            Self::Cancelled(_) => Reason::Cancelled,
+            Self::Stopped => Reason::Interrupted,
+            Self::NotReady(_) => Reason::Load,
+        }
+    }
+
+    /// Returns the message. People read it next to the reason, so the message does not repeat the reason.
+    pub(crate) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
+        match self {
+            Self::Timeout => {
+                let limit = timeout.map(print_duration).unwrap_or_default();
+                let whose = if timeout == limits.timeout {
+                    "limits.timeout"
+                } else {
+                    "set by the caller"
+                };
+                format!("it did not end within {limit} ({whose})")
+            }
+            Self::Deadline => deadline_words(Some(limits)),
+            Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
+            Self::Cancelled(why) => why.clone().into_owned(),
+            Self::Stopped => "fnd was stopped during the attempt".to_owned(),
+            Self::NotReady(why) => {
+                let limit = match &limits.kind {
+                    FunctionKind::Service(service) => print_duration(service.start_timeout),
+                    FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => String::new(),
+                };
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("it was not ready within {limit}{why}")
+            }
+        }
+    }
+}
+
+/// The message of a cancel that an earlier fnd carried out.
+pub(crate) const CANCELLED_BEFORE: &str = "cancelled before fnd was restarted";
+
+/// The message for the end of a caller's time.
+pub(crate) const CALLERS_DEADLINE: &str = "the time of its caller, which waited for it, was over";
+
+/// Returns the message for a deadline that was reached.
+pub(crate) fn deadline_words(rules: Option<&Rules>) -> String {
+    match rules.and_then(|rules| rules.deadline) {
+        Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
+        // The version with the deadline was replaced by one without, the function is gone, or an earlier fnd took the
+        // deadline from the caller.
+        None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Makes invocations of accepted requests: they are stored, then wait for their turn in the queue of their function.
+
+use super::Supervisor;
+use crate::messages::action::{Action, Answer};
+use crate::messages::rules::Rules;
+use crate::messages::submit::Submit;
+use crate::messages::{Now, on_mono, on_wall};
+use crate::records::cause::Cause;
+use crate::records::outcome::Reason;
+use crate::records::{Accepted, Payload, may_become_dead_letter};
+use crate::run_state::FunctionKey;
+use crate::run_state::invocation::{Deadline, Invocation, InvocationStage};
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::timers::Timer;
+use fnd_wire::ids::{InvocationId, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Supervisor {
+    /// Makes an invocation of a request. `load_key` is the content that runs by itself, if it is such a run.
+    pub(super) fn accept(
+        &mut self,
+        now: Now,
+        (key, serving): (FunctionKey, &ServingRelease),
+        (submit, load_key): (Submit, Option<Version>),
+        out: &mut Vec<Action>,
+    ) {
+        let rules = &serving.rules;
+        let own = rules.deadline.map(|limit| now.mono.saturating_add(limit));
+        let callers = self.caller_ends_at(&submit);
+        let deadline = own.into_iter().chain(callers).min().map(|at| Deadline {
+            at,
+            unix_ms: on_wall(now, at),
+            of_caller: own.is_none_or(|own| at < own),
+        });
+        let payload = filled_in(submit.payload, rules);
+        let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        let durable = !submit.wait;
+        let dead_letter = durable && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
+        out.push(Action::Store(Box::new(Accepted {
+            id: submit.id,
+            function: submit.function,
+            trigger: submit.trigger,
+            accepted_ms: now.unix_ms,
+            payload: payload.clone(),
+            durable,
+            dead_letter,
+            load_key,
+            timeout_ms,
+            not_before_ms: submit.not_before_ms,
+            expires_ms: submit.expires_ms,
+            deadline_ms: deadline.map(|deadline| deadline.unix_ms),
+            priority: submit.priority,
+            key: submit.idempotency_key.clone(),
+            origin: submit.origin,
+            mark: submit.mark,
+            files: submit.files,
+        })));
+        let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
+        let (acknowledge, waiters) = if submit.wait {
+            (None, submit.reply)
+        } else {
+            (submit.reply, None)
+        };
+        let invocation = Invocation {
+            id: submit.id,
+            function: key,
+            trigger: submit.trigger,
+            accepted_ms: now.unix_ms,
+            load_key,
+            timeout: submit.timeout,
+            deadline,
+            expires: submit.expires_ms.map(|at| on_mono(now, at)),
+            priority: submit.priority,
+            number: self.next_number(),
+            stage: InvocationStage::Storing { not_before, end: None },
+            durable,
+            order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
+            payload,
+            key: submit.idempotency_key,
+            acknowledge: acknowledge.into_iter().collect(),
+            waiters: waiters.into_iter().collect(),
+            caller_gone: false,
+            attempts: 0,
+            polls: 0,
+            started: None,
+            last: None,
+            version: None,
+            previous: None,
+            has_tmp: false,
+        };
+        self.insert_invocation(invocation);
+        // A call does not wait for the disk: its caller has no promise that it outlives a power cut.
+        if !durable {
+            self.settle_in(now, submit.id, not_before);
+        }
+    }
+
+    /// Adds an invocation to the map and its queue and arms its timers.
+    pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
+        self.functions[invocation.function].queue.add(&invocation);
+        self.waited.add(&invocation);
+        if let Some(deadline) = invocation.deadline {
+            self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
+        }
+        if let Some(at) = invocation.expires {
+            self.timers.arm(at, Timer::Expire(invocation.id));
+        }
+        self.invocations.insert(invocation.id, invocation);
+    }
+
+    /// Lets an invocation wait for its turn, from `not_before` on if that is in the future.
+    pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<Duration>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        match not_before {
+            Some(until) if until > now.mono => {
+                let queue = &mut self.functions[invocation.function].queue;
+                queue.change(invocation, InvocationStage::Delayed { until });
+                self.timers.arm(until, Timer::Begin(id));
+            }
+            _ => self.make_ready(now, id),
+        }
+    }
+
+    /// Lets an invocation begin, or be claimed, when its turn comes.
+    pub(super) fn make_ready(&mut self, now: Now, id: InvocationId) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        let key = invocation.function;
+        self.functions[key].queue.change(invocation, InvocationStage::Ready);
+        self.line_up(now, key);
+    }
+
+    /// Handles a durable invocation that is on disk.
+    pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        let InvocationStage::Storing { not_before, end } = &invocation.stage else {
+            // One that is not durable runs whether it was stored or not, and a second answer of the ledger is ignored.
+            return;
+        };
+        let (not_before, end) = (*not_before, end.clone());
+        for reply in invocation.acknowledge.drain(..) {
+            out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
+        }
+        match end {
+            Some(end) => self.finish(now, id, end, out),
+            None => self.settle_in(now, id, not_before),
+        }
+    }
+
+    /// Handles a durable invocation that could not be stored: the callers get an error, nothing runs, nothing is
+    /// recorded.
+    pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
+        if !matches!(stage, Some(InvocationStage::Storing { .. })) {
+            return;
+        }
+        let Some(invocation) = self.remove_invocation(id) else {
+            return;
+        };
+        if let Some(content) = invocation.load_key {
+            // The content has not run: the next installation, enabling or start tries again.
+            self.functions[invocation.function]
+                .loaded
+                .retain(|loaded| *loaded != content);
+        }
+        for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
+            out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
+        }
+        // The next one of its order key may begin.
+        self.line_up(now, invocation.function);
+        // The next run of a service waits as after a failed one.
+        self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
+    }
+}
+
+/// Returns a payload with the values of the manifest where it has none.
+pub(super) fn filled_in(mut payload: Payload, rules: &Rules) -> Payload {
+    if payload.data.is_none() {
+        payload.data.clone_from(&rules.default_payload.data);
+        payload.content_type.clone_from(&rules.default_payload.content_type);
+    }
+    if payload.context.is_none() {
+        payload.context.clone_from(&rules.default_payload.context);
+    }
+    payload
+}
