@@ -104,7 +104,7 @@ pub enum ReportEvent<'a> {
     },
     /// Events were sent to the functions that take them.
     EventsSent {
-        /// What became of them, as the metrics label it.
+        /// Their result, as the metrics label it.
         outcome: &'static str,
         /// Number of events.
         count: u64,

@@ -187,7 +187,7 @@ fn shipped_runtimes(program: &Path) -> Option<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     let described = |directory: &PathBuf| {
         let meta = std::fs::metadata(directory.join("exec/runtime.toml"));
-        // Whoever writes a runtime decides what every function of it executes.
+        // The author of a runtime decides what every function of it executes.
         meta.is_ok_and(|meta| [0, own].contains(&meta.uid()))
     };
     let found = shipped::directories(program).into_iter().find(described)?;

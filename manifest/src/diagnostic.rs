@@ -32,7 +32,7 @@ pub struct Diagnostic {
     /// The place in the file; absent where the problem concerns the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// What happened: lower case, no final period, one line.
+    /// The problem: lower case, no final period, one line.
     pub message: String,
     /// Advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -83,7 +83,7 @@ fn page(document: &str, text: &str, names: &BTreeMap<String, String>) -> String 
                 id,
             }))
         }
-        // What the package does not have is plain text.
+        // A link to a file that the package does not have becomes plain text.
         Event::End(TagEnd::Link) if std::mem::take(&mut dropped) => None,
         other => Some(other),
     });

@@ -54,7 +54,7 @@ pub struct NotTaken {
     pub why: String,
 }
 
-/// What came of an event.
+/// The result of sending an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivered {
     /// The invocations.

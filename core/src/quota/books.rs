@@ -310,7 +310,7 @@ impl QuotaFindings {
             Err(failure) => {
                 self.failures = self.failures.saturating_add(1);
                 self.cut_off = match &failure {
-                    // What measures runs with the rights of the function, which could kill it again and again to evade
+                    // The measuring process runs with the rights of the function, which could kill it again and again to evade
                     // its quota.
                     MeasurementFailure::CutOff(_) => self.cut_off.saturating_add(1),
                     // Here the machine is the reason, so the function is not refused for it.

@@ -116,7 +116,7 @@ words! {
         Invalid = "invalid",
         /// There was no success for too long.
         Missed = "missed",
-        /// What was bad is well again.
+        /// The bad condition has ended.
         Recovered = "recovered",
         /// The history cannot be written, or is forgotten because the disk is full.
         DiskFull = "disk-full",

@@ -298,7 +298,7 @@ words! {
         Deadline = "deadline",
     }
 
-    /// What started an invocation; the function sees it as `FND_TRIGGER`.
+    /// The trigger that started an invocation; the function sees it as `FND_TRIGGER`.
     pub enum Trigger {
         /// A script without triggers runs once per content.
         Load = "load",

@@ -4,7 +4,7 @@
 //! starts no process, reads no clock and never blocks; [`Supervisor::next_deadline`] returns when it needs the next
 //! [`Event::Tick`].
 //!
-//! What comes in and goes out stands in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
+//! Events and actions stand in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
 //! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start and end)
 //! → `conclude` (what follows). `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
 //! handlers there are also `pool` (the set of workers) and `calls` (their answers). `conclude` also ends invocations from outside,

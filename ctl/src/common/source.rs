@@ -16,7 +16,7 @@ pub(crate) struct FunctionSource {
     pub(crate) is_directory: bool,
     /// The manifest beside the code, or in the directory; it may not exist.
     pub(crate) manifest: PathBuf,
-    /// What fnd says about the function.
+    /// The status of the function, from fnd.
     pub(crate) detail: FunctionDetail,
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct ManifestOptions {
     #[arg(long, value_name = "RUNTIME")]
     runtime: Option<String>,
 
-    /// What is called, such as `main.handler`.
+    /// The handler that is called, such as `main.handler`.
     #[arg(long, value_name = "NAME")]
     handler: Option<String>,
 

@@ -26,7 +26,7 @@ const TOP: &str = "function";
 /// Most levels of directories.
 const DEPTH_MAX: usize = 32;
 
-/// What is sent.
+/// The upload.
 #[derive(Debug)]
 pub(crate) struct Packed {
     /// Name of the function.
@@ -35,7 +35,7 @@ pub(crate) struct Packed {
     suffix: String,
     code: Vec<u8>,
     manifest: Option<Vec<u8>>,
-    /// What people should know: options that have replaced keys, files that are not sent.
+    /// Remarks for people: options that have replaced keys, files that are not sent.
     pub(crate) remarks: Vec<String>,
     path: PathBuf,
     sidecar: PathBuf,

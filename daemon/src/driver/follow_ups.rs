@@ -1,4 +1,4 @@
-//! What follows from a change: status files, reports of news and problems, and the calls of hooks and alerts, which `follow_ups`
+//! Does what follows from a change: status files, reports of news and problems, and the calls of hooks and alerts, which `follow_ups`
 //! decides. A call is stored in one transaction with the record or the change that causes it, so after a kill of fnd both are
 //! there or neither is.
 

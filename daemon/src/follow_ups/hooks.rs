@@ -11,7 +11,7 @@ use fnd_core::triggers::hooks::{due, payload::payload};
 use fnd_manifest::function::Hooks;
 use fnd_wire::ids::FunctionName;
 
-/// What follows a final record.
+/// The consequences of a final record.
 #[derive(Default)]
 pub(crate) struct AfterEnd {
     /// The marks of failed hooks, which are stored first.

@@ -27,7 +27,7 @@ const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
 const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
 tokio::task_local! {
-    /// What was taken of the answer that the task sends.
+    /// The bytes that were taken of the answer that the task sends.
     static TAKEN: Taken;
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Who receives the bytes of a connection that speaks another protocol after an upgrade.
+/// The receivers of the bytes of a connection that speaks another protocol after an upgrade.
 const RECEIVERS: [&str; 2] = ["caller", "function"];
 
 impl Metrics {

@@ -9,7 +9,7 @@
 //! ```
 //! Another destination is one more file with one `match` over [`ReportEvent`]. No file here changes what fnd does.
 //!
-//! Whoever has news makes an event and hands it to the driver, or is the `observer`.
+//! Code that has news makes an event and hands it to the driver. The `observer` makes its events itself.
 //!
 //! Files:
 //! - `books`: what the observer has to remember: processes and running attempts

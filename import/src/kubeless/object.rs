@@ -52,7 +52,7 @@ pub fn autoscale(function: &str, manifest: &Value, target: &str) -> Value {
     })
 }
 
-/// What the columns and keys with the namespace have.
+/// The value in columns and keys of the namespace.
 pub const NAMESPACE: &str = "default";
 
 /// Returns the labels of a function, without those in which names of triggers are kept.

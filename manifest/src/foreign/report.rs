@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What became of a field.
+    /// The fate of a field.
     pub enum FieldVerdict {
         /// fnd does the same.
         Works = "works",
@@ -64,7 +64,7 @@ impl Field {
     }
 }
 
-/// What became of one field.
+/// The verdict on one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The file.
@@ -75,7 +75,7 @@ pub struct Row {
     pub column: u32,
     /// The field, as the other system names it.
     pub field: String,
-    /// What became of it.
+    /// Its verdict.
     pub verdict: FieldVerdict,
     /// The key of fnd's manifest that says the same; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub struct Row {
     pub excerpt: String,
 }
 
-/// What became of all fields, in the order of the files.
+/// The verdicts on all fields, in the order of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConversionReport {
     /// One row for each field.

@@ -80,7 +80,7 @@ pub struct Clash {
     pub problem: Diagnostic,
 }
 
-/// What the list of a directory says of a YAML file, which may have functions of another system.
+/// The kind of a YAML file in the list of a directory, which may have functions of another system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedYaml {
     /// It has nothing to do with fnd.
@@ -113,7 +113,7 @@ pub fn stem(file: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
 
-/// What to do with an unclaimed file.
+/// The advice about an unclaimed file.
 pub const UNCLAIMED_HELP: &str =
     "give it a known suffix (`fndctl runtimes`), or a `#!` line and `chmod +x`; if it is not a function, move it away";
 

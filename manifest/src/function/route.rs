@@ -56,7 +56,7 @@ words! {
         Ip = "ip",
     }
 
-    /// What an answer is made of.
+    /// The source of an answer.
     pub enum Response {
         /// The result of the run.
         Result = "result",

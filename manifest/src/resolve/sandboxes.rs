@@ -52,7 +52,7 @@ fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String
     let refuses = missing == Missing::Refuse;
     let is_written = |key: &str| find(own, &format!("sandbox.{key}")).is_some();
     let walls = sandbox.profile != Profile::Off;
-    // Whoever writes a profile relies on all of its layers. If only the default names it, the machine's administrator
+    // The author of a profile relies on all of its layers. If only the default names it, the machine's administrator
     // decides.
     let profile = walls && (is_written("profile") || refuses);
     let shows = |key: &str, paths: &[String]| is_written(key) && !paths.is_empty();

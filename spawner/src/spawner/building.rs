@@ -18,7 +18,7 @@ const OF_BUILDS: [&str; 4] = ["RUNTIME", "TRACEPARENT", "TRACESTATE", "B3"];
 /// Returns the hash of all that decides what a build does, but not of its limits: a tree stays good when those change. The
 /// trust is part of it, since nobody but root may leave a tree for the functions of root.
 fn digest(plan: &Plan, sandbox: &fnd_wire::sandbox::Sandbox, trust: &str) -> Version {
-    // What is installed stays good without network, so this variable does not make another tree.
+    // Installed packages stay good without network, so this variable does not make another tree.
     let environment: Vec<_> = plan.environment.iter().filter(|(name, _)| name != OFFLINE).cloned().collect();
     let mut digest = Sha256::new_with_prefix(((plan.argv.clone(), environment), sandbox.clone()).to_wire());
     digest.update(trust); // empty for root, whose trees are named as before

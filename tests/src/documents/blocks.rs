@@ -39,7 +39,7 @@ pub struct Block {
     pub place: String,
 }
 
-/// What the test does with a block.
+/// The test's treatment of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Use {
     /// Runs its commands and compares what they print.
@@ -81,7 +81,7 @@ impl Block {
             ["toml", "fnd.toml", "applied"] => Use::Configure { applied: true },
             // The runtimes of docs/new-runtime.md and docs/runtime-dotnet.md: tests/conformance.
             ["toml", "runtime.toml"] | ["perl" | "csharp", ..] | ["sh", "build.sh"] => Use::Show,
-            // What another program has, or plain text.
+            // A file of another program, or plain text.
             ["text"] | [_, "before"] => {
                 assert!(!self.text.contains("\n$ "), "{}: commands are `console`", self.place);
                 Use::Show

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     target: ImportTarget,
 }
 
-/// What is moved in.
+/// The kinds of files that are imported.
 #[derive(Debug, clap::Subcommand)]
 enum ImportKind {
     /// The lines of a crontab: a function for each.

@@ -187,7 +187,7 @@ fn install(
     };
     // The version is found before: one that does not exist leaves no directory.
     let fresh = installed.prepare()?;
-    // Whatever fails in here, the unfinished directory is removed at the end.
+    // The unfinished directory is removed at the end, also if a step in here fails.
     let filled = (|| {
         let program = fresh.join("bin").join(known.id);
         let Some((release, downloads)) = found else {

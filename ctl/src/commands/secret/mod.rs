@@ -71,7 +71,7 @@ enum SecretVerb {
     },
 }
 
-/// What becomes of a value that is there.
+/// The treatment of a value that is there already.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Existing {
     /// Keep the first line as the second: both values are valid.

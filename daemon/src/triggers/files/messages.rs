@@ -1,4 +1,4 @@
-//! What a watcher may say, what follows, and what fnd says. fnd checks each message, because a watcher has the rights of the
+//! The messages of a watcher, their effects, and the messages of fnd. fnd checks each message, because a watcher has the rights of the
 //! function.
 
 use super::{FileWatcher, Process, WatcherEffect, WatcherStage, Watchers, directories};

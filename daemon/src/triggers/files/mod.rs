@@ -96,11 +96,11 @@ pub(crate) struct Process {
     pub(crate) worker: WorkerId,
     /// Its temporary files.
     pub(crate) tmp: (FunctionId, InvocationId),
-    /// What it was started for.
+    /// The version and the entries for which it was started.
     needed: NeededWatcher,
 }
 
-/// What the driver does for a watcher.
+/// A step of the driver for a watcher.
 #[derive(Debug, PartialEq)]
 pub(crate) enum WatcherEffect {
     /// Start the watcher of the function, once every present action is carried out.

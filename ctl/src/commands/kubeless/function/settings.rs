@@ -26,7 +26,7 @@ pub(super) struct Settings {
     #[arg(short, long, value_name = "RUNTIME")]
     pub(super) runtime: Option<String>,
 
-    /// What is called: `MODULE.FUNCTION`. The file is stored under the name of the module.
+    /// The function to call: `MODULE.FUNCTION`. The file is stored under the name of the module.
     #[arg(long, value_name = "MODULE.FUNCTION")]
     pub(super) handler: Option<String>,
 
