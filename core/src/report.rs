@@ -1,7 +1,7 @@
 //! Report events: news of functions, runs and the node for people and programs outside of fnd.
 //!
-//! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
-//! show. An event borrows its data, so that reporting copies only what one of them keeps.
+//! fnd reports each event once. The journal, the stream, the metrics, the watchers of the list of functions and the status files
+//! each take from it what they show. An event borrows its data, so that reporting copies only what one of them keeps.
 
 use crate::records::outcome::Trigger;
 use crate::records::{AttemptRecord, InvocationRecord, Usage};
@@ -55,7 +55,7 @@ pub enum ReportEvent<'a> {
     Rescanned,
     /// Something that the function's status file shows has changed.
     StatusChanged(&'a FunctionName),
-    /// Something that only the journal tells of a function.
+    /// News of a function that only the journal shows.
     News(&'a FunctionName, &'a FunctionNews),
     /// A notice of the supervisor: an attempt began, a function's state changed, a request was refused on arrival.
     Notice(&'a Notice),
@@ -102,14 +102,14 @@ pub enum ReportEvent<'a> {
         /// Number of slots that were missed for too long.
         missed: u64,
     },
-    /// Events were sent to the functions that take them.
+    /// Somebody sent events: they were accepted or refused, which the outcome says.
     EventsSent {
         /// Their result, as the metrics label it.
         outcome: &'static str,
         /// Number of events.
         count: u64,
     },
-    /// The main loop woke later than it should have.
+    /// The main loop woke at a time that it had chosen: how much later than that time; zero if in time.
     WokeLate(Duration),
     /// A request to the public listener is over.
     Requested(&'a RequestEnd<'a>),
@@ -135,7 +135,7 @@ pub enum ReportEvent<'a> {
     },
 }
 
-/// News of a function for which no other destination than the journal has a place.
+/// News of a function that only the journal shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunctionNews {
     /// A release gets a share of the calls.
@@ -152,9 +152,9 @@ pub enum FunctionNews {
     VerdictUnread(String),
     /// A text for the author.
     Warning(String),
-    /// Why it does not run any more: its home or its cache is too large.
+    /// Why the function does not run any more: its home or its cache is too large.
     QuotaExceeded(String),
-    /// It may run again after [`FunctionNews::QuotaExceeded`].
+    /// The function may run again after [`FunctionNews::QuotaExceeded`].
     QuotaKept,
     /// The clock was set back, so the schedules forget their last slots.
     SchedulesBeginAnew,

@@ -65,7 +65,7 @@ pub(crate) fn status(line: &str) {
 /// Reports that a reload began; [`ready`] ends it.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        // A unit with `Type=notify-reload` needs the time of the begin (sd_notify(3)); other types ignore it.
+        // A unit with `Type=notify-reload` needs the time when the reload began (sd_notify(3)); other types ignore it.
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(_) => notify(&[NotifyState::Reloading]),
     }

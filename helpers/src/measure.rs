@@ -105,7 +105,7 @@ impl MeasureWalk {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(Errno::ACCESS) if self.is_of_others(&path) => {}
                 Err(Errno::ACCESS) => self.gap(Gap::Closed(shown(&path))),
-                // By relative paths a function can make trees that are deeper than a path is long.
+                // With relative paths a function can make trees that are deeper than the longest path.
                 Err(Errno::NAMETOOLONG) => self.gap(Gap::Deep(shown(&path))),
                 Err(Errno::TIME) => {
                     let seconds = LASTS.as_secs();

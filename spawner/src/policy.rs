@@ -124,7 +124,7 @@ pub fn interpreter(plan: &Plan, file: &str, [owner, own]: [u32; 2], facts: &Stat
     let mut why_not = Vec::new();
     for (index, candidate) in plan.interpreters.iter().enumerate() {
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
-        // A `#!` line is the word of the owner of the file, who may name an interpreter of that owner's own.
+        // The owner of the file has written its `#!` line, which may name an interpreter that belongs to this owner.
         let owners = [0, if asked { owner } else { own }];
         match usable(candidate, &owners, facts) {
             Ok((real, seal)) => return Ok(Interpreter { given: candidate.clone(), real, seal }),

@@ -90,18 +90,22 @@ pub struct Uids {
     pub damaged: Option<Problem>,
 }
 
-/// Returns the homes in a directory, without those of root.
+/// Returns the homes in a directory, without those of root, and without those that can't be read of functions in the table.
 ///
 /// # Errors
-/// If one of them can't be read: its uid could be given to another function.
-pub fn owners(homes: &Path) -> io::Result<Vec<OwnedHome>> {
+/// If another one can't be read: its uid could be given to another function.
+pub fn owners(homes: &Path, table: &Uids) -> io::Result<Vec<OwnedHome>> {
     let owner = |entry: std::fs::DirEntry| {
-        let uid = entry.metadata()?.uid();
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
         let (name, apart) = name.split_once('~').map_or((name, false), |(name, _)| (name, true));
         // No part of a name has a dot, so the first dot separates group and name.
-        Ok((uid != 0).then_some((uid, FunctionName::new(&name.replacen('.', "/", 1)).ok(), apart)))
+        let function = FunctionName::new(&name.replacen('.', "/", 1)).ok();
+        // A dead network file system on the home of a known function must not stop all functions.
+        let is_known = function.as_ref().is_some_and(|name| table.of(name).next().is_some());
+        let meta = crate::places::if_there(entry.metadata());
+        let meta = meta.or_else(|error| if is_known { Ok(None) } else { Err(error) })?;
+        Ok(meta.map(|meta| meta.uid()).filter(|uid| *uid != 0).map(|uid| (uid, function, apart)))
     };
     crate::places::entries(homes)?.into_iter().filter_map(|entry| owner(entry).transpose()).collect()
 }
@@ -306,7 +310,7 @@ impl Uids {
         self.of(name).any(|line| line.uid == uid)
     }
 
-    /// Returns a function's users, but not this one: uid, owner of the files that had it, and whether its home has the uid in
+    /// Returns a function's users, without `but`: uid, owner of the files that had it, and whether its home has the uid in
     /// its name.
     pub fn users(&self, name: &FunctionName, but: Option<u32>) -> impl Iterator<Item = (u32, Option<&UidOwner>, bool)> {
         self.of(name).filter(move |line| Some(line.uid) != but).map(|line| (line.uid, line.owner.as_ref(), line.apart))
@@ -473,9 +477,10 @@ mod tests {
     #[test]
     fn homes_that_cannot_be_read_are_not_absent() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(owners(&dir.path().join("absent")).unwrap().is_empty());
+        let table = Uids::open(&dir.path().join("uids")).unwrap();
+        assert!(owners(&dir.path().join("absent"), &table).unwrap().is_empty());
         std::fs::write(dir.path().join("home"), "").unwrap();
-        assert!(owners(&dir.path().join("home")).is_err());
+        assert!(owners(&dir.path().join("home"), &table).is_err());
     }
 
     #[test]

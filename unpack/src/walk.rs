@@ -123,7 +123,7 @@ impl<'a> ArchiveWalk<'a> {
         if entry.kind == ArchiveEntryKind::Directory {
             return Ok(false);
         }
-        // An entry whose content nobody wants was left out before: it may be encrypted, for example.
+        // Checked only here: entries that are left out above need no content, and theirs may be encrypted, for example.
         if let Some(why) = entry.unreadable {
             return Err(refused(why).into());
         }

@@ -43,8 +43,8 @@ impl Lifecycle {
         };
         self.know_own(&checker(), &build, node, out);
         let checked = read_document::<Verdict>(&build.document).ok();
-        // The judge puts the files into its document. During an upgrade it may be that of an fnd which does not do
-        // that.
+        // The judge puts the files into its document. During an upgrade the judge may belong to another fnd, which does
+        // not.
         let Some(input) = checked.and_then(|verdict| verdict.checked_files()) else {
             let checks = &mut self.installer.checks;
             checks.cannot(&function, "(not started): the judge is that of another fnd");

@@ -26,6 +26,8 @@ pub struct Registry {
     /// Whether a function came or went, or a manifest or the interpreters of one have changed, since
     /// [`Registry::take_manifests_changed`].
     manifests_changed: bool,
+    /// The functions whose old home was set aside. The status of the node names them, and must not walk over all functions.
+    homes_set_aside: BTreeSet<FunctionName>,
     alike: SharedParts,
 }
 
@@ -37,6 +39,7 @@ impl Registry {
             all: BTreeMap::new(),
             changed: false,
             manifests_changed: false,
+            homes_set_aside: BTreeSet::new(),
             alike: SharedParts::new(real),
         }
     }
@@ -62,7 +65,25 @@ impl Registry {
     fn put(&mut self, before: Option<Lasting>, function: Function) {
         self.changed = true;
         self.manifests_changed |= before.is_none_or(|before| before != function.lasting());
-        self.all.insert(function.candidate.function.clone(), Box::new(function));
+        let name = function.candidate.function.clone();
+        self.all.insert(name.clone(), Box::new(function));
+        self.find_set_aside(&name);
+    }
+
+    fn find_set_aside(&mut self, name: &FunctionName) {
+        let warnings = self.get(name).map(|function| function.findings.diagnostics.as_slice());
+        let mut warnings = warnings.unwrap_or_default().iter();
+        if warnings.any(|warning| warning.kind() == Some(Warning::HomeSetAside)) {
+            self.homes_set_aside.insert(name.clone());
+        } else {
+            self.homes_set_aside.remove(name);
+        }
+    }
+
+    /// Returns the functions whose old home was set aside.
+    pub fn homes_set_aside(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
+        let all = self.homes_set_aside.iter();
+        all.filter_map(|name| Some((name, self.get(name)?)))
     }
 
     /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
@@ -121,6 +142,7 @@ impl Registry {
         self.changed = true;
         self.manifests_changed = true;
         self.all.remove(name);
+        self.homes_set_aside.remove(name);
     }
 
     /// Stores an installed version; `serves` is the version that served until now.
@@ -221,6 +243,7 @@ impl Registry {
             }
             (function.says_on_load, function.findings) = (file.says_on_load, findings.into());
         }
+        self.find_set_aside(name);
     }
 
     /// Stores why a copy that is to serve cannot be installed. Returns the error in one line; nothing if the function has another

@@ -15,7 +15,7 @@ impl Lifecycle {
     /// Handles a version that begins to serve.
     pub fn serves(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         self.serves_another(function);
-        self.calls_of_serving(function, version, out);
+        self.forget_earlier_calls(function, version, out);
         self.routes_of_serving(function, version);
         let releases = &mut self.releases;
         let canary = releases.get(function).and_then(Releases::canary);

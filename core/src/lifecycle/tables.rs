@@ -139,7 +139,7 @@ impl Lifecycle {
 
     /// Forgets the calls of the earlier version, because this version serves now. Functions that were refused for them are
     /// installed again.
-    pub(super) fn calls_of_serving(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
+    pub(super) fn forget_earlier_calls(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         let Some(known) = self.registry.get(function) else {
             return;
         };

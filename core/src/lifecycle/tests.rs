@@ -8,7 +8,7 @@ use super::*;
 use crate::run::Event;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Installed, NeedsBuild, Problem, Refused};
+use fnd_wire::frame::{Installed, NeedsBuild, Problem, Refused, SET_ASIDE};
 use fnd_wire::ids::FunctionId;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::sync::Arc;
@@ -174,6 +174,33 @@ fn refused(name: &FunctionName) -> Refused {
         problems: vec![problem],
         document: None,
     }
+}
+
+#[test]
+fn homes_that_are_set_aside_are_known_without_a_walk() {
+    let mut registry = Registry::new(str::to_owned);
+    let put = |registry: &mut Registry, name: &str, warns: bool| {
+        let candidate = candidate(name);
+        let warning = Problem {
+            file: "/state/home/a".to_owned(),
+            message: format!("{SET_ASIDE}: it has another owner"),
+            help: String::new(),
+        };
+        let installed = Installed {
+            warnings: if warns { vec![warning] } else { Vec::new() },
+            ..installed(&candidate.function)
+        };
+        let verdict = read_document(&installed.document).unwrap();
+        registry.installed(candidate, &installed, verdict, None);
+        let found = registry.homes_set_aside().map(|(name, _)| name.to_string());
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(put(&mut registry, "a", true), ["a"]);
+    assert_eq!(put(&mut registry, "b", false), ["a"]);
+    assert_eq!(put(&mut registry, "b", true), ["a", "b"]);
+    assert_eq!(put(&mut registry, "a", false), ["b"]);
+    registry.remove(&name("b"));
+    assert_eq!(registry.homes_set_aside().count(), 0);
 }
 
 #[test]

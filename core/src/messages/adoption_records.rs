@@ -1,4 +1,4 @@
-//! Adoption records of workers: the spawner keeps them, unread, and the next fnd goes on with them.
+//! Adoption records of workers: the spawner keeps them without reading them, and the next fnd goes on with them.
 
 use super::end_cause::EndCause;
 use super::rules::Rules;

@@ -78,7 +78,7 @@ impl SupervisedFunction {
 impl Supervisor {
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
     /// The version that serves already gets all of them.
-    pub(super) fn canary(&mut self, now: Now, installed: InstalledVersion, percent: u32, out: &mut Vec<Action>) {
+    pub(super) fn begin_canary(&mut self, now: Now, installed: InstalledVersion, percent: u32, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let percent = percent.clamp(1, CALL);
@@ -202,7 +202,7 @@ impl Supervisor {
         canary.map(|canary| &canary.serving).or(function.serving())
     }
 
-    /// Counts an attempt of a canary that has ended.
+    /// Counts an ended attempt of a canary.
     pub(super) fn count_canary(&mut self, key: FunctionKey, version: Version, reason: Reason, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(canary) = function

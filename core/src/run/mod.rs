@@ -166,7 +166,7 @@ impl Supervisor {
         match event {
             Event::Restored(restored) => self.restored(now, restored, out),
             Event::Installed(installed) => self.installed(now, *installed, out),
-            Event::Canary { installed, percent } => self.canary(now, *installed, percent, out),
+            Event::Canary { installed, percent } => self.begin_canary(now, *installed, percent, out),
             Event::CanaryOver(function) => self.canary_over(now, &function, out),
             Event::Refused { function, error } => self.refused(&function, error, out),
             Event::Building(function) => self.building(&function, out),

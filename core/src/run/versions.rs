@@ -147,7 +147,8 @@ impl Supervisor {
                 out,
             );
             if !self.announce(key, out) {
-                // It is shown until its work has ended. If its file comes back before that, it begins to serve once more.
+                // It is shown until its work has ended, or it waited for its first build. If its file comes back before that, it
+                // begins to serve once more.
                 out.push(Action::Status(function.clone()));
             }
         }
@@ -339,12 +340,14 @@ impl Supervisor {
     pub(super) fn announce(&mut self, key: FunctionKey, out: &mut Vec<Action>) -> bool {
         let function = &mut self.functions[key];
         if !function.is_shown() {
-            // The next function of that name is shown as a new one.
-            if function.announced != FunctionState::Building {
-                function.announced = FunctionState::Building;
-                function.vanish();
-                out.push(Action::Status(function.name.clone()));
+            // A function that waited for its first build is in this state already.
+            if function.announced == FunctionState::Building {
+                return false;
             }
+            // The next function of that name is shown as a new one.
+            function.announced = FunctionState::Building;
+            function.vanish();
+            out.push(Action::Status(function.name.clone()));
             return true;
         }
         let (from, to) = (function.announced, function.state());

@@ -1,5 +1,5 @@
-//! All functions by name, and numbers of functions and attempts, kept while functions change, so that the node's status walks over
-//! no list.
+//! All functions by name, and counts of functions and attempts. Each change of a function changes the counts, so that
+//! the node's status need not walk over all functions.
 //!
 //! Every change of a function goes through [`SupervisedFunctions`]'s `IndexMut`, which notes the function. At the end of each event
 //! [`SupervisedFunctions::count`] compares each noted function with what the counts have of it. So no code that changes a function

@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .and_then(|detail| detail.more.uid),
         Err(_) => None, // the list is true without fnd
     };
-    // fnd knows its own state directory. Without fnd it is that of an installation.
+    // fnd knows its own state directory. If fnd does not answer, the one of an installation is taken.
     let state = match crate::common::state_directory::state_directory(context).await {
         Some(state) => state,
         None => LocalPlaces::of(context.user)?.state,

@@ -87,7 +87,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         .unwrap_or("ts");
     match runtime {
         "python" => {
-            // With `-I` and `-S` python reads neither the variables and packages of the user nor `site.py`.
+            // With `-I` and `-S` python ignores `PYTHON*` variables, the packages of the user, and `site.py`.
             let (out, _) = run(interpreter, &["-I", "-S", "-c", PYTHON], bytes).await?;
             let (line, column, message) = serde_json::from_str(&out).ok()?;
             Some(SyntaxError { line, column, message })
@@ -95,7 +95,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         "bash" => of_shell(&run(interpreter, &["-n"], &unix(bytes)).await?.1),
         "node" => of_node(&run(interpreter, &["--check", "-"], bytes).await?.1),
         "go" => {
-            // go has no option that only parses. gofmt has one, and lies beside go.
+            // go has no option that only parses. gofmt, which lies beside go, reports syntax errors without compiling.
             let gofmt = interpreter.with_file_name("gofmt");
             of_gofmt(&run(&gofmt, &["-e"], bytes).await?.1)
         }

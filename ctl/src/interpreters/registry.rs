@@ -33,7 +33,7 @@ impl Registry {
             .map(str::to_owned)
             // npm prefers the registry of a scope to the general one.
             .or_else(|| value(&format!("{}:registry", scope?)))
-            // npm reads its variables in both cases.
+            // npm reads its variables in upper and in lower case.
             .or_else(|| variable("NPM_CONFIG_REGISTRY"))
             .or_else(|| variable("npm_config_registry"))
             .or_else(|| value("registry"))
@@ -82,7 +82,7 @@ impl Registry {
         let own = variable("NPM_CONFIG_USERCONFIG")
             .map(std::path::PathBuf::from)
             .or_else(|| Some(std::env::home_dir()?.join(".npmrc")));
-        // npm has the file of the machine below its prefix, which is `/usr`; Debian's npm has it in `/etc`.
+        // npm has the machine's file below its prefix, `/usr` for a node in `/usr/bin`; Debian's npm has it in `/etc`.
         let all = own.into_iter().chain(["/etc/npmrc".into(), "/usr/etc/npmrc".into()]);
         let files: Vec<String> = all.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
         Self::find(known.package, named, &files, variable)

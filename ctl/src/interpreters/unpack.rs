@@ -62,7 +62,7 @@ pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Res
         }
     }
     let description = description.ok_or_else(|| failed(format!("`{shown}` has no `package.json`")))?;
-    // Of a package from `--file` nothing else says which one it is.
+    // Nothing but this name says which package a file from `--file` is.
     if description.name != known.package {
         let found = description.name.escape_debug();
         return Err(failed(format!(

@@ -26,7 +26,7 @@ const TOP: &str = "function";
 /// Most levels of directories.
 const DEPTH_MAX: usize = 32;
 
-/// The upload.
+/// A function that is packed for its upload.
 #[derive(Debug)]
 pub(crate) struct Packed {
     /// Name of the function.

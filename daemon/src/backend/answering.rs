@@ -74,7 +74,7 @@ impl Drop for Answering {
             return;
         };
         {
-            // Given back before `step`, which borrows the state itself.
+            // This borrow ends before `step`, which borrows the state itself.
             let mut state = daemon.state.borrow_mut();
             state.callers.left(reply);
             // fnd is at its end, or another caller waits for the invocation's end.

@@ -201,7 +201,7 @@ impl Backend {
         let trial = async {
             loop {
                 self.loads_code()?;
-                // The begin of a canary is no change that the others see.
+                // That a canary begins is no change that the others see.
                 let canary = self.daemon.state.borrow_mut().await_upload(function);
                 let newer = self.daemon.state.borrow().look().newer(function);
                 match newer.map(|newer| newer.error) {

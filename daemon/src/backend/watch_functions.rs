@@ -11,6 +11,7 @@ use crate::views::lists::{FunctionFilter, PIECE};
 use crate::workers::listening::Listening;
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
@@ -27,6 +28,7 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChan
         // Changes are kept from here on, so no change during the walk is missed.
         changed: daemon.state.borrow().reporter.list_watchers.add(),
         walk: Some(None),
+        sent: BTreeSet::new(),
     };
     // The task ends when the caller drops the receiver.
     let sending = send_changes(Rc::clone(daemon), watcher, filter, sender);
@@ -38,6 +40,8 @@ struct FunctionsWatcher {
     changed: Rc<ChangedFunctions>,
     /// While all functions are walked over: the last name.
     walk: Option<Option<FunctionName>>,
+    /// The functions that the caller has got: only these can go.
+    sent: BTreeSet<FunctionName>,
 }
 
 impl FunctionsWatcher {
@@ -64,7 +68,7 @@ async fn send_changes(
     loop {
         let Some(function) = watcher.next(&daemon) else {
             tokio::select! {
-                // Cancel-safe, as its comment says.
+                // Cancel-safe: see `ChangedFunctions::more`.
                 () = watcher.changed.more() => continue,
                 () = into.closed() => return,
             }
@@ -75,7 +79,16 @@ async fn send_changes(
             state.look().function_now(&function, work, &Listening::default())
         };
         let now = now.map(Box::new);
-        if !filter.takes(&function, now.as_deref()) {
+        let is_taken = filter.takes(&function, now.as_deref());
+        let is_news = match now {
+            Some(_) if is_taken => {
+                watcher.sent.insert(function.clone());
+                true
+            }
+            Some(_) => false,
+            None => watcher.sent.remove(&function),
+        };
+        if !is_news {
             // A function that is sent waits for the caller from time to time. One that is not waits for nothing.
             unsent += 1;
             if unsent % PIECE == 0 {
@@ -115,6 +128,10 @@ mod tests {
         daemon.state.borrow_mut().report(ReportEvent::StatusChanged(&hello));
         world.turn();
         assert_eq!(changes.try_recv().unwrap().function, hello);
+        // A function that the caller has not got cannot go.
+        let unknown = FunctionName::new("unknown").unwrap();
+        daemon.state.borrow_mut().report(ReportEvent::StatusChanged(&unknown));
+        world.turn();
         assert!(changes.try_recv().is_err(), "nothing else has changed");
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct OutcomeCallers {
 impl OutcomeCallers {
     /// Adds a caller, and forgets those who have left. Returns its number, and where its answer will arrive.
     pub(crate) fn expect(&mut self) -> (CallerNumber, oneshot::Receiver<InstallResult>) {
-        // No event tells that a caller has left, so those are found when the next one comes.
+        // No event tells that a caller has left, so callers that have left are removed when the next one comes.
         self.waiting.retain(|_, caller| !caller.is_closed());
         let (sender, receiver) = oneshot::channel();
         self.last += 1;

@@ -1,6 +1,6 @@
 //! A request whose route was found, with all that its route needs.
 
-use super::granted::FunctionPermissions;
+use super::granted::RequestingFunction;
 use super::limits::BODY_MAX;
 use crate::backend::Backend;
 use crate::http::request::{IncomingRequest, RequestBody, bytes_of, short};
@@ -21,7 +21,7 @@ pub(super) struct ControlCall {
     /// The user of the caller.
     pub(super) uid: u32,
     /// The function that sends the request, if one does.
-    pub(super) granted: Option<FunctionPermissions>,
+    pub(super) granted: Option<RequestingFunction>,
     pub(super) request: IncomingRequest,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,

@@ -9,7 +9,7 @@
 //! version installed ─▶ FunctionSockets::set ─▶ listens ─▶ serve ─▶ FunctionApi ─▶ routes (granted.rs)
 //! ```
 
-use super::granted::FunctionPermissions;
+use super::granted::RequestingFunction;
 use super::limits::LIMITS;
 use super::routes;
 use super::service::too_many;
@@ -104,7 +104,7 @@ impl HttpService for FunctionApi {
         let granted = self
             .backend
             .access(&self.function)
-            .map(|(_, manifest)| FunctionPermissions {
+            .map(|(_, manifest)| RequestingFunction {
                 function: self.function.clone(),
                 manifest,
             });

@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 /// A function that sends a request.
 #[derive(Debug, Clone)]
-pub(super) struct FunctionPermissions {
+pub(super) struct RequestingFunction {
     pub(super) function: FunctionName,
     /// The manifest of the version that serves.
     pub(super) manifest: Arc<Manifest>,
 }
 
-impl FunctionPermissions {
+impl RequestingFunction {
     fn access(&self) -> &AccessRule {
         &self.manifest.access
     }

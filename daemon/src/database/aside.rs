@@ -94,24 +94,25 @@ impl<'a> Replacement<'a> {
             std::fs::rename(&whole, self.path())?;
             sync(self.directory)?;
         }
-        self.remove_oldest();
+        self.remove_oldest(KEPT);
         Ok(())
     }
 
     /// Gives the database the name of one that is set aside, without a new one in its place. Returns the name.
     pub(crate) fn set_aside(&self, now_ms: u64) -> PathBuf {
+        // Before the renames: if the clock was set back, the name of the new one is the oldest.
+        self.remove_oldest(KEPT - 1);
         let aside = self.aside(now_ms);
         for suffix in SUFFIXES {
             // It may not exist; if the database stays, the next try to open it fails.
             let _ = std::fs::rename(beside(&self.path(), suffix), beside(&aside, suffix));
         }
-        self.remove_oldest();
         aside
     }
 
-    fn remove_oldest(&self) {
-        for path in self.asides().iter().rev().skip(KEPT) {
-            tracing::warn!("removing `{}`: {KEPT} newer damaged ones are kept", path.display());
+    fn remove_oldest(&self, kept: usize) {
+        for path in self.asides().iter().rev().skip(kept) {
+            tracing::warn!("removing `{}`: {kept} newer damaged ones are kept", path.display());
             for suffix in SUFFIXES {
                 let _ = std::fs::remove_file(beside(path, suffix)); // the next start retries this
             }

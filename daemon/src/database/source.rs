@@ -46,7 +46,7 @@ pub(crate) fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<C
     // A salvage that was killed may have left its files here, and link(2) replaces none.
     files.remove();
     // A link needs no room on the disk, but not every file system has links.
-    // It is only read.
+    // The link or the copy is only read.
     if std::fs::hard_link(from, &link).is_err() {
         std::fs::copy(from, &link)?;
     }

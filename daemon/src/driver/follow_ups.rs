@@ -340,7 +340,8 @@ impl Driver {
         self.alert(|books, now_ms, settings| books.node_problem(settings, |node| node.queue_full(now_ms, function)));
     }
 
-    /// Makes the calls about the changes of `step`, which gets the present time and `[alert]` of the node, and stores both.
+    /// Has `step` decide which changes of health there are: it gets the present time and `[alert]` of the node. Makes the call
+    /// about each change, and stores the change together with its call.
     fn alert<C: IntoIterator<Item = HealthChange>>(&mut self, step: impl FnOnce(&mut FollowUps, u64, &NodeAlert) -> C) {
         let (now_ms, settings) = (self.clock.now().unix_ms, &self.node.settings.settings.alert);
         for change in step(&mut self.follow_ups, now_ms, settings) {

@@ -25,9 +25,10 @@ impl Driver {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) => match self.workers.take_lend(request) {
-                Some(lent_to) => self.lent(lent_to, Ok(installed)),
-                None => self.judged(request, InstallAnswer::Installed(Box::new(installed), None)),
+            Reply::Installed(installed) => match self.workers.pending.remove(&request) {
+                Some(PendingRequest::Lend(lane, tree)) => self.lent((lane, tree), Ok(installed)),
+                // Installations are not among these requests: the lifecycle knows them.
+                _ => self.judged(request, InstallAnswer::Installed(Box::new(installed), None)),
             },
             Reply::InstalledWithTree(InstalledWithTree { installed, tree }) => {
                 self.judged(request, InstallAnswer::Installed(Box::new(installed), Some(tree)));
@@ -39,7 +40,11 @@ impl Driver {
                 }
             }
             Reply::Refused(refused) => self.refused(request, refused),
-            Reply::Files(files) => drop(self.workers.release_read(request, Ok(files))),
+            Reply::Files(files) => {
+                if let Some(PendingRequest::Files(sender)) = self.workers.pending.remove(&request) {
+                    let _ = sender.send(Ok(files)); // an error: the caller has gone
+                }
+            }
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.started(request, &spawned, descriptors);
             }
@@ -103,24 +108,23 @@ impl Driver {
 
     /// Handles a refusal. The spawner refuses reads of releases and copies for lanes with the same frame as files.
     fn refused(&mut self, request: u32, mut refused: Refused) {
-        let why = refused.problems.first().map(|problem| problem.message.clone());
-        let why = why.unwrap_or_default();
-        if self.workers.release_read(request, Err(why.clone())) {
-        } else if let Some(lent_to) = self.workers.take_lend(request) {
-            self.lent(lent_to, Err(why));
-        } else {
-            if self.workers.welcome.is_of_0_1() {
-                refused_by_0_1(&mut refused);
+        let purpose = self.workers.pending.remove(&request);
+        let why = || refused.problems.first().map(|problem| problem.message.clone());
+        match purpose {
+            Some(PendingRequest::Files(sender)) => drop(sender.send(Err(why().unwrap_or_default()))),
+            Some(PendingRequest::Lend(lane, tree)) => self.lent((lane, tree), Err(why().unwrap_or_default())),
+            _ => {
+                if self.workers.welcome.is_of_0_1() {
+                    refused_by_0_1(&mut refused);
+                }
+                self.judged(request, InstallAnswer::Refused(Box::new(refused)));
             }
-            self.judged(request, InstallAnswer::Refused(Box::new(refused)));
         }
     }
 
     fn failed(&mut self, request: u32, message: &str) {
         self.report(ReportEvent::NodeError(format_args!("fnd-spawner: {message}")));
-        if self.workers.release_read(request, Err(message.to_owned()))
-            || self.secret_answered(request, SecretsAnswer::Failed(message.to_owned()))
-        {
+        if self.secret_answered(request, SecretsAnswer::Failed(message.to_owned())) {
             return;
         }
         // Actions that were put off may be about this function, and the decision must know them.
@@ -141,7 +145,9 @@ impl Driver {
             Some(PendingRequest::Lend(lane, tree)) => self.lent((lane, tree), Err(message.to_owned())),
             Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, message),
             Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, message),
-            Some(PendingRequest::Reload | PendingRequest::Files(_)) | None => {}
+            // An error: the caller has gone.
+            Some(PendingRequest::Files(sender)) => drop(sender.send(Err(message.to_owned()))),
+            Some(PendingRequest::Reload) | None => {}
         }
     }
 

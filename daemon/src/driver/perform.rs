@@ -237,7 +237,7 @@ impl Driver {
                 error,
             } => self.trial_failed(&function, version, &error),
             Action::Status(function) => self.status_changed(&function),
-            // A pause of starts is a problem of the node. The comparison of problems reports its begin and its end.
+            // A pause of starts is a problem of the node. The comparison of problems reports its beginning and its end.
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => {
                 self.report(ReportEvent::Notice(&notice));

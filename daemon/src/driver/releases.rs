@@ -1,6 +1,6 @@
-//! Installations and releases: what the catalog sees and the spawner answers about files goes to the lifecycle, and people's
-//! requests about releases (going back, pinning, reading stored files), too. Then this does what follows from the end of a scan or
-//! a reload, and from a release that serves or cannot be loaded.
+//! Installations and releases: passes to the lifecycle what the catalog sees, what the spawner answers about files, and
+//! people's requests about releases (going back, pinning, reading stored files). Then does what follows from the end of
+//! a scan or a reload, and from a release that serves or cannot be loaded.
 
 use super::Driver;
 use crate::functions::catalog::{CatalogEvent, marked};

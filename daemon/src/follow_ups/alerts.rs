@@ -70,7 +70,7 @@ impl FollowUps {
         changes.collect()
     }
 
-    /// Returns the change that `step`, the begin of a problem, makes to the health of the node.
+    /// Returns the change that `step` makes to the health of the node when a problem begins.
     pub(crate) fn node_problem(
         &mut self,
         settings: &NodeAlert,

@@ -21,8 +21,9 @@ pub(crate) struct AfterEnd {
     pub(crate) news: Vec<FunctionNews>,
 }
 
-/// Returns what follows a final record. `first` is the payload that led to the record, and `output` has the last lines that the function printed. Without `hooks` the function does not serve,
-/// or its hooks are off. `may_call` says whether they may name a certain function.
+/// Returns what follows a final record. `first` is the payload that led to the record, and `output` has the last lines that the
+/// function printed. `hooks` is absent if the function does not serve or its hooks are off. `may_call` says whether the hooks may
+/// call a certain function.
 pub(crate) fn after_end(
     (record, first, output): (&InvocationRecord, &Payload, &str),
     hooks: Option<&Hooks>,

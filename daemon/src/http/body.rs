@@ -21,15 +21,16 @@ pub(crate) struct Body {
     busy: Option<Busy>,
     /// It contains values of secrets, which must not be on the disk.
     is_secret: bool,
-    /// How many bytes of it were taken, where its caller is given up if it takes too few.
-    taken: Option<Taken>,
+    /// Counts the bytes that HTTP/2 has taken of it; absent over HTTP/1.1.
+    taken: Option<BodyProgress>,
 }
 
 /// Bytes that were taken of the body of an answer; nothing while there is no body that fnd holds.
-pub(super) type Taken = Rc<Cell<Option<usize>>>;
+pub(super) type BodyProgress = Rc<Cell<Option<usize>>>;
 
-/// Largest piece of a counted body. The last piece leaves fnd's count when HTTP/2 has it, however long it stays there.
-const PIECE: usize = 16 << 10;
+/// Largest piece of a counted body. The memory budget does not count the last piece once HTTP/2 has it, although it may wait
+/// there for the client's window.
+const COUNTED_PIECE: usize = 16 << 10;
 
 #[derive(Debug)]
 enum BodyContent {
@@ -112,8 +113,9 @@ impl Body {
         matches!(self.content, BodyContent::Whole(_) | BodyContent::Kept(_))
     }
 
-    /// Counts into `taken` what is taken of the body, if fnd holds it until it is read; it comes in pieces then.
-    pub(super) fn count_taken(&mut self, taken: &Taken) {
+    /// If fnd holds the whole body until it is read, counts into `taken` how much of it is taken. The body then comes
+    /// in pieces.
+    pub(super) fn count_taken(&mut self, taken: &BodyProgress) {
         if self.is_whole() {
             taken.set(Some(0));
             self.taken = Some(Rc::clone(taken));
@@ -149,8 +151,8 @@ impl hyper::body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
         let chunk = match &mut this.content {
-            BodyContent::Whole(Some(bytes)) if this.taken.is_some() && bytes.len() > PIECE => {
-                Some(bytes.split_to(PIECE))
+            BodyContent::Whole(Some(bytes)) if this.taken.is_some() && bytes.len() > COUNTED_PIECE => {
+                Some(bytes.split_to(COUNTED_PIECE))
             }
             BodyContent::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
             BodyContent::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),

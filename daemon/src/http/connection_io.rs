@@ -94,8 +94,8 @@ impl ConnectionSocket {
     /// would take the answer for whole. A Unix socket has no such end.
     pub(super) fn break_off(&self) {
         if self.by_closing.get() {
-            // With a linger time of zero, close(2) sends a reset and drops unsent bytes (socket(7)). Without it the
-            // caller sees an ordinary end. If the call fails, there is nothing left to reset.
+            // With a linger time of zero (`SO_LINGER`), close(2) of a TCP socket sends a reset and drops unsent bytes.
+            // Otherwise the caller sees an ordinary end. If the call fails, there is nothing left to reset.
             let _ = rustix::net::sockopt::set_socket_linger(&*self.stream.borrow(), Some(Duration::ZERO));
         }
     }

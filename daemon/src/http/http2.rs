@@ -3,7 +3,7 @@
 //! hyper bounds the rest: a client that opens and resets streams faster than they are accepted is cut off
 //! (`max_pending_accept_reset_streams`).
 
-use super::body::{Body, Taken};
+use super::body::{Body, BodyProgress};
 use super::connection_io::{ConnectionSocket, Io};
 use super::connections::HttpConnection;
 use super::limits::{READ_MAX, WRITE_MIN, WRITE_TIME};
@@ -28,7 +28,7 @@ const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs
 
 tokio::task_local! {
     /// The bytes that were taken of the answer that the task sends.
-    static TAKEN: Taken;
+    static TAKEN: BodyProgress;
 }
 
 /// Counts what is taken of an answer's body, within the task of its request.
@@ -55,7 +55,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
         }
         let place = Rc::clone(&self.place);
         tasks.spawn_local(async move {
-            let taken = Taken::default();
+            let taken = BodyProgress::default();
             tokio::select! {
                 biased;
                 () = TAKEN.scope(Rc::clone(&taken), stream) => {}
@@ -66,16 +66,27 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     }
 }
 
-/// Resolves when the caller takes too little of an answer that fnd holds for it: less than its share of what a connection
-/// has to take. A client that opens no window for the answer blocks no socket, so only its stream shows that.
-async fn stays_unread(taken: &Taken, place: &HttpConnection) {
+/// Parts of [`WRITE_TIME`]: other answers of the connection may begin and end meanwhile.
+const STEPS: u32 = 30;
+
+/// Resolves when the caller takes too little of an answer that fnd holds for it. All answers of a connection together have to
+/// take [`WRITE_MIN`] in [`WRITE_TIME`], each an equal part. A client that opens no window for an answer blocks no socket, so
+/// only the stream shows that.
+async fn stays_unread(taken: &BodyProgress, place: &HttpConnection) {
     // Needs no waker: it is polled after the stream, in the same task.
     poll_fn(|_| taken.get().map_or(Poll::Pending, Poll::Ready)).await;
-    let mut before = 0;
+    let (mut before, mut owed) = (0, 0);
     loop {
-        tokio::time::sleep(WRITE_TIME).await;
+        // The largest number counts, so that an answer is not judged as if it had been alone.
+        let mut answers = 1;
+        for _ in 0..STEPS {
+            tokio::time::sleep(WRITE_TIME / STEPS).await;
+            answers = answers.max(place.answers());
+        }
         let now = taken.get().unwrap_or_default();
-        if now - before < WRITE_MIN / place.answers().max(1) {
+        owed = (owed + WRITE_MIN / answers).saturating_sub(now - before);
+        // Answers come in pieces: of a hundred answers, one may get its next piece only after this time.
+        if owed > READ_MAX {
             return;
         }
         before = now;

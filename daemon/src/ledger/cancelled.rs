@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 /// The beginning of their keys.
 const PREFIX: &str = "cancelled ";
-/// Rows of earlier cancellations that each new one looks at: an invocation that ended by itself leaves its row. The rows take
-/// turns, so that those of long runs do not keep the others from being looked at.
+/// Rows of earlier cancellations that each new cancellation checks, since an invocation that ended by itself leaves its
+/// row. The rows take turns: otherwise the rows of long runs could keep the others from being checked.
 const LOOKED_AT: usize = 4;
 /// The key of the last row that was looked at.
 const LAST: &str = "last cancellation looked at";
@@ -45,7 +45,7 @@ pub(super) fn all(db: &Connection) -> Result<Vec<InvocationId>> {
     after(db, PREFIX, usize::MAX)
 }
 
-/// Reads those after a key, oldest first, at most `most`.
+/// Reads the invocations whose keys come after a key, oldest first, at most `most`.
 fn after(db: &Connection, last: &str, most: usize) -> Result<Vec<InvocationId>> {
     let sql = "SELECT key FROM meta WHERE key GLOB 'cancelled *' AND key > ?1 ORDER BY key LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;

@@ -55,7 +55,7 @@ impl Metrics {
             return;
         }
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
-        // Only the reasons that alerts watch: each further one is a series more for each of a thousand functions.
+        // Only three reasons (an alert watches `oom`): each further one is a series for each of a thousand functions.
         for reason in ["ok", "timeout", "oom"] {
             drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
         }
@@ -84,7 +84,7 @@ impl Metrics {
 
     /// Counts an invocation that has run and is over, and says by which method it was requested.
     pub(crate) fn call_ended(&mut self, record: &InvocationRecord, method: &'static str) {
-        // By a function of two fields and not by a method, so that the other fields can be used beside it.
+        // A function of two fields and not a method, so that the other fields can be used while its result is borrowed.
         let series = series(&mut self.functions, &mut self.other, &record.function);
         let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
         let (calls, failures) = series.by_method.of(method, || {
@@ -248,7 +248,7 @@ impl Metrics {
             return;
         };
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
-        // All labels that a series may have: it is not kept which of them exist.
+        // Each label that a series may have is removed, since nothing records which of them exist.
         for method in METHODS {
             let labels = with(Some(("method", method)));
             self.calls.remove(&labels);

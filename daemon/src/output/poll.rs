@@ -133,7 +133,7 @@ impl OutputThread {
                 self.write_heads();
             }
             // Commands come last: pipes that are ready are read before their worker is finished.
-            // A release wakes nobody, so commands are looked for as long as a finished worker has a spool.
+            // `Release` does not wake this thread, so commands are looked for as long as a finished worker has a spool.
             if woken || !self.finished.is_empty() {
                 for command in self.shared.take() {
                     if matches!(command, OutputCommand::Stop) {

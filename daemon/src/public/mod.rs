@@ -235,7 +235,7 @@ fn not_allowed(methods: &std::collections::BTreeSet<Method>, asked: &RequestFact
 fn unauthorized(refusal: &Refusal, admits: &fnd_core::triggers::route::Admits) -> Answered {
     let mut answer = problem(refusal);
     let ask = if admits.asks_for_passwords() {
-        // A browser asks its user for a password only if the answer names `Basic`.
+        // A browser asks its user for no password if the answer names only `Bearer`.
         HeaderValue::from_static("Basic realm=\"fnd\", charset=\"UTF-8\"")
     } else {
         HeaderValue::from_static("Bearer")

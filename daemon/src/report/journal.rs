@@ -264,7 +264,6 @@ fn refused(function: &FunctionName, error: &str, serving: bool) {
     );
 }
 
-/// Logs news of a function.
 fn news(function: &FunctionName, news: &FunctionNews) {
     match news {
         FunctionNews::CanaryBegan(version) => {

@@ -1,4 +1,4 @@
-//! The watchers of the list of functions: which functions have changed that a watcher has not sent yet.
+//! For each watcher of the list of functions: the functions that have changed and that it has not sent yet.
 //!
 //! A watcher holds names, not states. However often a function changes while the caller does not read, its name is there once, and
 //! the caller gets its newest state. So a watcher loses no change, and holds at most every function's name.
@@ -17,18 +17,17 @@ pub(crate) struct ChangedFunctions {
 }
 
 impl ChangedFunctions {
-    /// Removes a function and returns it.
     pub(crate) fn take(&self) -> Option<FunctionName> {
         self.names.borrow_mut().pop_first()
     }
 
-    /// Waits until a function changes. Cancel-safe: a change is kept until the only watcher waits for it.
+    /// Waits until a function changes; may also return although every change was taken. Cancel-safe: `Notify` keeps a
+    /// notification until the next call.
     pub(crate) async fn more(&self) {
         self.more.notified().await;
     }
 }
 
-/// All watchers.
 #[derive(Debug, Default)]
 pub(crate) struct ListWatchers(RefCell<Vec<Weak<ChangedFunctions>>>);
 

@@ -81,7 +81,9 @@ impl Reporter {
         metrics::count(&mut self.metrics.borrow_mut(), event);
         stream::describe(event, |function, what| {
             // The list also shows what no status file waits for, such as the number of running attempts.
-            function.inspect(|function| self.list_watchers.changed(function));
+            if let Some(function) = function {
+                self.list_watchers.changed(function);
+            }
             self.ring.push(Happening {
                 unix_ms: crate::clock::unix_ms(),
                 function: function.cloned(),

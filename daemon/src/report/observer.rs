@@ -112,7 +112,7 @@ impl Reporter {
         }
     }
 
-    /// Remembers an attempt that is about to begin, for the report of its end. Its begin is a notice of the supervisor.
+    /// Remembers an attempt that is about to begin, for the report of its end. A notice reports that it began.
     pub(crate) fn attempt_begins(&mut self, attempt: &AttemptOrder) {
         self.books.attempt_begins(attempt);
     }
@@ -161,7 +161,6 @@ mod tests {
     use fnd_wire::frame::ExitStatus;
     use futures_util::FutureExt as _;
 
-    /// Returns the events of the stream.
     fn streamed(reporter: &Reporter) -> Vec<StreamEvent> {
         let query = StreamQuery {
             function: None,

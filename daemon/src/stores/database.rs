@@ -85,7 +85,7 @@ impl StoreDatabase {
         let present = PresentFiles::of(path);
         Ok(Self {
             present: present.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?,
-            // Without the record, damage of the log may go unnoticed; the store itself works.
+            // If the end of the log cannot be recorded, damage of the log may go unnoticed, but the store itself works.
             log: log.ok(),
             db,
         })

@@ -33,8 +33,8 @@ impl View<'_> {
         let of_listener = self.listener.problems().into_iter();
         problems.extend(of_listener.map(|text| ReportedProblem::about("http-listener", text.clone(), text)));
         problems.extend(self.secrets.problems().map(of_secret));
-        let installed = self.lifecycle.registry.iter();
-        problems.extend(installed.flat_map(|(name, function)| of_homes(name, &function.findings.diagnostics)));
+        let set_aside = self.lifecycle.registry.homes_set_aside();
+        problems.extend(set_aside.flat_map(|(name, function)| of_homes(name, &function.findings.diagnostics)));
         problems.extend(self.watchers.problems().map(|(function, problem)| {
             let text = format!("`{function}`: {problem}");
             ReportedProblem::about("files", text.clone(), text)

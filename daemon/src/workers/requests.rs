@@ -41,12 +41,10 @@ impl Workers {
         number.is_some()
     }
 
-    /// Asks for a new reading of the configuration.
     pub(crate) fn reload(&mut self) {
         self.ask(&Request::Reload, Vec::new(), PendingRequest::Reload);
     }
 
-    /// Returns whether the configuration is being read.
     pub(crate) fn is_reloading(&self) -> bool {
         let mut pending = self.pending.values();
         pending.any(|purpose| matches!(purpose, PendingRequest::Reload))
@@ -75,38 +73,12 @@ impl Workers {
         self.ask(&request, Vec::new(), PendingRequest::Lend(lane, tree));
     }
 
-    /// Takes back that the answer to a request is awaited, if the request lends a version to a lane.
-    pub(crate) fn take_lend(&mut self, request: u32) -> Option<(Lane, Version)> {
-        match self.pending.remove(&request)? {
-            PendingRequest::Lend(lane, tree) => Some((lane, tree)),
-            other => {
-                self.pending.insert(request, other);
-                None
-            }
-        }
-    }
-
     /// Asks for the files of a stored release. Without a connection the sender is dropped, which tells the receiver.
     pub(crate) fn read_release(&mut self, function: &FunctionName, version: Version) -> oneshot::Receiver<StoredFiles> {
         let (sender, receiver) = oneshot::channel();
         let request = Request::Files(stored(function.clone(), version));
         self.ask(&request, Vec::new(), PendingRequest::Files(sender));
         receiver
-    }
-
-    /// Passes on the answer to a request for the files of a release. Returns whether `request` was one.
-    pub(crate) fn release_read(&mut self, request: u32, read: StoredFiles) -> bool {
-        match self.pending.remove(&request) {
-            Some(PendingRequest::Files(sender)) => {
-                let _ = sender.send(read); // an error: the caller has gone
-                true
-            }
-            Some(other) => {
-                self.pending.insert(request, other);
-                false
-            }
-            None => false,
-        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct PreparedStart {
 }
 
 impl Workers {
-    /// Prepares what a worker is given at its start. `user` is the user of the function's version that serves.
+    /// Prepares the start of a worker: its variables, its descriptors and its address. `user` is the user of the function's version that serves.
     ///
     /// # Errors
     /// The event to handle in place of the start.

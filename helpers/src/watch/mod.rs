@@ -221,7 +221,7 @@ impl<'a> WatchProcess<'a> {
             let is_begin = matches!(message, ToWatcher::Begin(_));
             self.handle(FileEvent::Message(message));
             if is_begin {
-                // Earlier, files that fnd knows would count as new.
+                // Before this message, files that fnd knows would count as new.
                 self.begun = true;
                 self.mounts_changed();
                 self.examine();

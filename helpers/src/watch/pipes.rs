@@ -40,7 +40,7 @@ impl<'a> Pipes<'a> {
 
     /// Reads what is there now, at most a piece.
     pub(super) fn receive(&mut self) -> io::Result<Received> {
-        // A pipe holds no more (pipe(7)).
+        // A pipe holds no more by default (pipe(7)).
         let mut buffer = [0; 64 << 10];
         match rustix::io::read(self.input, &mut buffer) {
             Ok(0) => return Ok(Received::End),

@@ -172,7 +172,7 @@ impl<'a> CrontabImport<'a> {
             "SHELL" if value.starts_with('/') && !value.contains([' ', '\t']) => {
                 report.works(&field, "entry");
                 value.clone_into(&mut self.shell);
-                // cron also gives the variable to the command.
+                // cron passes `SHELL` to the command, too.
                 self.set(name, value, field);
             }
             "SHELL" => report.refused(&field, "expected the absolute path of a shell"),

@@ -35,7 +35,7 @@ pub fn function(name: &str, manifest: &Value) -> Value {
             "timeout": timeout,
             "deployment": {"spec": {"template": {"spec": {"containers": [{
                 "env": env,
-                // Kubeless asks for as much as it allows, so both have the same amounts.
+                // Kubeless requests as much as its limits allow, so both have the same amounts.
                 "resources": {"limits": resources, "requests": resources},
             }]}}}},
         },

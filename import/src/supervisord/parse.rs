@@ -51,7 +51,7 @@ pub(super) fn sections(text: &ImportText) -> (Vec<Section>, Vec<Field>) {
             .and_then(|at| Some((trimmed.get(..at)?, trimmed.get(at + 1..)?)));
         match (pair, sections.last_mut()) {
             (Some((key, value)), Some(section)) if !key.trim().is_empty() => section.items.push(SupervisordSetting {
-                // Python's configparser has its keys in lower case.
+                // Python's configparser, which supervisord uses, turns keys into lower case.
                 key: key.trim().to_ascii_lowercase(),
                 value: value.trim().to_owned(),
                 field: text.field(key.trim(), line, 1),

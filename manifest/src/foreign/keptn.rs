@@ -192,7 +192,7 @@ impl<'d> Making<'_, 'd> {
             "bash" => "function.sh",
             _ => "function.ts",
         };
-        // A definition may have several; Keptn prefers code that it has to code of a web server.
+        // A definition may have code in several places. Keptn prefers code in the cluster to code of a web server.
         if let Some(code) = item.get("inline.code") {
             if let Some(text) = code.text(&mut self.report) {
                 self.code(file, text, &code);
@@ -323,7 +323,7 @@ impl<'d> Making<'_, 'd> {
         let quoted: Vec<String> = line.iter().map(|word| quoted(word)).collect();
         self.default("runtime", "bash");
         self.default("mode", "script");
-        // `exec` leaves no shell between fnd and the command, which so gets the signals itself.
+        // `exec` leaves no shell between fnd and the command, so the command gets the signals itself.
         self.code("function.sh", format!("exec {}\n", quoted.join(" ")), &command);
         if let Some(arguments) = container.get("args") {
             self.report.works(&arguments.field(), "entry");

@@ -362,7 +362,7 @@ impl<'d> Making<'_, 'd> {
             let Some(count) = item.whole(&mut self.report) else {
                 continue;
             };
-            // Kyma stops a function in this way.
+            // In Kyma, 0 replicas stop a function.
             if from == "replicas" && count == 0 {
                 self.works("enabled", false, &item);
             } else {

@@ -124,7 +124,7 @@ impl Origins {
     /// Reads the file [`ORIGINS`].
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
-        // Without it the problems stay at the lines of `function.toml`.
+        // If the file cannot be parsed, the problems stay at the lines of `function.toml`.
         serde_json::from_slice(bytes).unwrap_or_default()
     }
 

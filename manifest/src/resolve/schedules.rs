@@ -81,7 +81,7 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
 fn comes(line: &str) -> Result<(), (String, String)> {
     let help = "five fields: minute, hour, day of the month, month, day of the week; `fndctl explain schedule.cron`";
     let cron =
-        // The seed only chooses among numbers of which each one comes, so any seed gives the same answer here.
+        // The seed chooses only among numbers that every month, day and hour has, so any seed gives the same answer.
         Cron::parse(line, 0).map_err(|error| (format!("`{line}` is no line of cron: {error}"), help.to_owned()))?;
     // From any instant on: a line that does not come within years never comes.
     match cron.next_after(0, &TimeZone::UTC) {

@@ -2,7 +2,7 @@
 //! force must not be reported as one that is.
 
 use super::Home;
-use fnd_wire::plan::Limits;
+use fnd_wire::plan::{Limits, PIDS_MAX};
 use std::fs;
 use std::path::Path;
 
@@ -53,8 +53,8 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
             ("cpu", "cpu.cfs_period_us", period.to_string()),
             ("cpu", "cpu.cfs_quota_us", or("-1", quota)),
         ],
-        // One more, for the launcher.
-        ("pids", _) => vec![("pids", "pids.max", (u64::from(limits.pids) + 1).to_string())],
+        // One more, for the launcher. The kernel takes no number above the largest `pid_max`.
+        ("pids", _) => vec![("pids", "pids.max", limits.pids.saturating_add(1).min(PIDS_MAX).to_string())],
         ("io", false) => {
             let mut settings = vec![("io_weight", "io.weight", format!("default {}", limits.io_weight))];
             if let Some(device) = device.filter(|_| limits.io_read.is_some() || limits.io_write.is_some()) {

@@ -22,7 +22,7 @@ const FILES_MAX: usize = 1000;
 /// If there are problems, the settings must not be put in force.
 pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
     let mut problems = Vec::new();
-    let mut list = |dir: &Path| below(dir).map_err(|problem| problems.push(problem)).unwrap_or_default();
+    let mut list = |dir: &Path| paths_in(dir).map_err(|problem| problems.push(problem)).unwrap_or_default();
     let more = list(&config.with_file_name("conf.d")).into_iter();
     let more = more.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
     let files = [config.to_owned()].into_iter().chain(more).collect();
@@ -37,7 +37,7 @@ pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSetti
 }
 
 /// Returns the paths in a directory, in order; none if it does not exist.
-fn below(dir: &Path) -> Result<BTreeSet<PathBuf>, Problem> {
+fn paths_in(dir: &Path) -> Result<BTreeSet<PathBuf>, Problem> {
     let shown = dir.display().to_string();
     let entries = places::entries(dir).map_err(|error| source::unreadable(&shown, &error))?;
     if entries.len() > FILES_MAX {

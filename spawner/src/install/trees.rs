@@ -132,8 +132,8 @@ pub fn prune(places: &Places, keep: Duration) -> io::Result<i32> {
     let age = |entry: &fs::DirEntry| now.duration_since(entry.metadata()?.modified()?).map_err(io::Error::other);
     let mut unused = places::entries(&places.state.join("deps"))?;
     unused.retain(|entry| age(entry).is_ok_and(|age| age >= keep));
-    // Mostly no function has dependencies, and there may be many versions. What has a dot is being made.
-    let is_function = |name: &str| !unused.is_empty() && !name.starts_with('.');
+    // Mostly no function has dependencies, and there may be many versions. Other names are no functions', or are being made.
+    let is_function = |name: &str| !unused.is_empty() && FunctionName::new(&name.replacen('.', "/", 1)).is_ok();
     let functions = removal::entries(&places.state.join("versions"), is_function)?;
     let versions = functions.iter().map(|function| removal::entries(function, |_| true));
     let versions = versions.collect::<io::Result<Vec<_>>>()?.concat();
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         fs::remove_dir_all(version).unwrap();
-        // A version that can't be read may have it.
+        // A version that can't be read may use the tree.
         let unread = places.of("g").versions;
         fs::write(&unread, "").unwrap();
         assert!(prune(&places, Duration::ZERO).is_err() && place(&places, &TREE).exists());

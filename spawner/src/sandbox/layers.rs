@@ -131,7 +131,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         let kill = Some(rustix::process::Signal::KILL);
         let ready = set_parent_process_death_signal(kill).failed("follow the launcher").and_then(|()| prepare());
         let sent = theirs.send(&ready.as_ref().err().cloned().unwrap_or_default().to_wire(), Vec::new());
-        // The init lives as long as the launcher: a pipe of which it had an end would never end.
+        // The init lives as long as the launcher. A pipe of which it kept an end open would never end for its reader.
         clone::close_all_but(2);
         if sent.is_err() || ready.is_err() {
             return 1;

@@ -52,7 +52,7 @@ const PROTECTED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountA
 pub enum Use {
     /// Look at it.
     Read,
-    /// Write to it, as far as its user may.
+    /// Write to it, as far as the function's user may.
     Write,
     /// Open the device file.
     Device,
@@ -132,8 +132,9 @@ pub fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
-/// The same; none if it is not there. Without descriptors or memory nobody knows that, and nothing may stay unhidden.
-fn find_any(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
+/// As [`find`]; none if nothing is there. A lack of descriptors or memory stays an error: it leaves open whether the
+/// path is there, and then the path could stay unhidden.
+fn find_if_there(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
     match find(root, path) {
         Err(error) if fnd_wire::frame::is_shortage(&error) => Err(error),
         found => Ok(found.ok()),
@@ -272,7 +273,7 @@ impl<'a> Building<'a> {
             mkdirat(&self.own, name, Mode::empty())?;
             // In a step of its own, since the umask takes bits away from the mode of `mkdirat`.
             rustix::fs::chmodat(&self.own, name, Mode::from_raw_mode(0o1777), AtFlags::empty())?;
-            if let Some(place) = find_any(&self.root, Path::new(path))? {
+            if let Some(place) = find_if_there(&self.root, Path::new(path))? {
                 attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
             }
         }
@@ -320,7 +321,7 @@ impl<'a> Building<'a> {
     /// Covers a place with an empty directory or file, named `name` in the own file system. The directory has the places
     /// of what is shown in it.
     fn hide(&self, path: &Path, name: &str, shown: &[(PathBuf, Use)]) -> io::Result<()> {
-        let Some(place) = find_any(&self.root, path)? else { return Ok(()) }; // below a private temporary directory
+        let Some(place) = find_if_there(&self.root, path)? else { return Ok(()) }; // below a private temporary directory
         self.make_place(Path::new(name), Path::new(""), path)?;
         let mut inner = shown.iter().filter_map(|(shown, _)| Some((shown.strip_prefix(path).ok()?, shown)));
         inner.try_for_each(|(relative, shown)| self.make_place(Path::new(name), relative, shown))?;
@@ -342,11 +343,11 @@ impl<'a> Building<'a> {
     /// Puts a copy of the mount of a path at the same path of the new tree.
     fn show(&self, path: &Path, usage: Use) -> io::Result<()> {
         // In the machine's tree, since a place above may be hidden in the new one.
-        let Some(source) = find_any(&self.machine, path)? else { return Ok(()) }; // it is not there now
+        let Some(source) = find_if_there(&self.machine, path)? else { return Ok(()) }; // it is not there now
         // In a private temporary directory there is no place for it yet.
         let mut private = PRIVATE.iter().filter_map(|(dir, name)| Some((path.strip_prefix(dir).ok()?, name)));
         private.try_for_each(|(relative, name)| self.make_place(Path::new(name), relative, path))?;
-        let Some(place) = find_any(&self.root, path)? else { return Ok(()) }; // it was not there a moment ago
+        let Some(place) = find_if_there(&self.root, path)? else { return Ok(()) }; // it was not there a moment ago
         let mount = match &self.runs {
             Some(runs) if self.view.runs.as_deref() == Some(path) => runs.try_clone()?,
             _ => copy(&source, "", usage != Use::Device)?,
@@ -369,7 +370,7 @@ impl<'a> Building<'a> {
             drop(file);
             let mount = copy(&self.own, name, false)?;
             set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-            let Some(place) = find_any(&self.root, &Path::new("/etc").join(name))? else { continue };
+            let Some(place) = find_if_there(&self.root, &Path::new("/etc").join(name))? else { continue };
             attach(&mount, &place).map_err(|error| at(name, &error))?;
         }
         Ok(())
@@ -397,7 +398,7 @@ pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
     attach(&proc, find(&root, Path::new("/proc"))?)?;
     let null = find(&root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
-        let Some(place) = find_any(&proc, Path::new(name))? else { continue };
+        let Some(place) = find_if_there(&proc, Path::new(name))? else { continue };
         let mount = copy(if hidden { &null } else { &place }, "", false)?;
         set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&mount, &place).map_err(|error| at(name, &error))?;
@@ -427,10 +428,10 @@ mod tests {
     #[test]
     fn a_place_that_a_shortage_hides_is_not_absent() {
         let root = fs::File::open("/").unwrap();
-        assert!(find_any(&root, Path::new("/none/such")).unwrap().is_none());
+        assert!(find_if_there(&root, Path::new("/none/such")).unwrap().is_none());
         let child = clone::fork(None, false, 0, || {
             setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
-            i32::from(find_any(&root, Path::new("/etc")).is_ok())
+            i32::from(find_if_there(&root, Path::new("/etc")).is_ok())
         });
         assert_eq!(reap::wait(&child.unwrap()).unwrap().status, ExitStatus::Code(0));
     }

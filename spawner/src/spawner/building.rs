@@ -186,6 +186,8 @@ impl Spawner {
 
     pub(super) fn prune_trees(&mut self, request: u64, keep: Duration) {
         let places = self.workers.host.places.clone();
-        self.helpers.add(Lane::Write, After::Done(request), Box::new(move || trees::prune(&places, keep).unwrap_or(1)));
+        let unread = |error: &_| crate::log!("no unused trees are removed, since the versions can't be read: {error}");
+        let prune = move || trees::prune(&places, keep).inspect_err(unread).unwrap_or(1);
+        self.helpers.add(Lane::Write, After::Done(request), Box::new(prune));
     }
 }

@@ -139,8 +139,9 @@ impl Spawner {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::current();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
-        let homes = uids::owners(&places.state.join("home")).failed("list the homes of functions")?;
-        let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(homes);
+        let uids = Uids::open(&places.state.join("spawner/uids"))?;
+        let homes = uids::owners(&places.state.join("home"), &uids).failed("list the homes of functions")?;
+        let uids = uids.with_homes(homes);
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
         let names = args.userdb.clone().filter(|_| myself.root()).map(UserNames::open).transpose()?;
         let signals = signals().failed("block signals")?;

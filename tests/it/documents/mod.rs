@@ -234,7 +234,7 @@ fn files_of_code_that_pages_name_are_there() {
         let text = fs::read_to_string(&path).unwrap();
         for named in text
             .split('`')
-            // In `VERB.rs` the reader puts a name of their own.
+            // `VERB.rs` stands for any file: the reader puts a name in the place of `VERB`.
             .filter(|word| {
                 word.ends_with(".rs") && !word.contains(|letter: char| letter == ' ' || letter.is_uppercase())
             })

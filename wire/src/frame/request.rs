@@ -72,8 +72,8 @@ wire_enum! {
         /// Prepares the check of a function's code; from protocol 4 on. Answered by [`Reply::NeedsBuild`] with a version of
         /// [`CHECK`](crate::plan::CHECK); if there is nothing to check, like [`Request::Install`].
         24 = Check(Install),
-        /// Makes a tree of what a build has left in its home, unless there is a tree of that name; then, as without a tree, empties
-        /// that home. From protocol 4 on. Answered by [`Reply::Sealed`].
+        /// Makes a tree of what a build has left in its home, in place of an earlier tree of that name; then
+        /// empties that home. Without a tree only empties the home. From protocol 4 on. Answered by [`Reply::Sealed`].
         25 = Seal(SealTree),
         /// Installs a function as [`Request::Install`] does, but has its dependencies built anew into another tree. From
         /// protocol 4 on. Answered like [`Request::Install`].

@@ -42,6 +42,10 @@ fn each_change_is_said_once_and_before_the_status() {
         (Event::Removed(name("f")), &["gone", "status"]),
         (Event::Removed(name("f")), &[]),
         (installed("f", 1, rules()), &["known", "serves 1", "status"]),
+        (Event::Removed(name("f")), &["gone", "status"]),
+        // Its file is deleted before its first build has ended.
+        (Event::Building(name("f")), &["known", "status"]),
+        (Event::Removed(name("f")), &["gone", "status"]),
     ] {
         let what = format!("{event:?}");
         b.event(event);

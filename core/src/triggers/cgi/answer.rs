@@ -94,7 +94,7 @@ pub fn read(output: &[u8]) -> Result<(Response, usize), BadAnswer> {
             return Err(BadAnswer::TooMany);
         }
         match name.as_str() {
-            "status" => once("Status", &mut answer.status, status(&value)?)?,
+            "status" => once("Status", &mut answer.status, status_number(&value)?)?,
             "content-type" => once("Content-Type", &mut answer.content_type, value)?,
             "location" => once("Location", &mut location, value)?,
             // Headers `Fnd-...` are statements of fnd about the run, so a script cannot set them.
@@ -139,7 +139,7 @@ fn once<T>(name: &'static str, place: &mut Option<T>, value: T) -> Result<(), Ba
 }
 
 /// Returns the number of `404 Not Found`.
-fn status(value: &str) -> Result<u16, BadAnswer> {
+fn status_number(value: &str) -> Result<u16, BadAnswer> {
     let (digits, _) = value.split_once(' ').unwrap_or((value, ""));
     let number = Some(digits).filter(|digits| digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()));
     number

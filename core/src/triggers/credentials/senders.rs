@@ -119,7 +119,7 @@ fn standard(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
     }
     let id = headers::one(headers, id_header)?;
     let time = time(headers, time_header)?;
-    // Otherwise the time could be read as the end of the id, and the begin of the body as the time.
+    // Otherwise the time could be read as the end of the id, and the beginning of the body as the time.
     let ends_as_time = id.rsplit(|byte| *byte == b'.').next().and_then(text::seconds).is_some();
     if id.is_empty() || id.contains(&b'.') && ends_as_time {
         return Err(malformed(

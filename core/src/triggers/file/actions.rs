@@ -21,7 +21,7 @@ impl FileMachine {
         }
         let contents = match self.after.remove(&invocation) {
             Some(contents) => contents,
-            // None of its files waits for an act, so fnd waits for no `Settled`.
+            // No file of the run waits for an act, so fnd waits for no `Settled`.
             None if was_known => return,
             // Of a run that repeats another, or of an earlier watcher, whose files are all gone.
             None => self.contents_of(ended),

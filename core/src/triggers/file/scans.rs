@@ -135,8 +135,8 @@ impl FileMachine {
                 return;
             }
         }
-        // After a reboot the same file system may have another device number. The earlier number then stands for a file
-        // system that is there, so files of it that were not found are gone.
+        // After a reboot the same file system may have another device number. The earlier number counts as present,
+        // too, so that files with this number which were not found count as gone.
         if let (Some(known), Some(directory)) = (known, self.directories.get_mut(usize::from(number)))
             && known.facts.device != facts.device
             && known.facts.inode == facts.inode
@@ -148,8 +148,8 @@ impl FileMachine {
             LookVerdict::Handled => self.books.set(id, FileState::Idle),
             LookVerdict::AskHash | LookVerdict::Later => self.ask(id, FileState::Resting, false),
             LookVerdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
-            // It was there before the function. `st_ctime` says so: a program can set the other time, and a file that
-            // was moved here keeps it.
+            // The file was there before the function, as `st_ctime` says. `st_mtime` would not tell: a program can set
+            // it, and a file that was moved here keeps it.
             LookVerdict::New(FileChange::Created)
                 if first && !existing && self.since(number) > Some(facts.changed_ns) =>
             {

@@ -107,8 +107,8 @@ impl SchedulePlan {
     #[must_use]
     pub fn due_at(&self, slot_ms: u64) -> u64 {
         let text = slot_ms.to_le_bytes();
-        // The delay is no chance: after a restart the slot must be due at the same instant as before. The seed contains
-        // the host, so that many machines with one manifest do not call at once.
+        // The delay is not random: after a restart the slot must be due at the same instant as before. The seed
+        // contains the host, so that many machines with one manifest do not call at once.
         let jitter = hash(self.seed, &text) % self.jitter_ms.saturating_add(1);
         slot_ms.saturating_add(jitter)
     }

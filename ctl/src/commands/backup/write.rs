@@ -373,7 +373,7 @@ fn header(kind: EntryType, size: u64, about: &Metadata) -> Header {
     header.set_mode(about.mode() & 0o777);
     header.set_uid(about.uid().into());
     header.set_gid(about.gid().into());
-    // A header of tar has no time before 1970.
+    // `set_mtime` takes no time before 1970.
     header.set_mtime(u64::try_from(about.mtime()).unwrap_or(0));
     header
 }

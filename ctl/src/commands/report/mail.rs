@@ -22,7 +22,7 @@ pub(super) fn message(report: &Report, now: Timestamp) -> String {
     };
     let host = header(&report.node);
     let body = lines(report, Some(COLUMNS), local).join("\n");
-    // `Auto-Submitted` (RFC 3834) keeps other programs from answering, such as those that announce a holiday.
+    // `Auto-Submitted` (RFC 3834) keeps other programs from answering, such as those that answer during a holiday.
     format!(
         "From: fnd <fnd@{host}>\nDate: {date}\nSubject: [fnd] {host}: {}\nAuto-Submitted: auto-generated\n\
          MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{body}\n",

@@ -184,7 +184,7 @@ fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     let output = child.wait_with_output().map_err(unused)?;
     match output.status.code() {
         Some(0) => Ok(Zeroizing::new(output.stdout)),
-        // The exit code of a wrong configuration (sysexits(3)): here a key or a recipient is none.
+        // The exit code of a wrong configuration (sysexits(3)): here a key or a recipient that is not valid.
         Some(78) => Err(CommandFailure::usage(
             "expected recipients of the form `age1...`, or a file of keys of age",
         )),

@@ -129,7 +129,7 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), CommandFailure> {
     let print = |line: &String| out.line(&format!("  {}", escape(line, false)));
     let all = flat(manifest)
         .into_iter()
-        // Both say how the manifest came about, and `is_own` and `left_out` read them.
+        // These two lines say how the manifest came about. `is_own` and `left_out` read them.
         .filter(|line| !line.starts_with("written = ") && !line.starts_with("left_out = "));
     let (mut own, defaults): (Vec<_>, Vec<_>) = all.partition(|line| is_own(line, manifest));
     // fnd gives the values to admins only.

@@ -45,7 +45,7 @@ mod state;
 mod streams;
 
 use super::call::ControlCall;
-use super::granted::FunctionPermissions;
+use super::granted::RequestingFunction;
 use crate::backend::Backend;
 use crate::http::limits::Pace;
 use crate::http::request::{IncomingRequest, Unread, discard};
@@ -121,7 +121,7 @@ static LATER: &[(Method, &str)] = &[];
 pub(crate) async fn answer(
     backend: Rc<Backend>,
     peer: &Peer,
-    (reach, granted): (&Permissions, Option<FunctionPermissions>),
+    (reach, granted): (&Permissions, Option<RequestingFunction>),
     request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();

@@ -53,7 +53,6 @@ fn every_read_of_the_history_sees_runs_that_have_just_ended() {
     });
 }
 
-/// Polls a future once.
 async fn poll_once(mut future: Pin<&mut dyn Future<Output = ()>>) {
     std::future::poll_fn(|cx| {
         let _ = future.as_mut().poll(cx);

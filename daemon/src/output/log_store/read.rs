@@ -45,7 +45,7 @@ pub fn read(root: &Path, functions: &[FunctionName], query: &Query) -> impl Iter
     if functions.len() > 1 {
         keep_newest(&mut index, tail);
     }
-    KeptLines {
+    StoredLines {
         root: root.to_owned(),
         functions: functions.to_vec(),
         invocation: query.invocation,
@@ -87,7 +87,15 @@ fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecD
     let mut last = VecDeque::new();
     let segments = match segments(directory) {
         Ok(segments) => segments,
-        Err(error) => return VecDeque::from([note(directory, &error)]),
+        Err(error) => {
+            // The time of a directory says nothing about the lines in its files.
+            let time_ms = crate::clock::unix_ms();
+            return VecDeque::from([IndexedLine {
+                time_ms,
+                function,
+                kept: Err(unreadable(&error)),
+            }]);
+        }
     };
     // The newest segments first: often the older ones are not needed.
     for segment in segments.into_iter().rev() {
@@ -177,7 +185,9 @@ fn keep_newest(index: &mut Vec<IndexedLine>, tail: usize) {
 fn written_ms(path: &Path) -> u64 {
     let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
     let since = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    since.map_or_else(crate::clock::unix_ms, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 fn unreadable(error: &io::Error) -> String {
@@ -185,7 +195,7 @@ fn unreadable(error: &io::Error) -> String {
 }
 
 /// Reads the text of lines.
-struct KeptLines {
+struct StoredLines {
     root: PathBuf,
     functions: Vec<FunctionName>,
     invocation: Option<InvocationId>,
@@ -196,7 +206,7 @@ struct KeptLines {
     failed: HashSet<PathBuf>,
 }
 
-impl KeptLines {
+impl StoredLines {
     fn text(&mut self, path: &Path, place: &LinePlace) -> io::Result<Vec<u8>> {
         let file = match self.open.take() {
             Some((open, file)) if open == *path => file,
@@ -214,7 +224,7 @@ impl KeptLines {
     }
 }
 
-impl Iterator for KeptLines {
+impl Iterator for StoredLines {
     type Item = LogLine;
 
     fn next(&mut self) -> Option<LogLine> {

@@ -59,8 +59,8 @@ pub(super) struct AuditStore {
 }
 
 impl AuditStore {
-    /// Opens the database, or makes it. A damaged one is kept under another name, which says the time. The text says what is
-    /// missing.
+    /// Opens the database, or makes it. A damaged one is kept under another name, which says the time. The text that is
+    /// returned says what is missing.
     ///
     /// # Errors
     /// From SQLite.

@@ -1,5 +1,5 @@
-//! The messages of a watcher, their effects, and the messages of fnd. fnd checks each message, because a watcher has the rights of the
-//! function.
+//! The messages that a watcher sends, their effects, and the messages that fnd sends to it. fnd checks each message of
+//! a watcher, because the watcher has the rights of the function.
 
 use super::{FileWatcher, Process, WatcherEffect, WatcherStage, Watchers, directories};
 use fnd_core::records::{FileMark, Payload, SeenFile};

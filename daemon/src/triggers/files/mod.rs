@@ -1,6 +1,6 @@
 //! Watchers of files: the machine's side. A watcher is a process of the function's user (`fnd-helper --watch`) that decides which
-//! files are ready; this room talks to it, and keeps what fnd has to know of it. Its methods return effects, which the driver
-//! carries out in their order.
+//! files are ready. The code here talks to the watcher, and keeps what fnd has to know of it. The methods of
+//! [`Watchers`] return effects, which the driver carries out in their order.
 //!
 //! ```text
 //! Idle ──start──▶ Starting ──▶ Running ──killed──▶ Ending ──exit──▶ Idle
@@ -112,8 +112,8 @@ pub(crate) enum WatcherEffect {
     Acknowledge(WorkerId),
     Store(FileMemory),
     Submit(Box<FileOffer>),
-    /// Retire the processes of the function: a file system may be mounted at the places of its files that they do not see,
-    /// or they may keep one that is gone.
+    /// Retire the processes of the function. They may not see a file system that was mounted at the places of its files
+    /// meanwhile, or they may keep one that was unmounted.
     Retire(FunctionName, FunctionId),
     /// Say this to the watcher, after everything before it.
     Tell(FunctionName, ToWatcher),
@@ -216,7 +216,7 @@ impl Watchers {
     }
 
     /// Returns the process to start for a function that still needs a watcher and has none. `ids` numbers the worker and
-    /// names its temporary files. A failure is one of this process from now on.
+    /// names its temporary files. From now on a failure counts as one of this process.
     pub(crate) fn start(
         &mut self,
         function: &FunctionName,
@@ -234,13 +234,13 @@ impl Watchers {
         Some(process)
     }
 
-    /// Returns the watcher that this worker is, and its function.
+    /// Returns the watcher whose process is this worker, after the function of the watcher.
     fn of_worker(&mut self, worker: WorkerId) -> Option<(&FunctionName, &mut FileWatcher)> {
         let is_it = |watcher: &FileWatcher| watcher.process().is_some_and(|process| process.worker == worker);
         self.all.iter_mut().find(|(_, watcher)| is_it(watcher))
     }
 
-    /// Records that the process runs; `to` takes the messages for it. It may not be wanted any more.
+    /// Records that the process of a watcher runs, even if it is not wanted any more. `to` takes the messages for it.
     fn runs(&mut self, function: &FunctionName, to: Sender<ToWatcher>) -> Vec<WatcherEffect> {
         if let Some(watcher) = self.all.get_mut(function)
             && let WatcherStage::Starting(process) = &watcher.stage
@@ -250,7 +250,6 @@ impl Watchers {
         self.next(function)
     }
 
-    /// Handles a process that could not be started.
     pub(crate) fn not_started(&mut self, function: &FunctionName, why: &str, now: Duration) -> Vec<WatcherEffect> {
         let why = || format!("its watcher of files cannot be started: {why}");
         self.ended(function, why, (now, None))

@@ -51,7 +51,7 @@ impl Watchers {
         effects
     }
 
-    /// Has the driver look whether the functions still exist whose files are remembered.
+    /// Has the driver check each function whose files are remembered: the files of one that is gone are forgotten.
     pub(crate) fn list_functions(&self, inbox: &Inbox) {
         let (reader, to) = (self.ledger.clone(), inbox.clone());
         inbox.spawn(TaskOwner::Caller, async move {
