@@ -92,8 +92,7 @@ pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: 
 pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option<&str>) -> Option<String> {
     let (limit, controller, file, v1_file) = *limit;
     let Some(home) = homes.iter().find(|home| home.controller == controller) else {
-        let base = base.display();
-        return Some(format!("the cgroup controller `{controller}` is not available in `{base}`"));
+        return Some(format!("the cgroup controller `{controller}` is not available in `{}`", base.display()));
     };
     let Some(file) = (if home.v1 { v1_file } else { Some(file) }) else {
         return Some(format!("`{limit}` needs the controller `{controller}` in cgroup2, but it is mounted as v1"));

@@ -162,11 +162,8 @@ impl Judge {
                 return Ok(Some(reply));
             }
         }
-        if self.deadline().is_some_and(|deadline| now() >= deadline) {
-            Err(io::ErrorKind::TimedOut.into())
-        } else {
-            Ok(None)
-        }
+        let late = self.deadline().is_some_and(|deadline| now() >= deadline);
+        if late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(None) }
     }
 
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {

@@ -72,9 +72,7 @@ impl Spawner {
                 }
                 self.gather(judged, (then, None));
             }
-            (Ok(head), None) if head.problems.is_empty() => {
-                self.decide(judged, Some(Gathered { head, memory }));
-            }
+            (Ok(head), None) if head.problems.is_empty() => self.decide(judged, Some(Gathered { head, memory })),
             (Ok(head), None) => self.refuse_judged(judged, head.problems),
             (Err(why), _) => {
                 let why = format!("failed to read its secrets: {why}");

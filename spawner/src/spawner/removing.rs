@@ -43,10 +43,8 @@ impl Spawner {
             Ok(found) => found,
             Err(error) => return self.failed(request, format!("failed to look for what functions have left: {error}")),
         };
-        for (function, invocation) in invocations {
-            if !known.contains(&invocation) {
-                self.empty_and_remove((0, None), places.of(&function), invocation);
-            }
+        for (function, invocation) in invocations.into_iter().filter(|(_, invocation)| !known.contains(invocation)) {
+            self.empty_and_remove((0, None), places.of(&function), invocation);
         }
         self.reply(request, &Reply::Swept(fnd_wire::frame::Swept { count, names }), Vec::new());
     }

@@ -33,9 +33,7 @@ impl Spawner {
         self.poller.add(&socket, (Token::Connection, 0))?;
         let fnd = rustix::net::sockopt::socket_peercred(&socket)?;
         self.workers.fnd = (fnd.uid.as_raw(), fnd.gid.as_raw());
-        self.interest = (true, false);
-        self.welcomed = false;
-        self.configured = false;
+        (self.interest, self.welcomed, self.configured) = ((true, false), false, false);
         self.connection = Some(Channel::new(socket));
         Ok(())
     }
@@ -106,9 +104,7 @@ impl Spawner {
             Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
             Request::Install(install) => return self.add_install(number, install, Purpose::Install),
             // Only of stored versions: fnd must not get the content of files that only root may read.
-            Request::Files(install) => {
-                return self.add_install(number, Install { directory: STORED, ..install }, Purpose::Files);
-            }
+            Request::Files(it) => return self.add_install(number, Install { directory: STORED, ..it }, Purpose::Files),
             Request::Fetch(install) => return self.add_install(number, install, Purpose::Fetch),
             Request::Check(install) => return self.add_install(number, install, Purpose::Check),
             Request::Rebuild(install) => return self.add_install(number, install, Purpose::Rebuild),
@@ -230,10 +226,8 @@ impl Spawner {
 
     pub(super) fn reply(&mut self, request: u64, reply: &Reply, descriptors: Vec<OwnedFd>) {
         let number = self.number(request);
-        let Some(connection) = self.connection.as_mut().filter(|_| self.welcomed || matches!(reply, Reply::Failed(_)))
-        else {
-            return;
-        };
+        let may = self.welcomed || matches!(reply, Reply::Failed(_));
+        let Some(connection) = self.connection.as_mut().filter(|_| may) else { return };
         // The connected fnd may be older. It gets only what it knows.
         if self.protocol == PROTOCOL_0_1 && matches!(reply, Reply::Masks(_)) {
             return;

@@ -184,9 +184,8 @@ impl WorkerTable {
 impl WorkerProcess {
     /// Returns a worker of a function, an invocation and a launcher.
     pub(super) fn new(of: (FunctionId, InvocationId, u64), handover: Handover, stage: Stage) -> Self {
-        let (leaf, socket, before, masks) = (None, None, Counters::default(), Masks::default());
+        let (leaf, socket, before, shared, masks) = (None, None, Counters::default(), false, Masks::default());
         let ((function, invocation, launcher), early, ready) = (of, Vec::new(), Vec::new());
-        let shared = false;
         Self { function, invocation, launcher, leaf, socket, before, shared, early, ready, handover, masks, stage }
     }
 

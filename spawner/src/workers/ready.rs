@@ -58,15 +58,11 @@ impl WorkerTable {
     /// Makes the next start of a function's scripts ready. If something is missing, the start itself makes it, or says why
     /// it can't.
     pub fn make_ready(&mut self, function: FunctionId, places: &FunctionPlaces) {
-        let serves = |launcher: &&Launcher| {
-            launcher.function == function
-                && !(launcher.retired || launcher.watch || launcher.plan.mode.handler().is_some())
-        };
-        let Some(launcher) = self.launchers.values().find(serves) else { return };
+        let mut all = self.launchers.values().filter(|launcher| launcher.function == function);
+        let serves = |it: &&Launcher| !(it.retired || it.watch || it.plan.mode.handler().is_some());
+        let Some(launcher) = all.find(serves) else { return };
         let has_room = self.active.values().filter(|active| active.ready.is_some()).count() < READY_MAX;
-        let Some(active) = self.active.get_mut(&function).filter(|active| has_room && active.ready.is_none()) else {
-            return;
-        };
+        let Some(active) = self.active.get_mut(&function).filter(|it| has_room && it.ready.is_none()) else { return };
         let owner = launcher.identity.as_ref();
         let made = active.take_ready(&mut self.leaves, owner);
         active.ready = made.ok().map(|ready| ReadyStart { result: places.make_spare_result(owner).ok(), ..ready });

@@ -62,15 +62,9 @@ impl WorkerProcess {
                     }
                 }
             }
-            (None, kill) => {
-                // The init passes SIGTERM on. Without a namespace it also does the killing.
-                let init_signal = match (kill, containment) {
-                    (true, Containment::Subreaper) => Signal::USR1,
-                    (true, Containment::Cgroup | Containment::PidNamespace) => Signal::KILL,
-                    (false, _) => Signal::TERM,
-                };
-                child.signal(init_signal);
-            }
+            // The init passes SIGTERM on. Without a namespace it also does the killing.
+            (None, true) if containment == Containment::Subreaper => child.signal(Signal::USR1),
+            (None, _) => child.signal(signal),
         }
     }
 }
