@@ -225,7 +225,6 @@ impl Snapshot {
     /// The mistake in the request or in the manifest.
     pub fn new(request: u64, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let stored = (install.directory == STORED).then(|| stored::version(install, sources, &staging)).transpose()?;
-        let stored_source = stored.as_ref().and_then(|(sources, _)| trees::linked(sources.dirs.first()?, "source"));
         let origin = stored.as_ref().map(|(_, origin)| origin);
         // A version of a build is lent to the other functions that build.
         let function = install.function.clone();
@@ -240,9 +239,11 @@ impl Snapshot {
             snapshot.open_manifest(sources)?;
         }
         snapshot.pending = VecDeque::from([(String::new(), kind)]);
-        let apart = stored.as_ref().and_then(|(sources, _)| places::user_of(sources.dirs.first()?).transpose());
-        snapshot.apart.set(apart.transpose().map_err(|error| source::unreadable(&snapshot.shown, &error))?);
-        (snapshot.source, snapshot.stored) = (stored_source, stored);
+        let dir = stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
+        let unread = |error: io::Error| source::unreadable(&snapshot.shown, &error);
+        snapshot.apart.set(dir.map_or(Ok(None), |dir| places::user_of(dir)).map_err(unread)?);
+        snapshot.source = dir.map_or(Ok(None), |dir| trees::linked(dir, "source")).map_err(unread)?;
+        snapshot.stored = stored;
         Ok(snapshot)
     }
 

@@ -8,9 +8,13 @@ impl Snapshot {
         self.stored.is_some()
     }
 
-    /// Returns the tree of the stored version that is read.
-    pub fn stored_tree(&self) -> Option<Version> {
-        trees::linked(self.stored.as_ref()?.0.dirs.first()?, "deps")
+    /// Returns the tree of the stored version that is read; none if it has none.
+    ///
+    /// # Errors
+    /// If that can't be read.
+    pub fn stored_tree(&self) -> io::Result<Option<Version>> {
+        let dir = self.stored.as_ref().and_then(|(sources, _)| sources.dirs.first());
+        dir.map_or(Ok(None), |dir| trees::linked(dir, "deps"))
     }
 
     /// Returns the stored version that is read, and its plan.

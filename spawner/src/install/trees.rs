@@ -78,9 +78,13 @@ pub fn is_fresh(places: &Places, tree: &Version, seconds: Option<u64>) -> bool {
     seconds.is_none_or(|most| age.is_ok_and(|age| age.as_secs() <= most))
 }
 
-/// Returns the tree that a link in a version's directory names.
-pub fn linked(version: &Path, name: &str) -> Option<Version> {
-    Version::parse(fs::read_link(version.join(name)).ok()?.file_name()?.to_str()?)
+/// Returns the tree that a link in a version's directory names; none if there is no such link.
+///
+/// # Errors
+/// If the link can't be read: then the version may have a tree.
+pub fn linked(version: &Path, name: &str) -> io::Result<Option<Version>> {
+    let target = places::if_there(fs::read_link(version.join(name)))?;
+    Ok(target.and_then(|target| Version::parse(target.file_name()?.to_str()?)))
 }
 
 /// Makes a tree of what a build has left in its home; the build has this owner. A tree of other content takes the place of the one that
@@ -138,7 +142,8 @@ pub fn prune(places: &Places, keep: Duration) -> io::Result<i32> {
     let versions = functions.iter().map(|function| removal::entries(function, |_| true));
     let versions = versions.collect::<io::Result<Vec<_>>>()?.concat();
     let linked = versions.iter().flat_map(|version| ["deps", "source"].map(|name| linked(version, name)));
-    let used: BTreeSet<_> = linked.flatten().map(|tree| OsString::from(tree.hex())).collect();
+    let used = linked.filter_map(Result::transpose).map(|tree| tree.map(|tree| OsString::from(tree.hex())));
+    let used = used.collect::<io::Result<BTreeSet<_>>>()?;
     unused.retain(|entry| !used.contains(&entry.file_name()));
     Ok(removal::remove(&unused.iter().map(fs::DirEntry::path).collect::<Vec<_>>()))
 }
@@ -321,7 +326,8 @@ mod tests {
         assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         fs::rename(version.join("deps"), version.join("source")).unwrap();
-        assert_eq!((linked(&version, "source"), linked(&version, "deps")), (Some(TREE), None));
+        let [source, deps] = ["source", "deps"].map(|name| linked(&version, name).unwrap());
+        assert_eq!((source, deps), (Some(TREE), None));
         assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         fs::remove_dir_all(version).unwrap();
@@ -330,6 +336,13 @@ mod tests {
         fs::write(&unread, "").unwrap();
         assert!(prune(&places, Duration::ZERO).is_err() && place(&places, &TREE).exists());
         fs::rename(unread, places.state.join("versions/.new-1.report")).unwrap();
+        // So may one of which only the links can't be read: its directory is a link to itself (ELOOP).
+        let looped = places.of("g").version(&Version([2; 32]));
+        fs::create_dir_all(looped.parent().unwrap()).unwrap();
+        symlink(&looped, &looped).unwrap();
+        assert!(linked(&looped, "deps").is_err());
+        assert!(prune(&places, Duration::ZERO).is_err() && place(&places, &TREE).exists());
+        fs::remove_file(looped).unwrap();
         assert_eq!(prune(&places, Duration::from_secs(3600)).unwrap(), 0);
         assert!(place(&places, &TREE).exists());
         assert_eq!(prune(&places, Duration::ZERO).unwrap(), 0);

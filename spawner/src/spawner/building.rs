@@ -65,7 +65,8 @@ impl Spawner {
         let places = &self.workers.host.places;
         let again = snapshot.purpose == Purpose::Rebuild;
         if !is_source {
-            let of = trees::generation(places, &installed.version, again, snapshot.stored_tree());
+            let kept = snapshot.stored_tree();
+            let of = kept.and_then(|kept| trees::generation(places, &installed.version, again, kept));
             installed.version =
                 of.map_err(|error| one(&format!("failed to begin a build: {error}"), "check the free space"))?;
         }
@@ -133,9 +134,8 @@ impl Spawner {
     /// # Errors
     /// If this build may not run there.
     pub(super) fn build_starts(&mut self, spawn: &Spawn) -> Result<(), String> {
-        let Some((_, name)) = self.uids.get(spawn.function).filter(|(_, name)| is_builder(name.as_str())) else {
-            return Ok(());
-        };
+        let function = self.uids.get(spawn.function).filter(|(_, name)| is_builder(name.as_str()));
+        let Some((_, name)) = function else { return Ok(()) };
         // `FND_PARAM_*` are parameters of a path. A caller chooses them, and a build has no caller.
         let told = |(name, _): &(String, Bytes)| {
             !name.starts_with("FND_") && !OF_BUILDS.contains(&name.as_str()) || name.starts_with("FND_PARAM_")
