@@ -2,13 +2,14 @@
 //! with `connect:` open TCP connections to the named ports only. Without mount namespaces they open only the files that
 //! the view allows.
 
-use super::mounts::{Use, find};
+use super::mounts::{Use, find, unless_short};
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, NetPort, PathBeneath, Ruleset,
-    RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
+    RulesetAttr as _, RulesetCreatedAttr as _, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -19,8 +20,8 @@ const FILES: ABI = ABI::V3;
 /// opened.
 ///
 /// # Errors
-/// If the kernel can't restrict connections, and the sandbox asks for it.
-pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Option<OwnedFd>, RulesetError> {
+/// If the kernel can't restrict connections, and the sandbox asks for it; or if the machine has run out of something.
+pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Option<OwnedFd>, Box<dyn Error>> {
     let scoped = sandbox.profile != Profile::Off;
     let ports = match &sandbox.network {
         Network::Connect(ports) => Some(ports.as_slice()),
@@ -42,10 +43,10 @@ pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Op
         rules = rules.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(FILES))?;
     }
     let mut created = rules.create()?;
-    let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     for (path, usage) in files.unwrap_or_default() {
         // Without a descriptor it is not there, or a link: what the link leads to has a rule of its own.
-        let Some(file) = root.as_ref().ok().and_then(|root| find(root, path).ok()) else { continue };
+        let Some(file) = unless_short(find(&root, path))? else { continue };
         let rights = match usage {
             Use::Read => AccessFs::from_read(FILES),
             Use::Write => AccessFs::from_all(FILES),

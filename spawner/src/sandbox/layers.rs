@@ -109,7 +109,8 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
         }
     }
     // After the secrets were written: a rule is for the file that is there now.
-    let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view));
+    let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view)).transpose();
+    let files = files.failed("list the files that it may open")?;
     let wanted = files.is_some() || missing.can("landlock");
     let rules =
         if wanted { landlock::ruleset(sandbox, files.as_deref()).map_err(|error| error.to_string())? } else { None };

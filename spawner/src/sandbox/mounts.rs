@@ -76,6 +76,9 @@ pub struct MountView {
     pub secrets: Option<SecretFiles>,
 }
 
+/// What is shown; the places that are hidden before that; and those that are hidden in what is shown.
+pub type ViewTable = (Vec<(PathBuf, Use)>, Vec<PathBuf>, Vec<PathBuf>);
+
 /// Returns the places that a profile hides or replaces.
 pub fn hidden_by(profile: Profile) -> impl Iterator<Item = &'static str> {
     let private = PRIVATE.iter().map(|(place, _)| *place).filter(move |_| profile != Profile::Off);
@@ -83,25 +86,26 @@ pub fn hidden_by(profile: Profile) -> impl Iterator<Item = &'static str> {
 }
 
 impl MountView {
-    /// Returns what is shown, outer places before inner ones; the places that are hidden before that; and those that are
-    /// hidden in what is shown.
-    pub fn table(&self) -> (Vec<(PathBuf, Use)>, Vec<PathBuf>, Vec<PathBuf>) {
+    /// Returns the view as a table, outer places before inner ones.
+    ///
+    /// # Errors
+    /// As [`real`].
+    pub fn table(&self) -> io::Result<ViewTable> {
         let sandbox = &self.sandbox;
-        let real = |path: &String| fs::canonicalize(path).ok();
-        let (read, write) = (sandbox.read_only.iter().filter_map(real), sandbox.read_write.iter().filter_map(real));
+        let (read, write) = (real(&sandbox.read_only)?.into_iter(), real(&sandbox.read_write)?.into_iter());
         let named = read.map(|path| (path, Use::Read)).chain(write.map(|path| (path, Use::Write)));
-        let mut shown: Vec<_> = self.shown.iter().cloned().chain(named).chain(resolver()).collect();
+        let mut shown: Vec<_> = self.shown.iter().cloned().chain(named).chain(resolver()?).collect();
         // Outer ones first, so that no inner one is covered.
         shown.sort_by(|(one, _), (other, _)| one.cmp(other));
         let inside = |path: &PathBuf| shown.iter().any(|(shown, _)| path != shown && path.starts_with(shown));
-        let (later, mut first): (Vec<_>, Vec<_>) = sandbox.hide.iter().filter_map(real).partition(inside);
+        let (later, mut first): (Vec<_>, Vec<_>) = real(&sandbox.hide)?.into_iter().partition(inside);
         if sandbox.profile == Profile::Strict {
-            first.extend(HIDDEN.iter().filter_map(|path| fs::canonicalize(path).ok()));
+            first.extend(real(HIDDEN)?);
             first.extend(self.own.iter().cloned());
         }
         first.sort();
         first.dedup_by(|inner, outer| inner.starts_with(outer));
-        (shown, first, later)
+        Ok((shown, first, later))
     }
 }
 
@@ -132,13 +136,29 @@ pub fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
-/// As [`find`]; none if nothing is there. A lack of descriptors or memory stays an error: it leaves open whether the
+/// Returns none if a path could not be used. A lack of descriptors or memory stays an error: it leaves open whether the
 /// path is there, and then the path could stay unhidden.
-fn find_if_there(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
-    match find(root, path) {
+///
+/// # Errors
+/// If the machine has run out of something.
+pub fn unless_short<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
         Err(error) if fnd_wire::frame::is_shortage(&error) => Err(error),
         found => Ok(found.ok()),
     }
+}
+
+/// As [`find`]; none if nothing is there.
+fn find_if_there(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
+    unless_short(find(root, path))
+}
+
+/// Returns the paths without links, of those that are there.
+///
+/// # Errors
+/// As [`unless_short`].
+pub fn real<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<PathBuf>> {
+    paths.into_iter().filter_map(|path| unless_short(fs::canonicalize(path)).transpose()).collect()
 }
 
 /// Attaches a mount that belongs to no tree yet.
@@ -277,7 +297,7 @@ impl<'a> Building<'a> {
                 attach(&copy(&self.own, name, false)?, &place).map_err(|error| at(path, &error))?;
             }
         }
-        let (shown, first, later) = self.view.table();
+        let (shown, first, later) = self.view.table()?;
         let named = |path: &Path, done: io::Result<()>| done.map_err(|error| at(&path.to_string_lossy(), &error));
         let hide = |(n, path): (usize, &PathBuf), kind, all| named(path, self.hide(path, &format!("{kind}{n}"), all));
         first.iter().enumerate().try_for_each(|numbered| hide(numbered, "h", &shown))?;
@@ -408,10 +428,10 @@ pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
 
 /// Returns what the machine's way to find hosts by name needs, if it is in a hidden place. The file is replaced when the
 /// network changes, so the directory is shown.
-fn resolver() -> Option<(PathBuf, Use)> {
-    let file = fs::canonicalize("/etc/resolv.conf").ok()?;
-    let dir = file.parent().filter(|dir| dir.starts_with("/run") && *dir != Path::new("/run"));
-    Some((dir.map_or_else(|| file.clone(), Path::to_owned), Use::Read)).filter(|(path, _)| path.starts_with("/run"))
+fn resolver() -> io::Result<Option<(PathBuf, Use)>> {
+    let file = unless_short(fs::canonicalize("/etc/resolv.conf"))?.filter(|file| file.starts_with("/run"));
+    let dir = |file: &Path| file.parent().filter(|dir| *dir > Path::new("/run")).map(Path::to_owned); // below /run
+    Ok(file.map(|file| (dir(&file).unwrap_or(file), Use::Read)))
 }
 
 fn at(path: &str, error: &io::Error) -> io::Error {
@@ -423,7 +443,9 @@ mod tests {
     use super::*;
     use crate::process::{clone, reap};
     use fnd_wire::frame::ExitStatus;
+    use fnd_wire::sandbox::Network;
     use rustix::process::{Resource, Rlimit, setrlimit};
+    use seccompiler::{SeccompAction, SeccompFilter};
 
     #[test]
     fn a_place_that_a_shortage_hides_is_not_absent() {
@@ -434,5 +456,38 @@ mod tests {
             i32::from(find_if_there(&root, Path::new("/etc")).is_ok())
         });
         assert_eq!(reap::wait(&child.unwrap()).unwrap().status, ExitStatus::Code(0));
+    }
+
+    /// Runs a body where the kernel has no memory for reading links.
+    fn without_memory_for_links(body: impl FnOnce() -> i32) -> ExitStatus {
+        let calls = [libc::SYS_readlinkat, #[cfg(target_arch = "x86_64")] libc::SYS_readlink];
+        let rules = calls.map(|call| (call, Vec::new())).into();
+        let (short, here) = (SeccompAction::Errno(libc::ENOMEM.cast_unsigned()), std::env::consts::ARCH);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, short, here.try_into().unwrap()).unwrap();
+        let filter = seccompiler::BpfProgram::try_from(filter).unwrap();
+        let child = clone::fork(None, false, 0, || {
+            seccompiler::apply_filter(&filter).unwrap();
+            body()
+        });
+        reap::wait(&child.unwrap()).unwrap().status
+    }
+
+    fn view(hide: &[&str]) -> MountView {
+        let [read_only, read_write, devices, asked] = <[Vec<String>; 4]>::default();
+        let hide = hide.iter().map(|path| (*path).to_owned()).collect();
+        let (profile, syscalls, network, tmp) = (Profile::Standard, Profile::Off, Network::Host, 1 << 20);
+        let sandbox =
+            Sandbox { profile, network, syscalls, proc_full: false, read_only, read_write, hide, devices, tmp, asked };
+        let (root, own, shown, accounts) = (PathBuf::new(), Vec::new(), Vec::new(), <[String; 2]>::default());
+        MountView { sandbox, root, own, shown, runs: None, accounts, secrets: None }
+    }
+
+    #[test]
+    fn a_table_is_whole_or_an_error() {
+        let hides = view(&["/usr/share/../lib", "/none/such"]);
+        assert_eq!(hides.table().unwrap().1, [fs::canonicalize("/usr/lib").unwrap()]);
+        assert_eq!(without_memory_for_links(|| i32::from(hides.table().is_ok())), ExitStatus::Code(0));
+        assert_eq!(without_memory_for_links(|| i32::from(real(HIDDEN).is_ok())), ExitStatus::Code(0));
+        assert_eq!(without_memory_for_links(|| i32::from(resolver().is_ok())), ExitStatus::Code(0));
     }
 }

@@ -346,7 +346,7 @@ impl Spawner {
             let help = "remove the setting from `[sandbox]` of the manifest, or use another machine";
             return Err(problem(shown, message, help));
         }
-        let tools: Vec<_> = host.tools(facts).collect();
+        let tools = host.tools(facts).map_err(|error| problem(shown, error.to_string(), "try again"))?;
         let code: Vec<_> = host.args.functions.iter().filter_map(|dir| facts.real(dir).ok()).collect();
         policy::visible((&sandbox, [&tools, &code], facts), shown, &interpreter)?;
         let range = host.myself.root().then_some(policy.uid_range);

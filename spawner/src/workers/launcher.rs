@@ -11,7 +11,7 @@ use crate::log::Failed as _;
 use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
 use crate::process::{keyring, privileges};
 use crate::sandbox::layers;
-use crate::sandbox::mounts::{MountView, Use};
+use crate::sandbox::mounts::MountView;
 use crate::sandbox::secret_files::SecretFiles;
 use crate::secrets::credentials;
 use fnd_wire::form::{Bytes, Wire as _};
@@ -55,9 +55,9 @@ impl Spec<'_> {
 /// cgroups), standard input, output, error, and for a handler its socket.
 pub type LauncherOrder = (u64, (Vec<Bytes>, Vec<Bytes>));
 
-/// A launcher's answer: the worker, the pid (0: no process), the error number if the machine has run out of something
-/// (else 0), and why the start failed (empty: it succeeded). Descriptors: the pidfd, then the channel of the init, if
-/// there is one.
+/// A launcher's answer: the worker, the pid (0: no process), the error number if the machine has run out
+/// of something (else 0), and why the start failed (empty: it succeeded). Descriptors: the pidfd, then the channel of
+/// the init, if there is one.
 pub type LauncherAnswer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
@@ -83,9 +83,8 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
     if let Some(mut view) = spec.view.take().filter(|_| entered.is_ok()) {
         // Programs look up their limits in their own groups.
-        let groups =
-            spec.group.map(|group| &group.dir).into_iter().chain(&v1).filter_map(|dir| fs::canonicalize(dir).ok());
-        view.shown.extend(groups.map(|dir| (dir, Use::Read)));
+        let groups = spec.group.map(|group| &group.dir).into_iter().chain(&v1);
+        view.sandbox.read_only.extend(groups.map(|dir| dir.to_string_lossy().into_owned()));
         view.secrets = secrets;
         match layers::enter(&view, &spec.host.lacking, spec.exec.identity.is_some(), containment) {
             Ok(seal) => spec.exec.seal = seal,

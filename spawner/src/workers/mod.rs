@@ -130,9 +130,12 @@ impl Host {
     }
 
     /// Returns the directories that every function sees: those of runtimes, and `interpreters` beside each of them.
-    pub fn tools<'a>(&'a self, facts: &'a StatCache) -> impl Iterator<Item = PathBuf> + 'a {
+    ///
+    /// # Errors
+    /// If the machine has run out of something.
+    pub fn tools(&self, facts: &StatCache) -> io::Result<Vec<PathBuf>> {
         let both = self.args.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
-        both.filter_map(|path| facts.real(&path).ok())
+        both.filter_map(|path| crate::sandbox::mounts::unless_short(facts.real(&path)).transpose()).collect()
     }
 
     /// Returns the limits that can't be enforced here, each with the reason.

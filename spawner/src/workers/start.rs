@@ -251,6 +251,7 @@ impl WorkerTable {
         let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
         let who = (identity.as_ref(), &*user);
         let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
+        let view = view.map_err(tried("find what the function sees"))?;
         let spec = Spec { exec, host: &self.host, group, view: view.filter(|_| !watch), credentials };
         self.launcher_count += 1;
         let number = self.launcher_count;
