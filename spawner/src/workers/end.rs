@@ -40,6 +40,8 @@ impl WorkerTable {
         let Stage::Starting { request } = worker.stage else { return };
         if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
             launcher.answered();
+            // What it lacked may be there again: the next start gets a new launcher.
+            launcher.retired |= pid == launcher::NEVER;
         }
         match child {
             Some(child) if why.is_empty() => {

@@ -55,10 +55,14 @@ impl Spec<'_> {
 /// cgroups), standard input, output, error, and for a handler its socket.
 pub type LauncherOrder = (u64, (Vec<Bytes>, Vec<Bytes>));
 
-/// A launcher's answer: the worker, the pid (0: no process), the error number if the machine has run out
+/// A launcher's answer: the worker, the pid (0 or [`NEVER`]: no process), the error number if the machine has run out
 /// of something (else 0), and why the start failed (empty: it succeeded). Descriptors: the pidfd, then the channel of
 /// the init, if there is one.
 pub type LauncherAnswer = (u64, ((u32, u32), String));
+
+/// In place of the pid: the launcher could not prepare itself, so it answers each order with the same error. Only the
+/// machine's first process has this number.
+pub const NEVER: u32 = 1;
 
 /// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
 pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
@@ -118,7 +122,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
             Err(CloneError { why, child, shortage }) => (child, None, shortage, why),
         };
         let errno = shortage.map_or(0, |errno| errno.raw_os_error().cast_unsigned());
-        let (pid, pidfd) = child.map_or((0, None), |child| (child.pid, Some(child.pidfd)));
+        let (pid, pidfd) = child.map_or((NEVER * u32::from(entered.is_err()), None), |it| (it.pid, Some(it.pidfd)));
         let answer: LauncherAnswer = (worker, ((pid, errno), why));
         if channel.send(&answer.to_wire(), [pidfd, report].into_iter().flatten().collect()).is_err() {
             break;

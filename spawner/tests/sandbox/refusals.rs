@@ -141,3 +141,27 @@ fn a_layer_that_is_missing_refuses_who_asked_for_it_and_no_other() {
         expect(&got, "strict", &[("mount", "EPERM"), ("unshare", "EPERM"), ("clone3", "ENOSYS")]);
     }
 }
+
+#[test]
+fn a_launcher_that_could_not_build_its_sandbox_is_replaced_at_the_next_start() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = start();
+    if !can(&harness, "mounts") {
+        return;
+    }
+    let installed = harness.install("again.sh", "echo hello\n", "profile=strict");
+    let root = harness.path("run/root");
+    fs::remove_dir(&root).unwrap();
+    fs::write(&root, "").unwrap();
+    for _ in 0..2 {
+        let (_, number) = harness.order(&installed, None, &[]);
+        let Reply::SpawnFailed(failed) = harness.answer(number).0 else { panic!("it ran") };
+        assert!(failed.message.contains("failed to build the sandbox"), "{}", failed.message);
+    }
+    // What was missing is there again, long before an idle launcher ends.
+    fs::remove_file(&root).unwrap();
+    fs::create_dir(&root).unwrap();
+    assert_eq!(harness.run(&installed, None, &[]).stdout, "hello\n");
+}
