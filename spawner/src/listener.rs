@@ -2,7 +2,7 @@
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 
 /// Takes over a connected socket that was passed to this process by number.
 ///
@@ -11,11 +11,15 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 #[expect(unsafe_code, reason = "takes over a descriptor by its number")]
 pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: the number was passed to this process for this purpose, and nothing else here owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    // A descriptor that came over an exec is not close-on-exec, and no child may get this one.
-    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    let mut fd = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::net::sockopt::socket_type(&fd)?;
-    Ok(fd)
+    // fnd notices the end of this process by the end of this socket, so no other process may have it. Programs that are
+    // executed don't get it, and copies of this process close what is above 2.
+    let socket = rustix::io::fcntl_dupfd_cloexec(&fd, 3)?;
+    // The number itself stays in use: another file with the number 0 would be in all copies.
+    rustix::io::dup2(std::fs::File::open("/dev/null")?, &mut fd)?;
+    let _ = fd.into_raw_fd();
+    Ok(socket)
 }
 
 /// Listens on a path that only fnd can connect to.
@@ -57,4 +61,29 @@ pub fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
         crate::log!("refused a connection of uid {}: only fnd may connect", uid.as_raw());
     }
     allowed.then_some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{clone, reap};
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_copy_of_the_process_does_not_keep_fnds_socket_open() {
+        let child = clone::fork(None, false, 0, || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let (ours, theirs) =
+                rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+            // As fnd does it: the socket is the standard input.
+            rustix::stdio::dup2_stdin(&theirs).unwrap();
+            drop(theirs);
+            let socket = inherited(0).unwrap();
+            let is_open = rustix::io::read(&ours, &mut [0]) == Err(rustix::io::Errno::AGAIN);
+            clone::close_all_but(ours.as_raw_fd());
+            let _ = socket.into_raw_fd(); // it was closed just now
+            i32::from(!is_open || rustix::io::read(&ours, &mut [0]) != Ok(0))
+        });
+        assert_eq!(reap::wait(&child.unwrap()).unwrap().status, fnd_wire::frame::ExitStatus::Code(0));
+    }
 }

@@ -160,6 +160,35 @@ fn a_killed_spawner_leaves_no_start_that_was_held_up() {
     Harness::start().stop();
 }
 
+/// The order waits for the launcher when the spawner is killed; with cgroups, and with an init where there are none.
+#[test]
+fn a_killed_spawner_leaves_no_start_that_was_ordered() {
+    if !privileged() {
+        return;
+    }
+    for uid in [None, Some(12_357)] {
+        let mut harness = Harness::with(&Options { uid, best_effort: true, ..Options::default() });
+        let installed = harness.install("late.sh", "[ -z \"$DATA\" ] || exec sleep 86399\n", "");
+        assert_eq!(harness.run(&installed, None, &[]).exited.status, ExitStatus::Code(0));
+        let spawner = harness.child.id();
+        let children = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children")).unwrap();
+        let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let mut pids = children.split_whitespace().map(|pid| pid.parse::<i32>().unwrap());
+        let launcher = Pid::from_raw(pids.find(|pid| name(pid) == "fnd-launcher\n").unwrap());
+        kill(launcher, Signal::SIGSTOP).unwrap();
+        harness.order(&installed, None, &[("DATA", "x")]);
+        // The answer comes after the order has been sent.
+        let number = harness.send(&Request::Ping, Vec::new());
+        assert_eq!(harness.answer(number).0, Reply::Done);
+        harness.child.kill().unwrap();
+        harness.child.wait().unwrap();
+        kill(launcher, Signal::SIGCONT).unwrap();
+        until("no process is left", || processes_of(harness.dir.path()).is_empty());
+    }
+    // The next spawner removes the groups.
+    Harness::start().stop();
+}
+
 #[test]
 fn a_function_that_stops_its_own_starts_loses_only_those() {
     if !privileged() {

@@ -20,7 +20,7 @@ impl Snapshot {
             return Ok((false, (kept, Box::new(move || write_report(&report, stage(&file, &path))))));
         };
         let (program, code) = (program.to_owned(), self.begun().join("code"));
-        let unpacker = Unpacker { program, root, spawner: rustix::process::getpid(), format, code };
+        let unpacker = Unpacker { program, root, format, code };
         Ok((true, (kept, Box::new(move || write_report(&report, unpacker.unpack(&file))))))
     }
 

@@ -10,7 +10,6 @@ use crate::process::{reap, unprivileged};
 use fnd_wire::archive::{ArchiveRefusal, Format};
 use fnd_wire::form::{Bytes, wire_structs};
 use fnd_wire::unpack::{DATA_MAX, Received, Receiver, Stopped, Unpacked};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use sha2::{Digest as _, Sha256};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -49,8 +48,6 @@ pub struct Unpacker {
     pub program: PathBuf,
     /// Whether the child can have a user of its own.
     pub root: bool,
-    /// The spawner's process.
-    pub spawner: Pid,
     /// The format of the archive.
     pub format: Format,
     /// Where files are written, unless they are held in memory.
@@ -63,11 +60,6 @@ impl Unpacker {
     /// # Errors
     /// If the child can't be started, breaks a rule or takes too long, or if writing fails.
     pub fn unpack(&self, archive: &File) -> io::Result<Contents> {
-        // Neither this helper nor the child outlives the spawner: an archive decides how long both would wait.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        if getppid() != Some(self.spawner) {
-            return Err(io::ErrorKind::Interrupted.into()); // the spawner ended before this had an effect
-        }
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LASTS))?;
         let null = File::options().write(true).open("/dev/null")?;

@@ -12,7 +12,7 @@ use fnd_wire::frame::is_shortage;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Resource};
+use rustix::process::{DumpableBehavior, Pid, Resource, getppid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::futex;
 use seccompiler::BpfProgram;
@@ -46,8 +46,16 @@ pub struct Exec {
     pub rlimits: Vec<(Resource, u64)>,
     /// The last parts of the sandbox.
     pub seal: Seal,
-    /// If this process has ended, the caller does not wait any longer for a child that is held up, but kills the child.
+    /// The caller's parent. If it has ended, the caller starts nothing more, and kills a child that is held up.
     pub parent: Option<Pid>,
+}
+
+impl Exec {
+    /// Returns whether the caller's parent has ended. The first process of a pid namespace can't see that: its parent
+    /// has no number there.
+    pub fn is_alone(&self) -> bool {
+        self.parent.zip(getppid()).is_some_and(|(expected, parent)| expected != parent)
+    }
 }
 
 /// The rest of the sandbox, which each attempt puts around itself.
@@ -156,9 +164,8 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     arguments.child_tid = order.underway.as_ptr() as u64;
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
-    let result = vfork_clone(&arguments, &order);
     let failed = |error| CloneError::new(format!("failed to clone: {error}"), shortage_in_group(&error));
-    let child = taken(result, &pidfd).map_err(failed)?;
+    let child = taken(vfork_clone(&arguments, &order), &pidfd).map_err(failed)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
     let failed = order.failed.get();
@@ -184,8 +191,7 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => continue,
             Err(_) => checks += 1,
         }
-        let alone = order.exec.parent.is_some() && rustix::process::getppid() != order.exec.parent;
-        if checks >= PATIENCE * CHECKS_PER_SECOND || alone {
+        if checks >= PATIENCE * CHECKS_PER_SECOND || order.exec.is_alone() {
             // The loop goes on after the kill: the stack and `order` must outlive the child.
             child.signal(rustix::process::Signal::KILL);
             checks = checks.max(PATIENCE * CHECKS_PER_SECOND);
@@ -429,6 +435,20 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::frame::ExitStatus;
+
+    #[test]
+    fn who_has_another_parent_is_alone_but_the_first_process_of_a_namespace_never_is() {
+        let alone = |parent: Pid, flags: i32| {
+            let exec = Exec { parent: Some(parent), ..Exec::default() };
+            let child = fork(None, false, flags, || i32::from(exec.is_alone())).ok()?;
+            crate::process::reap::wait(&child).map(|ended| ended.status)
+        };
+        let (own, other) = (rustix::process::getpid(), Pid::from_raw(1).unwrap());
+        assert_eq!([alone(own, 0), alone(other, 0)], [0, 1].map(|code| Some(ExitStatus::Code(code))));
+        let first = alone(own, libc::CLONE_NEWPID | libc::CLONE_NEWUSER);
+        assert!([None, Some(ExitStatus::Code(0))].contains(&first), "none: no namespaces here; {first:?}");
+    }
 
     #[test]
     fn the_umask_is_that_of_the_manifest_and_a_socket_keeps_the_group() {

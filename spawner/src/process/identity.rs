@@ -1,7 +1,7 @@
 //! Sets user and groups of a child, and gives the spawner itself the file rights of a user.
 
 use rustix::io::{Errno, Result};
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Uid, parent_process_death_signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 /// The user and the groups that a child runs as.
@@ -68,12 +68,15 @@ pub fn with_files_of<T>(owner: (u32, u32), body: impl FnOnce() -> T) -> Result<T
 
 #[expect(unsafe_code, reason = "setfsuid and setfsgid have no wrapper")]
 fn set_files_of((uid, gid): (u32, u32)) -> Result<()> {
+    // With other file rights a process gets no signal at its parent's end any more (prctl(2), PR_SET_PDEATHSIG).
+    let at_end = parent_process_death_signal()?;
     // SAFETY: numbers. Both calls return the former id, and change nothing if the number is not a valid id.
     let now = unsafe {
         libc::setfsgid(gid);
         libc::setfsuid(uid);
         (libc::setfsuid(u32::MAX), libc::setfsgid(u32::MAX))
     };
+    set_parent_process_death_signal(at_end)?;
     if now == (uid.cast_signed(), gid.cast_signed()) { Ok(()) } else { Err(Errno::PERM) }
 }
 
@@ -81,6 +84,21 @@ fn set_files_of((uid, gid): (u32, u32)) -> Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::process::CommandExt as _;
+
+    #[test]
+    fn who_follows_its_parent_does_so_with_a_users_file_rights() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let kill = Some(rustix::process::Signal::KILL);
+        let child = crate::process::clone::fork(None, false, 0, || {
+            set_parent_process_death_signal(kill).unwrap();
+            take_files_of((70_123, 70_123)).unwrap();
+            i32::from(parent_process_death_signal() != Ok(kill))
+        });
+        let ended = crate::process::reap::wait(&child.unwrap()).unwrap();
+        assert_eq!(ended.status, fnd_wire::frame::ExitStatus::Code(0));
+    }
 
     #[test]
     fn who_has_a_users_file_rights_is_not_that_users_to_stop() {

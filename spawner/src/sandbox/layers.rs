@@ -20,7 +20,7 @@ use rustix::process::{DumpableBehavior, WaitOptions, set_parent_process_death_si
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seccompiler::BpfProgram;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The layers that this machine can't give, each with the reason.
@@ -131,9 +131,11 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let started = clone::fork(None, false, 0, move || {
         let kill = Some(rustix::process::Signal::KILL);
         let ready = set_parent_process_death_signal(kill).failed("follow the launcher").and_then(|()| prepare());
+        // The init lives as long as the launcher. A pipe of which it kept an end open would never end for its reader. It
+        // does not keep the launcher's end of the channel either: if the launcher ended before the call above, no signal
+        // comes, but `send` fails.
+        clone::close_all_but(theirs.as_fd().as_raw_fd());
         let sent = theirs.send(&ready.as_ref().err().cloned().unwrap_or_default().to_wire(), Vec::new());
-        // The init lives as long as the launcher. A pipe of which it kept an end open would never end for its reader.
-        clone::close_all_but(2);
         if sent.is_err() || ready.is_err() {
             return 1;
         }

@@ -6,6 +6,7 @@ use crate::install::Snapshot;
 use crate::poller::{Poller, Token};
 use crate::process::clone::{self, Child};
 use fnd_wire::ids::{FunctionId, InvocationId};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -127,7 +128,7 @@ impl Helpers {
         for helper in self.running.values_mut().filter(|helper| helper.ends_at <= now && !helper.killed) {
             crate::log!("a helper has exceeded its deadline and is killed");
             helper.killed = true;
-            helper.child.signal(rustix::process::Signal::KILL);
+            helper.child.signal(Signal::KILL);
         }
     }
 
@@ -165,20 +166,28 @@ impl Helpers {
 /// closed here, too, and this process does not wait.
 fn fork(lane: Lane, kept: RawFd, body: HelperBody) -> std::io::Result<Child> {
     let closes = lane == Lane::Close;
+    let spawner = Some(rustix::process::getpid());
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
+        // After the spawner nobody would end it at its deadline. While it shares the table of descriptors, fnd and the
+        // launchers would not notice the spawner's end.
+        let follows = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
         // With a shared table of descriptors `settle` would close those of the spawner itself.
         if !closes {
             clone::settle(kept);
         }
         let _ = rustix::thread::set_name(c"fnd-spawner:h"); // `fnd-helper` is another program
-        body()
+        // If the spawner ended before the call above, the signal never comes.
+        if follows && getppid() == spawner { body() } else { 1 }
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Pid, kill_process};
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
 
     /// Waits until a helper ends, and returns its number.
     fn next_end(poller: &Poller) -> u64 {
@@ -189,6 +198,26 @@ mod tests {
             }
         }
         panic!("no helper ended");
+    }
+
+    #[test]
+    fn a_helper_ends_with_the_spawner() {
+        for lane in [Lane::Close, Lane::Clean] {
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let spawner = clone::fork(None, false, 0, || {
+                let body = || -> i32 {
+                    loop {
+                        rustix::event::pause();
+                    }
+                };
+                i32::from(fork(lane, theirs.as_raw_fd(), Box::new(body)).is_err())
+            });
+            let ended = crate::process::reap::wait(&spawner.unwrap()).unwrap();
+            assert_eq!(ended.status, fnd_wire::frame::ExitStatus::Code(0));
+            drop(theirs);
+            assert_eq!(ours.read(&mut [0]).unwrap(), 0, "nobody has the other end");
+        }
     }
 
     #[test]

@@ -55,13 +55,20 @@ fn may(exec: &Exec) -> bool {
 pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
     let own = user_namespace::own_ids();
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
+    let first = ours.try_clone().failed(SET_UP)?; // before there is an init, which nobody would know after an error
     let flags = if containment == Containment::PidNamespace { namespaces(may(exec)) } else { 0 };
     // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
     // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
     let failed = |error| CloneError::new(format!("failed to {SET_UP}: {error}"), clone::shortage(&error));
     let child = copied.map_err(failed)?;
-    match hear(ours.try_clone().failed(SET_UP)?, &format!("failed to {SET_UP}")) {
+    let heard = hear(first, &format!("failed to {SET_UP}"));
+    // Before its report the init has asked for a signal at the spawner's end. If the spawner had ended before that, the
+    // signal never comes, and in its pid namespace the init itself can't see why.
+    if exec.is_alone() {
+        child.signal(rustix::process::Signal::USR1);
+    }
+    match heard {
         Ok(()) => Ok((child, ours)),
         Err(why) => Err(CloneError { child: Some(child), ..why.into() }),
     }
@@ -151,4 +158,50 @@ fn signal_all(signal: rustix::process::Signal, namespace: bool) {
 fn children(pid: i32) -> Vec<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::reap;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::fs::File;
+
+    /// Starts a program below an init once the process with this number has ended; returns what is wrong.
+    fn start_after(spawner: Pid, containment: Containment) -> Result<(), String> {
+        let _ = SigSet::all().thread_set_mask(); // as in a launcher
+        while rustix::process::getppid() == Some(spawner) {
+            std::thread::yield_now();
+        }
+        let (path, argv) = (c"/bin/sleep".to_owned(), vec![c"sleep".to_owned(), c"1000".to_owned()]);
+        let exec = Exec { path, argv, directory: c"/".to_owned(), parent: Some(spawner), ..Exec::default() };
+        let null = File::options().read(true).write(true).open("/dev/null").failed("open /dev/null")?;
+        let place = ChildPlace { cgroup: None, stdio: [null.as_fd(); 3], channel: None };
+        let child = match start(&exec, place, containment) {
+            Ok((child, _)) => child,
+            Err(error) => error.child.ok_or(error.why)?,
+        };
+        let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&child.pidfd, PollFlags::IN)], Some(&limit)) == Ok(1);
+        child.signal(rustix::process::Signal::USR1);
+        if ended { Ok(()) } else { Err("its init goes on".to_owned()) }
+    }
+
+    #[test]
+    fn an_init_that_begins_after_the_spawners_end_ends() {
+        for containment in [Containment::Subreaper, without_cgroups(false)] {
+            let (mut theirs, ours) = Channel::pair().unwrap();
+            let spawner = clone::fork(None, false, 0, || {
+                let spawner = rustix::process::getpid();
+                let launcher = clone::fork(None, false, 0, || {
+                    let wrong = start_after(spawner, containment).err().unwrap_or_default();
+                    i32::from(theirs.send(&wrong.to_wire(), Vec::new()).is_err())
+                });
+                i32::from(launcher.is_err())
+            });
+            assert_eq!(reap::wait(&spawner.unwrap()).unwrap().status, ExitStatus::Code(0));
+            drop(theirs);
+            assert_eq!(hear(ours, "the launcher ended"), Ok(()), "{containment:?}");
+        }
+    }
 }

@@ -71,15 +71,15 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     // A worker's socket gets the number 3 in the child. Rules or a program that had this number would be lost there.
     let _three = socket.try_clone();
     keyring::join_new();
-    spec.exec.parent = rustix::process::getppid();
     // `0` stands for the process that writes. Children that are cloned later are born in the same v1 groups.
     let (containment, v1) = (spec.host.containment, spec.group.map(Group::v1_dirs).unwrap_or_default());
     let entered = v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     // An error does not end the launcher: each order is answered with it, so that fnd learns the reason.
     let mut entered = entered.failed("enter the function's cgroups");
     let (secrets, variables) = secrets.map_err(|why| entered = Err(why)).unwrap_or_default();
-    // By path it could not be found any more.
+    // By path it could not be found any more. Without it, processes would outlive the spawner.
     let kill = spec.group.map(|group| OpenOptions::new().write(true).open(group.dir.join("cgroup.kill")));
+    let kill = kill.transpose().failed("open `cgroup.kill`").map_err(|why| entered = Err(why)).unwrap_or_default();
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
     // capability; it affects only programs that are executed. A new user namespace would have a full bounding set
     // again.
@@ -96,7 +96,8 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
         }
     }
     let mut channel = crate::protocol::Channel::new(socket);
-    while let Ok(Some(frame)) = channel.receive() {
+    // An order may wait here since before the spawner ended.
+    while let Ok(Some(frame)) = channel.receive().map(|frame| frame.filter(|_| !spec.exec.is_alone())) {
         let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
         if worker == 0 {
             // This order kills nothing: workers of a newer version may run in the same group.
@@ -129,7 +130,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
         }
     }
     // The spawner is gone. This kills the launcher too. Without cgroups, each init notices the spawner's end itself.
-    if let Some(Ok(mut kill)) = kill {
+    if let Some(mut kill) = kill {
         let _ = kill.write_all(b"1");
     }
     1

@@ -68,7 +68,7 @@ use overdue::{LeavingLeaf, Silence};
 use ready::ReadyStart;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 pub use shortage::NoStart;
 use shortage::{set_aside, tried, tried_in_group};
 use std::collections::{BTreeMap, HashMap, VecDeque};

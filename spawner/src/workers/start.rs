@@ -248,7 +248,7 @@ impl WorkerTable {
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
         let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
-        let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
+        let exec = Exec { directory, identity: identity.clone(), rlimits, parent: Some(getpid()), ..Exec::default() };
         let who = (identity.as_ref(), &*user);
         let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
         let view = view.map_err(tried("find what the function sees"))?;
