@@ -460,7 +460,11 @@ mod tests {
 
     /// Runs a body where the kernel has no memory for reading links.
     fn without_memory_for_links(body: impl FnOnce() -> i32) -> ExitStatus {
-        let calls = [libc::SYS_readlinkat, #[cfg(target_arch = "x86_64")] libc::SYS_readlink];
+        let calls = [
+            libc::SYS_readlinkat,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_readlink,
+        ];
         let rules = calls.map(|call| (call, Vec::new())).into();
         let (short, here) = (SeccompAction::Errno(libc::ENOMEM.cast_unsigned()), std::env::consts::ARCH);
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, short, here.try_into().unwrap()).unwrap();
