@@ -439,7 +439,7 @@ fn at(path: &str, error: &io::Error) -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::process::{clone, reap};
     use fnd_wire::frame::ExitStatus;
@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// Runs a body where the kernel has no memory for reading links.
-    fn without_memory_for_links(body: impl FnOnce() -> i32) -> ExitStatus {
+    pub(crate) fn without_memory_for_links(body: impl FnOnce() -> i32) -> ExitStatus {
         let calls = [
             libc::SYS_readlinkat,
             #[cfg(target_arch = "x86_64")]

@@ -8,6 +8,7 @@ use super::vault::{ENCRYPTED, NoSecret, SECRET, Vault, read};
 use crate::policy::problem;
 use crate::process::clone::ChildPlace;
 use crate::process::{reap, unprivileged};
+use crate::sandbox::mounts::real;
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::Problem;
@@ -38,7 +39,7 @@ impl Decrypter {
     /// # Errors
     /// Why it can't be opened or decrypted.
     pub fn secret(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
-        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+        for dir in real(&self.dirs).map_err(|why| NoSecret::Shortage(why).into_problem(name))? {
             let path = dir.join(format!("{name}.age"));
             let shown = path.display().to_string();
             let opened = vault.open(&path, ENCRYPTED).map_err(|why| why.into_problem(&shown))?;
@@ -58,7 +59,7 @@ impl Decrypter {
     /// # Errors
     /// Why it can't be read.
     pub fn in_manifests(&self, vault: &Vault, name: &str) -> Result<Option<Vec<u8>>, Problem> {
-        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+        for dir in real(&self.dirs).map_err(|why| NoSecret::Shortage(why).into_problem(name))? {
             let failed = |why: String| problem(&dir.display().to_string(), why, "reload fnd");
             let unread = |error: io::Error| failed(format!("failed to list it: {error}"));
             let (mut wanted, mut room) = (SecretWanted { name: name.to_owned(), files: Vec::new() }, FILES_MAX);
@@ -111,9 +112,9 @@ impl Decrypter {
 
 fn key(vault: &Vault) -> Result<Vec<u8>, Problem> {
     let shown = vault.age_key.display().to_string();
-    let parent = vault.age_key.parent().and_then(|dir| fs::canonicalize(dir).ok());
-    let real = parent.zip(vault.age_key.file_name()).map(|(dir, name)| dir.join(name));
-    let opened = real.map_or(Ok(None), |real| vault.open(&real, SECRET)).map_err(|why| why.into_problem(&shown))?;
+    let parents = real(vault.age_key.parent()).map_err(|why| NoSecret::Shortage(why).into_problem(&shown))?;
+    let path = parents.first().zip(vault.age_key.file_name()).map(|(dir, name)| dir.join(name));
+    let opened = path.map_or(Ok(None), |path| vault.open(&path, SECRET)).map_err(|why| why.into_problem(&shown))?;
     let help = format!("run `age-keygen -o {shown}` as root, then `chmod 0400 {shown}`");
     read(&shown, opened.ok_or_else(|| problem(&shown, "there is no key for the secrets beside functions", help))?)
 }

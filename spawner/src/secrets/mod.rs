@@ -95,7 +95,7 @@ impl SecretSources {
 
     /// Opens a file that symbolic links may lead to, such as those of certbot.
     fn linked(&self, path: &str, bounds: VaultBounds) -> Result<OwnedFd, NoSecret> {
-        let real = fs::canonicalize(path).ok();
+        let real = crate::sandbox::mounts::unless_short(fs::canonicalize(path)).map_err(NoSecret::Shortage)?;
         let opened = real.map_or(Ok(None), |real| self.vault.open(&real, bounds))?;
         let missing = || problem(path, "there is no such file", "correct `[http] tls` in fnd.toml, then reload fnd");
         sealed(path.as_ref(), &opened.ok_or_else(|| NoSecret::Refused(missing()))?)
@@ -127,6 +127,8 @@ fn sealed(path: &Path, (file, length): &(File, u64)) -> Result<OwnedFd, NoSecret
 mod tests {
     use super::*;
     use crate::policy::Myself;
+    use crate::sandbox::mounts::tests::without_memory_for_links;
+    use fnd_wire::frame::ExitStatus;
     use rustix::fs::{CWD, Mode, fcntl_get_seals};
     use std::io::{self, Read as _};
     use std::os::unix::fs::{FileExt as _, PermissionsExt as _, chown, symlink};
@@ -205,6 +207,18 @@ mod tests {
         assert_eq!(place.open(Some(function()), NAME).unwrap(), "systemd");
         place.write("secrets/hook", "file", 0o400);
         assert_eq!(place.open(Some(function()), NAME).unwrap(), "file");
+    }
+
+    #[test]
+    fn a_shortage_is_not_a_missing_directory_of_secrets() {
+        let place = place();
+        place.write("secrets/hook", "value", 0o400);
+        let find = || match place.secrets.vault.find(NAME) {
+            Err(NoSecret::Shortage(_)) => 0,
+            Ok(None) => 1,
+            _ => 2,
+        };
+        assert_eq!(without_memory_for_links(find), ExitStatus::Code(0));
     }
 
     #[test]

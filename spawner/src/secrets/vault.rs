@@ -4,7 +4,7 @@ use crate::policy::{Myself, insecure_above, problem};
 use fnd_wire::frame::{Problem, SECRET_MAX, TLS_FILE_MAX, is_shortage};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Vault {
             return Err(NoSecret::Refused(problem(&self.shown(name), "a secret can't have this name", "rename it")));
         }
         // A directory that is missing has no secrets.
-        for dir in self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()) {
+        for dir in crate::sandbox::mounts::real(&self.dirs).map_err(NoSecret::Shortage)? {
             if let Some(opened) = self.open(&dir.join(name), SECRET)? {
                 return Ok(Some(opened));
             }

@@ -25,8 +25,7 @@ impl Host {
         let read = [dirs.version(&version), dirs.credentials.clone(), dirs.bindings.clone()].into_iter().chain(tree);
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
         let api = plan.calls().then(|| self.places.api(function));
-        let facts = StatCache::default();
-        let read = read.chain(api).chain(self.tools(&facts)?).map(|path| (path, Use::Read));
+        let read = read.chain(api).chain(self.tools(&StatCache::default())?).map(|path| (path, Use::Read));
         let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
         let identity = identity.unwrap_or(&own);
         let own = unseen([&self.places.state, &self.places.run], &self.args.functions)?;
