@@ -1,7 +1,7 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use crate::grants::{Claimed, Rights};
+use crate::grants::Rights;
 use crate::install::{Planned, Purpose};
 use crate::secrets::credentials::Gathered;
 use crate::uids::{Assigned, UidOwner};
@@ -200,7 +200,7 @@ impl Spawner {
         if let Some(meta) = meta.filter(|_| self.sources.claim(install).is_ok()) {
             let trusted = [0, self.sources.myself.uid].contains(&meta.uid()) && *dir != self.sources.uploads;
             let trust = self.sources.trust(trusted, meta.uid(), &place.display().to_string(), &install.function);
-            self.grants.claimed(&install.function, Claimed { trust, place, rights: None });
+            self.grants.claimed(&install.function, &trust, &place, None);
         }
     }
 
@@ -226,7 +226,7 @@ impl Spawner {
                     if !is_fetched {
                         self.grants.judged(name, plan, snapshot.stamps.clone());
                     }
-                    self.grants.claimed(name, Claimed { trust, place: PathBuf::from(&snapshot.shown), rights });
+                    self.grants.claimed(name, &trust, snapshot.shown.as_ref(), rights);
                 }
                 let has_plan = plan.is_some();
                 let credentials =
