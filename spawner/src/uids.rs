@@ -16,6 +16,7 @@ use fnd_wire::frame::Problem;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -25,25 +26,25 @@ use std::path::Path;
 
 /// The owner of a function's files: `root`, `uploads`, or the uids of the others who own some of them, `1000+1001`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UidOwner(String);
+pub struct UidOwner(Cow<'static, str>);
 
 impl UidOwner {
     /// Returns the owner of uploads.
     pub fn uploads() -> Self {
-        Self("uploads".to_owned())
+        Self("uploads".into())
     }
 
     /// Returns the owner of files of these users other than root; without any they are root's.
     pub fn of(authors: &BTreeSet<u32>) -> Self {
-        if authors.is_empty() {
-            return Self("root".to_owned());
-        }
-        Self(authors.iter().map(u32::to_string).collect::<Vec<_>>().join("+"))
+        let uids = || authors.iter().map(u32::to_string).collect::<Vec<_>>().join("+");
+        Self(if authors.is_empty() { "root".into() } else { uids().into() })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '+';
-        (!text.is_empty() && text.chars().all(is_fine)).then(|| Self(text.to_owned()))
+        // Most functions are root's, and this name takes no memory for each of them.
+        let owner = || Self(if text == "root" { "root".into() } else { text.to_owned().into() });
+        (!text.is_empty() && text.chars().all(is_fine)).then(owner)
     }
 }
 
@@ -543,6 +544,23 @@ mod tests {
             ["70000 f", "70001 g", "= 70000 f @1000", "70002 f ~root", "= 70001 g @root", "70003 f ~uploads"];
         assert_eq!(lines, expected, "what is known is not written again");
         assert_eq!(UidOwner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
+    }
+
+    #[test]
+    fn an_owner_is_read_as_it_is_written() {
+        let of = |authors: &[u32]| UidOwner::of(&BTreeSet::from_iter(authors.iter().copied()));
+        for (known, text) in [
+            (of(&[]), "root"),
+            (UidOwner::uploads(), "uploads"),
+            (of(&[1000]), "1000"),
+            (of(&[1001, 1000]), "1000+1001"),
+        ] {
+            assert_eq!((&*known.0, &owner(text)), (text, &known));
+        }
+        assert!(["", "1000 ", "Root", "@root"].into_iter().all(|text| UidOwner::parse(text).is_none()));
+        for most in [of(&[]), owner("root")] {
+            assert!(matches!(most.0, Cow::Borrowed("root")), "this owner takes no memory of its own");
+        }
     }
 
     #[test]
