@@ -17,7 +17,7 @@ use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -82,8 +82,10 @@ pub struct Uids {
     file: File,
     /// None: the line was damaged. It keeps its number, so that the others do.
     lines: Vec<Option<UidUser>>,
-    /// The indices of each function's lines.
-    index: HashMap<FunctionName, Vec<usize>>,
+    /// Each function's lines by their indices, without a list for each function.
+    index: BTreeSet<(FunctionName, usize)>,
+    /// The uids of lines and homes.
+    used: BTreeSet<u32>,
     /// Homes that are not in the table.
     homes: Vec<OwnedHome>,
     unsynced: bool,
@@ -137,8 +139,8 @@ impl Uids {
         let mut bytes = Vec::new();
         (&file).read_to_end(&mut bytes).failed(&read)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let mut table =
-            Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false, damaged: None };
+        let (lines, index, used, homes) = Default::default();
+        let mut table = Self { file, lines, index, used, homes, unsynced: false, damaged: None };
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
         for (number, line) in (1..).zip(bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
             if str::from_utf8(line).ok().and_then(|line| table.add(line.strip_suffix('\n')?)).is_some() {
@@ -180,33 +182,33 @@ impl Uids {
         let parsed = owner.map(|owner| owner.strip_prefix(['@', '~']).and_then(UidOwner::parse).ok_or(()));
         let owner = parsed.transpose().ok()?;
         if is_known {
-            let of_name = self.index.get(&name).into_iter().flatten();
-            let has_uid = |index: &usize| {
-                self.lines.get(*index).is_some_and(|line| line.as_ref().is_some_and(|line| line.uid == uid))
-            };
-            if let Some(Some(line)) = of_name.copied().find(has_uid).and_then(|index| self.lines.get_mut(index)) {
+            let has_uid = |index: &usize| matches!(self.lines.get(*index), Some(Some(line)) if line.uid == uid);
+            let known = self.indices(&name).find(has_uid);
+            if let Some(Some(line)) = known.and_then(|index| self.lines.get_mut(index)) {
                 line.owner = owner;
             }
             return Some(());
         }
-        self.index.entry(name.clone()).or_default().push(self.lines.len());
+        self.index.insert((name.clone(), self.lines.len()));
+        self.used.insert(uid);
         self.lines.push(Some(UidUser { uid, name, owner, apart }));
         Some(())
     }
 
     /// Adds the homes whose owners are not in the table; for others the table decides.
     pub fn with_homes(mut self, homes: Vec<OwnedHome>) -> Self {
-        self.homes = homes.into_iter().filter(|(uid, ..)| !self.all().any(|line| line.uid == *uid)).collect();
+        self.homes = homes.into_iter().filter(|(uid, ..)| !self.used.contains(uid)).collect();
+        self.used.extend(self.homes.iter().map(|(uid, ..)| *uid));
         self
     }
 
-    fn all(&self) -> impl Iterator<Item = &UidUser> {
-        self.lines.iter().flatten()
+    fn indices(&self, name: &FunctionName) -> impl Iterator<Item = usize> {
+        self.index.range((name.clone(), 0)..=(name.clone(), usize::MAX)).map(|(_, index)| *index)
     }
 
     /// Returns the users of a function, in the order in which it got them.
     fn of(&self, name: &FunctionName) -> impl Iterator<Item = &UidUser> {
-        self.index.get(name).into_iter().flatten().filter_map(|index| self.lines.get(*index)?.as_ref())
+        self.indices(name).filter_map(|index| self.lines.get(index)?.as_ref())
     }
 
     /// Returns number and uid of a function whose files have this owner (absent: it does not matter), and assigns them if
@@ -254,9 +256,8 @@ impl Uids {
                 let within = |uid: &u32| (first..=last).contains(uid);
                 let fits = |(uid, known, _): &&OwnedHome| !has_others && of_name(known) && within(uid);
                 let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
-                let homes = self.homes.iter().map(|(uid, ..)| *uid);
                 // After the highest known user: a lower free number may be that of a line that was lost.
-                let used = self.all().map(|line| line.uid).chain(homes).filter(within).max();
+                let used = self.used.range(..=last).next_back().filter(|uid| within(uid));
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
                 home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
@@ -319,7 +320,7 @@ impl Uids {
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        u32::try_from(self.index.get(name)?.first()? + 1).ok().map(FunctionId)
+        u32::try_from(self.indices(name).next()? + 1).ok().map(FunctionId)
     }
 }
 
@@ -544,6 +545,40 @@ mod tests {
             ["70000 f", "70001 g", "= 70000 f @1000", "70002 f ~root", "= 70001 g @root", "70003 f ~uploads"];
         assert_eq!(lines, expected, "what is known is not written again");
         assert_eq!(UidOwner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
+    }
+
+    #[test]
+    fn a_new_user_follows_the_highest_one_of_lines_and_homes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        std::fs::write(&path, "70000 a\n70005 b\n90000 c\n").unwrap();
+        let home = |uid, function| (uid, Some(name(function)), false);
+        // That of `b` is in the table; two of the others have one owner; the last one is outside of the range.
+        let homes = vec![home(70_005, "x"), home(70_009, "d"), home(70_009, "e"), home(80_000, "f")];
+        let mut uids = Uids::open(&path).unwrap().with_homes(homes);
+        let range = |first, last| Some((first, last));
+        let steps = [
+            ("x", RANGE, Ok((4, 70_010))),
+            ("d", RANGE, Ok((5, 70_009))),
+            ("e", RANGE, Ok((6, 70_011))),
+            ("f", RANGE, Ok((7, 70_012))),
+            ("g", range(70_000, 70_012), Err("no uid is left")),
+            ("g", range(70_100, 70_000), Err("no uid is left")),
+            ("g", range(100, 110), Ok((8, 100))),
+            ("h", range(70_000, 80_001), Ok((9, 80_001))),
+            ("a", RANGE, Ok((1, 70_000))),
+        ];
+        for (function, range, expected) in steps {
+            match (uids.assign(&name(function), None, range, 0), expected) {
+                (Ok(Assigned { id, uid, apart: false }), Ok(expected)) => {
+                    assert_eq!((id.0, uid), expected, "{function}");
+                }
+                (Err(why), Err(expected)) => assert!(why.contains(expected), "{function}: {why}"),
+                (assigned, _) => panic!("{function}: {assigned:?}"),
+            }
+        }
+        assert!(uids.has(&name("d"), 70_009) && !uids.has(&name("e"), 70_009) && uids.id(&name("g")).is_some());
+        assert_eq!((uids.id(&name("ab")), uids.users(&name("ab"), None).count()), (None, 0));
     }
 
     #[test]
