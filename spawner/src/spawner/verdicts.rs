@@ -356,7 +356,7 @@ impl Spawner {
         let assigned = again.map_or_else(|| self.uids.assign(function, owner.as_ref(), range, host.myself.uid), Ok);
         let Assigned { id, uid, apart } = assigned.map_err(|why| problem(shown, why, "check `[users]` in fnd.toml"))?;
         snapshot.apart.set(apart.then_some(uid));
-        let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
+        let dirs = host.places.of(&function.file_form()).of_user(snapshot.apart.get());
         if range.is_some() {
             warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
             host.forget_names(function, self.uids.users(function, Some(uid)).map(|(other, ..)| other));
@@ -384,7 +384,7 @@ impl Spawner {
     /// owner than before.
     fn set_aside(&self, (function, uid): (&FunctionName, u32), owner: Option<&UidOwner>, shown: &str) -> Vec<Problem> {
         let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
-            let home = self.workers.host.places.of_user(&function.file_form(), apart.then_some(other)).home;
+            let home = self.workers.host.places.of(&function.file_form()).of_user(apart.then_some(other)).home;
             // Only root can rename what is in the directory of all homes, so this is that user's own directory.
             let home = Some(home).filter(|home| !places::is_empty(home))?;
             let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);

@@ -57,14 +57,14 @@ impl WorkerTable {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version))
-            .map_err(tried("read the user of its version"))?;
+        let dirs = self.host.places.of(&name.file_form());
+        let apart = places::user_of(&dirs.version(&spawn.version)).map_err(tried("read the user of its version"))?;
         if let Some(uid) = apart.filter(|uid| !uids.has(name, *uid)) {
             return Err(format!("its uid {uid} is not in the uid table; reload fnd").into());
         }
         let uid = apart.unwrap_or(uid);
-        let who = (spawn.function, (uid, apart), name);
-        let dirs = self.host.places.of_user(&name.file_form(), apart);
+        let dirs = dirs.of_user(apart);
+        let who = (spawn.function, uid, name, &dirs);
         let are_there = dirs.are_there();
         if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
@@ -201,14 +201,11 @@ impl WorkerTable {
 
     pub(super) fn launch(
         &mut self,
-        who: (FunctionId, (u32, Option<u32>), &FunctionName),
+        (function, uid, name, dirs): (FunctionId, u32, &FunctionName, &FunctionPlaces),
         (version, watch): (Version, bool),
         (policy, grants): (&Policy, &Grants),
         poller: &Poller,
     ) -> Result<u64, NoStart> {
-        let (function, (uid, apart), name) = who;
-        let file_form = name.file_form();
-        let dirs = self.host.places.of_user(&file_form, apart);
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).map_err(tried(&format!("read the installed version {version}")))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
@@ -224,7 +221,7 @@ impl WorkerTable {
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
-        self.host.places.prepare_again(&dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
+        self.host.places.prepare_again(dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
         if self.host.own_mounts
@@ -233,8 +230,9 @@ impl WorkerTable {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active =
-                self.activate(function, &file_form, poller).map_err(tried_in_group("create the function's cgroup"))?;
+            let active = self
+                .activate(function, &name.file_form(), poller)
+                .map_err(tried_in_group("create the function's cgroup"))?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
@@ -250,7 +248,7 @@ impl WorkerTable {
         let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
         let exec = Exec { directory, identity: identity.clone(), rlimits, ..Exec::default() };
         let who = (identity.as_ref(), &*user);
-        let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
+        let view = self.host.view((dirs, version, function), (&plan, sandbox), who, has_credentials);
         let spec = Spec { exec, host: &self.host, group, view: view.filter(|_| !watch), credentials };
         self.launcher_count += 1;
         let number = self.launcher_count;
