@@ -230,16 +230,11 @@ impl Uids {
         let unowned = |line: &&UidUser| line.owner.is_none();
         let found = self.of(name).find(is_owners).or_else(|| self.of(name).find(unowned)).cloned();
         if let Some(line) = found {
-            let uid = match range {
-                None => own,
-                Some((first, last)) if !(first..=last).contains(&line.uid) => {
-                    return Err(format!(
-                        "its uid {} is outside `[users] range` {first} to {last}; restore the old range, or restore the uid table",
-                        line.uid
-                    ));
-                }
-                Some(_) => line.uid,
-            };
+            let uid = range.map_or(own, |_| line.uid);
+            if let Some((first, last)) = range.filter(|(first, last)| !(*first..=*last).contains(&uid)) {
+                let help = "restore the old range, or restore the uid table";
+                return Err(format!("its uid {uid} is outside `[users] range` {first} to {last}; {help}"));
+            }
             if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
                 self.append(&format!("= {uid} {name} @{}", owner.0))?;
             }

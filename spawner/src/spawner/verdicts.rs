@@ -16,6 +16,9 @@ const GO_ON: &str =
 /// Help for a stored version whose rights were withdrawn.
 const WITHDRAWN: &str = "choose another release, or correct the file of the function";
 
+/// Why a function may not have what only root may give.
+const NOT_ROOTS: &str = "root does not own all of its files";
+
 /// Largest number of functions with a large file being copied, since the files of each that were read are held in
 /// memory.
 const COPIES_MAX: usize = 4;
@@ -185,8 +188,7 @@ impl Spawner {
     }
 
     pub(super) fn refuse_snapshot(&mut self, snapshot: Snapshot, problems: Vec<Problem>, document: Option<Bytes>) {
-        let function = snapshot.install.function.clone();
-        self.refuse(snapshot.request, Refused { function, problems, document });
+        self.refuse(snapshot.request, Refused { function: snapshot.install.function.clone(), problems, document });
         self.put_away(snapshot);
     }
 
@@ -228,9 +230,7 @@ impl Spawner {
                     }
                     self.grants.claimed(name, &trust, snapshot.shown.as_ref(), rights);
                 }
-                let has_plan = plan.is_some();
-                let credentials =
-                    Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
+                let credentials = plan.map(|_| std::mem::take(&mut function.credentials)).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
                 let judged = Judged { snapshot: *snapshot, function };
                 let is_one = of_build.is_empty();
@@ -264,7 +264,7 @@ impl Spawner {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
             if !snapshot.trusted && !secrets.is_empty() {
-                let message = "its routes name secrets, but root does not own all of its files";
+                let message = format!("its routes name secrets, but {NOT_ROOTS}");
                 return Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")]);
             }
             self.secrets.check(&secrets)?;
@@ -329,15 +329,12 @@ impl Spawner {
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
-        if !snapshot.trusted
-            && let Some(key) = sandbox.widens(self.profile)
-        {
-            let message =
-                format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
+        if let Some(key) = sandbox.widens(self.profile).filter(|_| !snapshot.trusted) {
+            let message = format!("`sandbox.{key}` gives it more than other functions, but {NOT_ROOTS}");
             return Err(problem(shown, message, "run `chown root` for code and manifest, or remove the setting"));
         }
         if plan.calls() && !snapshot.trusted {
-            let message = "it wants to call fnd, but root does not own all of its files";
+            let message = format!("it wants to call fnd, but {NOT_ROOTS}");
             return Err(problem(shown, message, "run `chown root` for code and manifest, or remove `[access]`"));
         }
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));

@@ -70,9 +70,8 @@ impl WorkerTable {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
         }
         let what = (spawn.function, spawn.version, watch);
-        if let Some(found) = self.launcher_of(what)
-            && !self.is_still(found, uid, policy, grants)?
-        {
+        let found = self.launcher_of(what).map(|found| self.is_still(found, uid, policy, grants)).transpose()?;
+        if found == Some(false) {
             self.retire(spawn.function, None);
         }
         let number = match self.launcher_of(what) {
@@ -82,9 +81,8 @@ impl WorkerTable {
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let ready = active
-            .take_ready(&mut self.leaves, owner)
-            .map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
+        let ready = active.take_ready(&mut self.leaves, owner);
+        let ready = ready.map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
         let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = ready;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
@@ -96,9 +94,8 @@ impl WorkerTable {
             let files = made.map_err(tried("create the attempt's files"))?;
             self.sockets.extend(files.others.clone()); // both are emptied with the rights of their owner, and removed
             if let Some(previous) = previous {
-                let path = files
-                    .give_previous(previous, launcher.plan.limits.result, owner)
-                    .map_err(tried("copy the previous result"))?;
+                let path = files.give_previous(previous, launcher.plan.limits.result, owner);
+                let path = path.map_err(tried("copy the previous result"))?;
                 given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
             }
             let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -120,13 +117,11 @@ impl WorkerTable {
                 ("{user}", launcher.user.clone()),
                 ("{zone}", self.host.zone.clone()),
             ];
-            let plan = &launcher.plan;
+            let (plan, helper) = (&launcher.plan, &self.host.helper);
             let lines = match program {
                 Program::Attempt => environment::lines(plan, &values, given),
-                Program::Watcher => {
-                    environment::of_watcher(plan, &self.host.helper).ok_or("this version watches no files")?
-                }
-                Program::Measurement => environment::of_measurement([&self.host.helper, &dirs.home, &dirs.cache]),
+                Program::Watcher => environment::of_watcher(plan, helper).ok_or("this version watches no files")?,
+                Program::Measurement => environment::of_measurement([helper, &dirs.home, &dirs.cache]),
             };
             let order: LauncherOrder = (id, lines);
             let sent = (|| {
@@ -224,16 +219,12 @@ impl WorkerTable {
         self.host.places.prepare_again(dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
-        if self.host.own_mounts
-            && let Err(error) = dirs.bound(size)
-        {
+        if let Some(Err(error)) = self.host.own_mounts.then(|| dirs.bound(size)) {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active = self
-                .activate(function, &name.file_form(), poller)
-                .map_err(tried_in_group("create the function's cgroup"))?;
-            self.active.insert(function, active);
+            let active = self.activate(function, &name.file_form(), poller);
+            self.active.insert(function, active.map_err(tried_in_group("create the function's cgroup"))?);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
         // One more, for the init of its pid namespace.
