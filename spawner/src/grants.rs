@@ -6,9 +6,9 @@
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{FunctionJudgment, Plan, PlannedBuild, User};
 use fnd_wire::sandbox::{Profile, Sandbox};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How long in seconds a file may differ from the state that was read: fnd asks to install a changed file within a few
 /// seconds.
@@ -31,17 +31,18 @@ pub fn stamp(meta: &std::fs::Metadata) -> GrantStamp {
 pub struct Grants {
     /// Users and groups; only functions that ask for some are listed.
     users: BTreeMap<FunctionName, Grant>,
-    claims: BTreeMap<FunctionName, Claimed>,
+    /// Every function has one, so a claim is small, and a free place of the table costs three words only.
+    claims: HashMap<FunctionName, Box<Claim>>,
 }
 
 /// The claim of a function's files to its name.
-pub struct Claimed {
+struct Claim {
     /// Whose word they are ([`trust`](crate::install::Snapshot::trust)).
-    pub trust: String,
+    trust: Box<str>,
     /// Path of the code.
-    pub place: PathBuf,
-    /// The rights that they ask for. Absent: the files can't be judged; this withdraws nothing.
-    pub rights: Option<Rights>,
+    place: Box<Path>,
+    /// The rights that they ask for, if they could be judged.
+    rights: Option<Rights>,
 }
 
 /// Rights that only files of root may ask for, besides users and groups.
@@ -105,12 +106,13 @@ impl Grants {
         }
     }
 
-    /// Records the claim of files that were just read.
-    pub fn claimed(&mut self, function: &FunctionName, claim: Claimed) {
+    /// Records the claim of files that were just read: their trust, the path of the code, and the rights that they ask for. None:
+    /// the files can't be judged; this withdraws nothing.
+    pub fn claimed(&mut self, function: &FunctionName, trust: &str, place: &Path, rights: Option<Rights>) {
         // The rights that files of another owner have asked for end with these files.
-        let before = self.claims.remove(function).filter(|before| before.trust == claim.trust);
-        let rights = claim.rights.or_else(|| before.and_then(|before| before.rights));
-        self.claims.insert(function.clone(), Claimed { rights, ..claim });
+        let before = self.claims.remove(function).filter(|before| *before.trust == *trust);
+        let rights = rights.or_else(|| before.and_then(|before| before.rights));
+        self.claims.insert(function.clone(), Box::new(Claim { trust: trust.into(), place: place.into(), rights }));
     }
 
     /// Forgets a function that was removed.
@@ -126,12 +128,10 @@ impl Grants {
     pub fn stands(&self, function: &FunctionName, trust: &str, rights: &Rights) -> Result<(), String> {
         // A file that is gone claims nothing, also if fnd has not said so.
         let claim = self.claims.get(function).filter(|claim| std::fs::symlink_metadata(&claim.place).is_ok());
-        let claim =
-            claim.ok_or_else(|| format!("the stored release can't be used: no file is function `{function}`"))?;
-        if claim.trust != trust {
-            return Err(
-                "the stored release can't be used: the file of this function belongs to somebody else now".to_owned()
-            );
+        let unusable = |why: &str| format!("the stored release can't be used: {why}");
+        let claim = claim.ok_or_else(|| unusable(&format!("no file is function `{function}`")))?;
+        if *claim.trust != *trust {
+            return Err(unusable("the file of this function belongs to somebody else now"));
         }
         let Some(key) = claim.rights.as_ref().and_then(|now| rights.exceeds(now)) else { return Ok(()) };
         Err(format!("the stored release asks for `{key}`, and the file of this function no longer does"))
@@ -167,4 +167,70 @@ pub fn still(files: &Stamps) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(secrets: &[&str], bindings: &[&str], calls: bool) -> Rights {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Rights { sandbox: None, calls, secrets: names(secrets), bindings: names(bindings) }
+    }
+
+    #[test]
+    fn rights_exceed_those_that_lack_one_of_them() {
+        let all = rights(&["c", "a", "b"], &["y", "x"], true);
+        for (fewer, key) in [
+            (Rights::default(), "secrets"),
+            (rights(&["a", "c"], &["x", "y"], true), "secrets"),
+            (rights(&["a", "b", "c", "d"], &["y"], true), "bindings"),
+            (rights(&["a", "b", "c"], &["x", "y", "z"], false), "access"),
+        ] {
+            assert_eq!(all.exceeds(&fewer), Some(key));
+        }
+        for as_many in
+            [rights(&["b", "c", "a"], &["x", "y"], true), rights(&["a", "b", "c", "d"], &["w", "x", "y"], true)]
+        {
+            assert_eq!(all.exceeds(&as_many), None);
+        }
+        assert_eq!(Rights::default().exceeds(&Rights::default()), None);
+    }
+
+    #[test]
+    fn a_stored_version_stands_while_files_of_its_trust_ask_for_no_less() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, other) = (dir.path().join("f.sh"), FunctionName::new("ops/g").unwrap());
+        std::fs::write(&place, "").unwrap();
+        let function = FunctionName::new("f").unwrap();
+        let mut grants = Grants::default();
+        let why = |grants: &Grants, trust, secrets: &[&str]| {
+            grants.stands(&function, trust, &rights(secrets, &[], false)).err().unwrap_or_default()
+        };
+        assert!(why(&grants, "", &[]).contains("no file is function `f`"));
+        grants.claimed(&function, "", &place, Some(rights(&["a", "b"], &[], false)));
+        grants.claimed(&other, "u1000", &place, None);
+        assert_eq!(why(&grants, "", &["b"]), "");
+        assert!(why(&grants, "", &["c"]).contains("asks for `secrets`"));
+        assert!(why(&grants, "u1000", &[]).contains("belongs to somebody else"));
+        // Files that can't be judged withdraw nothing; those of another owner do.
+        grants.claimed(&function, "", &place, None);
+        assert!(why(&grants, "", &["c"]).contains("asks for `secrets`"));
+        grants.claimed(&function, "u1000", &place, None);
+        assert_eq!(why(&grants, "u1000", &["c"]), "");
+        grants.claimed(&function, "", &place, Some(Rights::default()));
+        assert!(why(&grants, "", &["b"]).contains("asks for `secrets`"));
+        std::fs::remove_file(&place).unwrap();
+        assert!(why(&grants, "", &[]).contains("no file is function `f`"));
+        std::fs::write(&place, "").unwrap();
+        assert_eq!(why(&grants, "", &[]), "");
+        grants.forget(&function);
+        assert!(why(&grants, "", &[]).contains("no file is function `f`"));
+        assert!(grants.stands(&other, "u1000", &Rights::default()).is_ok());
+    }
+
+    #[test]
+    fn a_claim_is_small() {
+        assert!(size_of::<Claim>() <= 96, "every function has one: {}", size_of::<Claim>());
+    }
 }

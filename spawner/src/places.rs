@@ -234,15 +234,6 @@ impl Places {
         std::os::unix::fs::lchown(&dir, Some(fnd), Some(group))
     }
 
-    /// Returns the directories of a function whose user has its uid in the name of its home ([`uids`](crate::uids)), if it
-    /// has; the function is named by its file form.
-    pub fn of_user(&self, function: &str, apart: Option<u32>) -> FunctionPlaces {
-        let places = self.of(function);
-        let Some(uid) = apart else { return places };
-        let [home, cache] = ["home", "cache"].map(|name| self.state.join(name).join(format!("{function}~{uid}")));
-        FunctionPlaces { home, cache, ..places }
-    }
-
     /// Returns the directories of a function, named by its file form.
     pub fn of(&self, function: &str) -> FunctionPlaces {
         let state = ["versions", "home", "cache", "tmp"].map(|name| self.state.join(name).join(function));
@@ -253,6 +244,14 @@ impl Places {
 }
 
 impl FunctionPlaces {
+    /// Returns the directories of a user of the function that has its uid in the name of its home ([`uids`](crate::uids)); none:
+    /// of the user without.
+    pub fn of_user(mut self, apart: Option<u32>) -> Self {
+        let end = apart.map(|uid| format!("~{uid}")).unwrap_or_default();
+        [&mut self.home, &mut self.cache].into_iter().for_each(|dir| dir.as_mut_os_string().push(&end));
+        self
+    }
+
     /// Returns the directory of a version.
     pub fn version(&self, version: &Version) -> PathBuf {
         self.versions.join(version.hex())
@@ -451,6 +450,21 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         (dir, file)
+    }
+
+    #[test]
+    fn only_home_and_cache_of_a_user_have_the_uid_in_their_names() {
+        let places = Places { state: "/state".into(), run: "/run".into() };
+        let dirs = |apart| {
+            let FunctionPlaces { versions, home, cache, credentials, bindings, tmp } =
+                places.of("ops.f").of_user(apart);
+            [versions, home, cache, credentials, bindings, tmp].map(|dir| dir.to_str().unwrap().to_owned())
+        };
+        let [versions, tmp] = ["/state/versions/ops.f", "/state/tmp/ops.f"];
+        let [credentials, bindings] = ["/run/creds/ops.f", "/run/bindings/ops.f"];
+        let expected = |home, cache| [versions, home, cache, credentials, bindings, tmp];
+        assert_eq!(dirs(None), expected("/state/home/ops.f", "/state/cache/ops.f"));
+        assert_eq!(dirs(Some(70_001)), expected("/state/home/ops.f~70001", "/state/cache/ops.f~70001"));
     }
 
     #[test]

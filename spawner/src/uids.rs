@@ -16,7 +16,8 @@ use fnd_wire::frame::Problem;
 use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -25,25 +26,25 @@ use std::path::Path;
 
 /// The owner of a function's files: `root`, `uploads`, or the uids of the others who own some of them, `1000+1001`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UidOwner(String);
+pub struct UidOwner(Cow<'static, str>);
 
 impl UidOwner {
     /// Returns the owner of uploads.
     pub fn uploads() -> Self {
-        Self("uploads".to_owned())
+        Self("uploads".into())
     }
 
     /// Returns the owner of files of these users other than root; without any they are root's.
     pub fn of(authors: &BTreeSet<u32>) -> Self {
-        if authors.is_empty() {
-            return Self("root".to_owned());
-        }
-        Self(authors.iter().map(u32::to_string).collect::<Vec<_>>().join("+"))
+        let uids = || authors.iter().map(u32::to_string).collect::<Vec<_>>().join("+");
+        Self(if authors.is_empty() { "root".into() } else { uids().into() })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '+';
-        (!text.is_empty() && text.chars().all(is_fine)).then(|| Self(text.to_owned()))
+        // Most functions are root's, and this name takes no memory for each of them.
+        let owner = || Self(if text == "root" { "root".into() } else { text.to_owned().into() });
+        (!text.is_empty() && text.chars().all(is_fine)).then(owner)
     }
 }
 
@@ -81,8 +82,10 @@ pub struct Uids {
     file: File,
     /// None: the line was damaged. It keeps its number, so that the others do.
     lines: Vec<Option<UidUser>>,
-    /// The indices of each function's lines.
-    index: HashMap<FunctionName, Vec<usize>>,
+    /// Each function's lines by their indices, without a list for each function.
+    index: BTreeSet<(FunctionName, usize)>,
+    /// The uids of lines and homes.
+    used: BTreeSet<u32>,
     /// Homes that are not in the table.
     homes: Vec<OwnedHome>,
     unsynced: bool,
@@ -136,8 +139,8 @@ impl Uids {
         let mut bytes = Vec::new();
         (&file).read_to_end(&mut bytes).failed(&read)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let mut table =
-            Self { file, lines: Vec::new(), index: HashMap::new(), homes: Vec::new(), unsynced: false, damaged: None };
+        let (lines, index, used, homes) = Default::default();
+        let mut table = Self { file, lines, index, used, homes, unsynced: false, damaged: None };
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
         for (number, line) in (1..).zip(bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
             if str::from_utf8(line).ok().and_then(|line| table.add(line.strip_suffix('\n')?)).is_some() {
@@ -179,33 +182,33 @@ impl Uids {
         let parsed = owner.map(|owner| owner.strip_prefix(['@', '~']).and_then(UidOwner::parse).ok_or(()));
         let owner = parsed.transpose().ok()?;
         if is_known {
-            let of_name = self.index.get(&name).into_iter().flatten();
-            let has_uid = |index: &usize| {
-                self.lines.get(*index).is_some_and(|line| line.as_ref().is_some_and(|line| line.uid == uid))
-            };
-            if let Some(Some(line)) = of_name.copied().find(has_uid).and_then(|index| self.lines.get_mut(index)) {
+            let has_uid = |index: &usize| matches!(self.lines.get(*index), Some(Some(line)) if line.uid == uid);
+            let known = self.indices(&name).find(has_uid);
+            if let Some(Some(line)) = known.and_then(|index| self.lines.get_mut(index)) {
                 line.owner = owner;
             }
             return Some(());
         }
-        self.index.entry(name.clone()).or_default().push(self.lines.len());
+        self.index.insert((name.clone(), self.lines.len()));
+        self.used.insert(uid);
         self.lines.push(Some(UidUser { uid, name, owner, apart }));
         Some(())
     }
 
     /// Adds the homes whose owners are not in the table; for others the table decides.
     pub fn with_homes(mut self, homes: Vec<OwnedHome>) -> Self {
-        self.homes = homes.into_iter().filter(|(uid, ..)| !self.all().any(|line| line.uid == *uid)).collect();
+        self.homes = homes.into_iter().filter(|(uid, ..)| !self.used.contains(uid)).collect();
+        self.used.extend(self.homes.iter().map(|(uid, ..)| *uid));
         self
     }
 
-    fn all(&self) -> impl Iterator<Item = &UidUser> {
-        self.lines.iter().flatten()
+    fn indices(&self, name: &FunctionName) -> impl Iterator<Item = usize> {
+        self.index.range((name.clone(), 0)..=(name.clone(), usize::MAX)).map(|(_, index)| *index)
     }
 
     /// Returns the users of a function, in the order in which it got them.
     fn of(&self, name: &FunctionName) -> impl Iterator<Item = &UidUser> {
-        self.index.get(name).into_iter().flatten().filter_map(|index| self.lines.get(*index)?.as_ref())
+        self.indices(name).filter_map(|index| self.lines.get(index)?.as_ref())
     }
 
     /// Returns number and uid of a function whose files have this owner (absent: it does not matter), and assigns them if
@@ -227,16 +230,11 @@ impl Uids {
         let unowned = |line: &&UidUser| line.owner.is_none();
         let found = self.of(name).find(is_owners).or_else(|| self.of(name).find(unowned)).cloned();
         if let Some(line) = found {
-            let uid = match range {
-                None => own,
-                Some((first, last)) if !(first..=last).contains(&line.uid) => {
-                    return Err(format!(
-                        "its uid {} is outside `[users] range` {first} to {last}; restore the old range, or restore the uid table",
-                        line.uid
-                    ));
-                }
-                Some(_) => line.uid,
-            };
+            let uid = range.map_or(own, |_| line.uid);
+            if let Some((first, last)) = range.filter(|(first, last)| !(*first..=*last).contains(&uid)) {
+                let help = "restore the old range, or restore the uid table";
+                return Err(format!("its uid {uid} is outside `[users] range` {first} to {last}; {help}"));
+            }
             if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
                 self.append(&format!("= {uid} {name} @{}", owner.0))?;
             }
@@ -253,9 +251,8 @@ impl Uids {
                 let within = |uid: &u32| (first..=last).contains(uid);
                 let fits = |(uid, known, _): &&OwnedHome| !has_others && of_name(known) && within(uid);
                 let home = self.homes.iter().find(fits).map(|(uid, ..)| *uid);
-                let homes = self.homes.iter().map(|(uid, ..)| *uid);
                 // After the highest known user: a lower free number may be that of a line that was lost.
-                let used = self.all().map(|line| line.uid).chain(homes).filter(within).max();
+                let used = self.used.range(..=last).next_back().filter(|uid| within(uid));
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
                 home.or(next.filter(|next| *next <= last)).ok_or_else(full)?
@@ -318,7 +315,7 @@ impl Uids {
 
     /// Returns the number of a function.
     pub fn id(&self, name: &FunctionName) -> Option<FunctionId> {
-        u32::try_from(self.index.get(name)?.first()? + 1).ok().map(FunctionId)
+        u32::try_from(self.indices(name).next()? + 1).ok().map(FunctionId)
     }
 }
 
@@ -543,6 +540,57 @@ mod tests {
             ["70000 f", "70001 g", "= 70000 f @1000", "70002 f ~root", "= 70001 g @root", "70003 f ~uploads"];
         assert_eq!(lines, expected, "what is known is not written again");
         assert_eq!(UidOwner::of(&BTreeSet::from([1001, 1000])).to_string(), "uid 1000+1001");
+    }
+
+    #[test]
+    fn a_new_user_follows_the_highest_one_of_lines_and_homes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        std::fs::write(&path, "70000 a\n70005 b\n90000 c\n").unwrap();
+        let home = |uid, function| (uid, Some(name(function)), false);
+        // That of `b` is in the table; two of the others have one owner; the last one is outside of the range.
+        let homes = vec![home(70_005, "x"), home(70_009, "d"), home(70_009, "e"), home(80_000, "f")];
+        let mut uids = Uids::open(&path).unwrap().with_homes(homes);
+        let range = |first, last| Some((first, last));
+        let steps = [
+            ("x", RANGE, Ok((4, 70_010))),
+            ("d", RANGE, Ok((5, 70_009))),
+            ("e", RANGE, Ok((6, 70_011))),
+            ("f", RANGE, Ok((7, 70_012))),
+            ("g", range(70_000, 70_012), Err("no uid is left")),
+            ("g", range(70_100, 70_000), Err("no uid is left")),
+            ("g", range(100, 110), Ok((8, 100))),
+            ("h", range(70_000, 80_001), Ok((9, 80_001))),
+            ("a", RANGE, Ok((1, 70_000))),
+        ];
+        for (function, range, expected) in steps {
+            match (uids.assign(&name(function), None, range, 0), expected) {
+                (Ok(Assigned { id, uid, apart: false }), Ok(expected)) => {
+                    assert_eq!((id.0, uid), expected, "{function}");
+                }
+                (Err(why), Err(expected)) => assert!(why.contains(expected), "{function}: {why}"),
+                (assigned, _) => panic!("{function}: {assigned:?}"),
+            }
+        }
+        assert!(uids.has(&name("d"), 70_009) && !uids.has(&name("e"), 70_009) && uids.id(&name("g")).is_some());
+        assert_eq!((uids.id(&name("ab")), uids.users(&name("ab"), None).count()), (None, 0));
+    }
+
+    #[test]
+    fn an_owner_is_read_as_it_is_written() {
+        let of = |authors: &[u32]| UidOwner::of(&BTreeSet::from_iter(authors.iter().copied()));
+        for (known, text) in [
+            (of(&[]), "root"),
+            (UidOwner::uploads(), "uploads"),
+            (of(&[1000]), "1000"),
+            (of(&[1001, 1000]), "1000+1001"),
+        ] {
+            assert_eq!((&*known.0, &owner(text)), (text, &known));
+        }
+        assert!(["", "1000 ", "Root", "@root"].into_iter().all(|text| UidOwner::parse(text).is_none()));
+        for most in [of(&[]), owner("root")] {
+            assert!(matches!(most.0, Cow::Borrowed("root")), "this owner takes no memory of its own");
+        }
     }
 
     #[test]

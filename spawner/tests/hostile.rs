@@ -478,6 +478,42 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     signal(spawner, rustix::process::Signal::TERM);
 }
 
+#[test]
+fn closing_the_connection_of_an_ended_worker_does_not_hold_up_the_loop() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("true.sh", "true", "");
+    let spawner = i32::try_from(harness.child.id()).unwrap();
+    let open = || fs::read_dir(format!("/proc/{spawner}/fd")).unwrap().count();
+    let acknowledge_with = |harness: &mut Harness, connection: OwnedFd| {
+        let (worker, number) = harness.order(&installed, None, &[]);
+        drop(harness.spawned(number));
+        harness.wait(|_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker));
+        // The spawner is stopped until the copy here is closed, so that it has the last one.
+        signal(spawner, rustix::process::Signal::STOP);
+        let record = AdoptionRecord { worker: WorkerId(worker), record: Bytes::default() };
+        harness.send(&Request::AdoptionRecord(record), vec![connection]);
+        harness.send(&Request::Acknowledge(WorkerId(worker)), Vec::new());
+        signal(spawner, rustix::process::Signal::CONT);
+        harness.is_served();
+    };
+    let pair = || std::os::unix::net::UnixStream::pair().unwrap();
+    acknowledge_with(&mut harness, pair().0.into());
+    let before = open();
+    let (ours, theirs) = pair();
+    acknowledge_with(&mut harness, ours.into());
+    until("an empty connection is closed", || open() == before);
+    drop(theirs);
+    let (socket, peer) = lingering();
+    let connection = connection_with(&socket);
+    drop(socket);
+    acknowledge_with(&mut harness, connection);
+    harness.is_served();
+    drop(peer);
+}
+
 /// Starts a spawner on a directory and returns its error message if it does not run.
 fn fails_to_start(prepare: impl FnOnce(&Path)) -> String {
     let dir = tempfile::Builder::new().prefix("fnd-spawner-test").tempdir().unwrap();

@@ -3,7 +3,8 @@
 use super::*;
 use crate::install::Purpose;
 use crate::process::closing::Closing;
-use fnd_wire::frame::{STORED, SealTree};
+use fnd_wire::frame::STORED;
+use fnd_wire::plan::is_builder;
 
 /// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
 /// in one.
@@ -114,9 +115,7 @@ impl Spawner {
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
             Request::Sweep(sweep) => return self.sweep(number, &sweep),
-            Request::Seal(SealTree { function, tree }) if fnd_wire::plan::is_builder(function.as_str()) => {
-                return self.seal(number, &function, tree);
-            }
+            Request::Seal(it) if is_builder(it.function.as_str()) => return self.seal(number, &it.function, it.tree),
             Request::Seal(_) => return self.failed(number, "that function builds nothing".to_owned()),
             Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
@@ -162,10 +161,9 @@ impl Spawner {
         }
         // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
-        let admitted =
-            synced.and_then(|()| if what.1 == Program::Attempt { self.build_starts(&spawn) } else { Ok(()) });
+        let ready = synced.and_then(|()| if what.1 == Program::Attempt { self.build_starts(&spawn) } else { Ok(()) });
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
-        let result = admitted.and(policy).map_err(NoStart::from).and_then(|policy| {
+        let result = ready.and(policy).map_err(NoStart::from).and_then(|policy| {
             self.workers.spawn(what, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
         });
         if let Err(why) = result {
@@ -189,8 +187,7 @@ impl Spawner {
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
             let fnds = format!("fnd supports protocols {} to {}", hello.min, hello.max);
-            let text = format!("{fnds}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both");
-            return self.failed(number, text);
+            return self.failed(number, format!("{fnds}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both"));
         }
         self.welcomed = true;
         let host = &self.workers.host;
@@ -226,12 +223,10 @@ impl Spawner {
 
     pub(super) fn reply(&mut self, request: u64, reply: &Reply, descriptors: Vec<OwnedFd>) {
         let number = self.number(request);
-        let may = self.welcomed || matches!(reply, Reply::Failed(_));
-        let Some(connection) = self.connection.as_mut().filter(|_| may) else { return };
         // The connected fnd may be older. It gets only what it knows.
-        if self.protocol == PROTOCOL_0_1 && matches!(reply, Reply::Masks(_)) {
-            return;
-        }
+        let is_known = self.protocol != PROTOCOL_0_1 || !matches!(reply, Reply::Masks(_));
+        let is_sent = is_known && (self.welcomed || matches!(reply, Reply::Failed(_)));
+        let Some(connection) = self.connection.as_mut().filter(|_| is_sent) else { return };
         if let Err(error) = still_heard(connection.send(&encode(number, reply), descriptors)) {
             self.disconnect(&error);
         }

@@ -1,7 +1,7 @@
 //! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
-use crate::grants::{Claimed, Rights};
+use crate::grants::Rights;
 use crate::install::{Planned, Purpose};
 use crate::secrets::credentials::Gathered;
 use crate::uids::{Assigned, UidOwner};
@@ -15,6 +15,9 @@ const GO_ON: &str =
 
 /// Help for a stored version whose rights were withdrawn.
 const WITHDRAWN: &str = "choose another release, or correct the file of the function";
+
+/// Why a function may not have what only root may give.
+const NOT_ROOTS: &str = "root does not own all of its files";
 
 /// Largest number of functions with a large file being copied, since the files of each that were read are held in
 /// memory.
@@ -185,8 +188,7 @@ impl Spawner {
     }
 
     pub(super) fn refuse_snapshot(&mut self, snapshot: Snapshot, problems: Vec<Problem>, document: Option<Bytes>) {
-        let function = snapshot.install.function.clone();
-        self.refuse(snapshot.request, Refused { function, problems, document });
+        self.refuse(snapshot.request, Refused { function: snapshot.install.function.clone(), problems, document });
         self.put_away(snapshot);
     }
 
@@ -200,7 +202,7 @@ impl Spawner {
         if let Some(meta) = meta.filter(|_| self.sources.claim(install).is_ok()) {
             let trusted = [0, self.sources.myself.uid].contains(&meta.uid()) && *dir != self.sources.uploads;
             let trust = self.sources.trust(trusted, meta.uid(), &place.display().to_string(), &install.function);
-            self.grants.claimed(&install.function, Claimed { trust, place, rights: None });
+            self.grants.claimed(&install.function, &trust, &place, None);
         }
     }
 
@@ -226,11 +228,9 @@ impl Spawner {
                     if !is_fetched {
                         self.grants.judged(name, plan, snapshot.stamps.clone());
                     }
-                    self.grants.claimed(name, Claimed { trust, place: PathBuf::from(&snapshot.shown), rights });
+                    self.grants.claimed(name, &trust, snapshot.shown.as_ref(), rights);
                 }
-                let has_plan = plan.is_some();
-                let credentials =
-                    Some(std::mem::take(&mut function.credentials)).filter(|_| has_plan).unwrap_or_default();
+                let credentials = plan.map(|_| std::mem::take(&mut function.credentials)).unwrap_or_default();
                 let of_build = snapshot.build.as_ref().map(|build| build.credentials.clone()).unwrap_or_default();
                 let judged = Judged { snapshot: *snapshot, function };
                 let is_one = of_build.is_empty();
@@ -264,7 +264,7 @@ impl Spawner {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
             if !snapshot.trusted && !secrets.is_empty() {
-                let message = "its routes name secrets, but root does not own all of its files";
+                let message = format!("its routes name secrets, but {NOT_ROOTS}");
                 return Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")]);
             }
             self.secrets.check(&secrets)?;
@@ -329,15 +329,12 @@ impl Spawner {
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
-        if !snapshot.trusted
-            && let Some(key) = sandbox.widens(self.profile)
-        {
-            let message =
-                format!("`sandbox.{key}` gives it more than other functions, but root does not own all of its files");
+        if let Some(key) = sandbox.widens(self.profile).filter(|_| !snapshot.trusted) {
+            let message = format!("`sandbox.{key}` gives it more than other functions, but {NOT_ROOTS}");
             return Err(problem(shown, message, "run `chown root` for code and manifest, or remove the setting"));
         }
         if plan.calls() && !snapshot.trusted {
-            let message = "it wants to call fnd, but root does not own all of its files";
+            let message = format!("it wants to call fnd, but {NOT_ROOTS}");
             return Err(problem(shown, message, "run `chown root` for code and manifest, or remove `[access]`"));
         }
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
@@ -356,7 +353,7 @@ impl Spawner {
         let assigned = again.map_or_else(|| self.uids.assign(function, owner.as_ref(), range, host.myself.uid), Ok);
         let Assigned { id, uid, apart } = assigned.map_err(|why| problem(shown, why, "check `[users]` in fnd.toml"))?;
         snapshot.apart.set(apart.then_some(uid));
-        let dirs = host.places.of_user(&function.file_form(), snapshot.apart.get());
+        let dirs = host.places.of(&function.file_form()).of_user(snapshot.apart.get());
         if range.is_some() {
             warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
             host.forget_names(function, self.uids.users(function, Some(uid)).map(|(other, ..)| other));
@@ -384,7 +381,7 @@ impl Spawner {
     /// owner than before.
     fn set_aside(&self, (function, uid): (&FunctionName, u32), owner: Option<&UidOwner>, shown: &str) -> Vec<Problem> {
         let warning = |(other, before, apart): (u32, Option<&UidOwner>, bool)| {
-            let home = self.workers.host.places.of_user(&function.file_form(), apart.then_some(other)).home;
+            let home = self.workers.host.places.of(&function.file_form()).of_user(apart.then_some(other)).home;
             // Only root can rename what is in the directory of all homes, so this is that user's own directory.
             let home = Some(home).filter(|home| !places::is_empty(home))?;
             let of = |owner: Option<&UidOwner>| owner.map_or_else(|| "somebody else".to_owned(), ToString::to_string);

@@ -114,10 +114,8 @@ impl WorkerTable {
             return;
         }
         for (id, grace) in self.running() {
-            let Some(worker) = self.workers.get_mut(&id.0) else { continue };
-            if worker.handover.due(grace, slack).is_none_or(|at| at > now) {
-                continue;
-            }
+            let is_due = |worker: &&mut WorkerProcess| worker.handover.due(grace, slack).is_some_and(|at| at <= now);
+            let Some(worker) = self.workers.get_mut(&id.0).filter(is_due) else { continue };
             worker.handover.killed = worker.handover.termed.is_some();
             if worker.handover.killed { self.signal(id, Signal::KILL) } else { self.terminate(id, TermCause::TimeUp) }
         }
@@ -157,8 +155,7 @@ impl WorkerTable {
     /// Restores the exits that [`store_ends`](Self::store_ends) wrote. The file stays until all of them are
     /// acknowledged.
     pub fn restore_ends(&mut self, path: &Path) -> Result<(), String> {
-        let bytes = places::if_there(fs::read(path)).failed("read the stored exits")?;
-        let Some(bytes) = bytes else { return Ok(()) };
+        let Some(bytes) = places::if_there(fs::read(path)).failed("read the stored exits")? else { return Ok(()) };
         let kept = decode_kept(&bytes).or_else(|error| {
             // Without these exits the ledger records the runs as interrupted, which is not wrong. The file stays so
             // that people can examine it.
@@ -184,8 +181,8 @@ impl WorkerTable {
 impl WorkerProcess {
     /// Returns a worker of a function, an invocation and a launcher.
     pub(super) fn new(of: (FunctionId, InvocationId, u64), handover: Handover, stage: Stage) -> Self {
-        let (leaf, socket, before, shared, masks) = (None, None, Counters::default(), false, Masks::default());
-        let ((function, invocation, launcher), early, ready) = (of, Vec::new(), Vec::new());
+        let (leaf, socket, before, masks, early, ready, shared) = Default::default();
+        let (function, invocation, launcher) = of;
         Self { function, invocation, launcher, leaf, socket, before, shared, early, ready, handover, masks, stage }
     }
 

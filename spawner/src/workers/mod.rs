@@ -292,7 +292,8 @@ impl WorkerTable {
     pub fn acknowledge(&mut self, id: WorkerId) {
         // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
-            self.workers.remove(&id.0);
+            // Nobody uses its connection any more: it has ended, and fnd has recorded its end.
+            let _ = self.workers.remove(&id.0).and_then(|worker| worker.handover.channel).map(Closing::end);
             // The file of kept exits goes once all of them are acknowledged.
             if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
                 let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again

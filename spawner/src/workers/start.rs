@@ -57,22 +57,21 @@ impl WorkerTable {
             if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
         let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
-        let apart = places::user_of(&self.host.places.of(&name.file_form()).version(&spawn.version))
-            .map_err(tried("read the user of its version"))?;
+        let dirs = self.host.places.of(&name.file_form());
+        let apart = places::user_of(&dirs.version(&spawn.version)).map_err(tried("read the user of its version"))?;
         if let Some(uid) = apart.filter(|uid| !uids.has(name, *uid)) {
             return Err(format!("its uid {uid} is not in the uid table; reload fnd").into());
         }
         let uid = apart.unwrap_or(uid);
-        let who = (spawn.function, (uid, apart), name);
-        let dirs = self.host.places.of_user(&name.file_form(), apart);
+        let dirs = dirs.of_user(apart);
+        let who = (spawn.function, uid, name, &dirs);
         let are_there = dirs.are_there();
         if !are_there {
             self.retire(spawn.function, None); // the sandbox of a launcher shows the directories that are gone
         }
         let what = (spawn.function, spawn.version, watch);
-        if let Some(found) = self.launcher_of(what)
-            && !self.is_still(found, uid, policy, grants)?
-        {
+        let found = self.launcher_of(what).map(|found| self.is_still(found, uid, policy, grants)).transpose()?;
+        if found == Some(false) {
             self.retire(spawn.function, None);
         }
         let number = match self.launcher_of(what) {
@@ -82,9 +81,8 @@ impl WorkerTable {
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let active = self.active.get_mut(&spawn.function).ok_or("the function is not active")?;
-        let ready = active
-            .take_ready(&mut self.leaves, owner)
-            .map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
+        let ready = active.take_ready(&mut self.leaves, owner);
+        let ready = ready.map_err(tried_in_group("create the attempt's cgroup and pipes"))?;
         let ReadyStart { leaf, pipes: [(out_read, out_write), (error_read, error_write)], result, .. } = ready;
         let (leaf, leaf_dir) = leaf.unzip();
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
@@ -96,9 +94,8 @@ impl WorkerTable {
             let files = made.map_err(tried("create the attempt's files"))?;
             self.sockets.extend(files.others.clone()); // both are emptied with the rights of their owner, and removed
             if let Some(previous) = previous {
-                let path = files
-                    .give_previous(previous, launcher.plan.limits.result, owner)
-                    .map_err(tried("copy the previous result"))?;
+                let path = files.give_previous(previous, launcher.plan.limits.result, owner);
+                let path = path.map_err(tried("copy the previous result"))?;
                 given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
             }
             let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -120,13 +117,11 @@ impl WorkerTable {
                 ("{user}", launcher.user.clone()),
                 ("{zone}", self.host.zone.clone()),
             ];
-            let plan = &launcher.plan;
+            let (plan, helper) = (&launcher.plan, &self.host.helper);
             let lines = match program {
                 Program::Attempt => environment::lines(plan, &values, given),
-                Program::Watcher => {
-                    environment::of_watcher(plan, &self.host.helper).ok_or("this version watches no files")?
-                }
-                Program::Measurement => environment::of_measurement([&self.host.helper, &dirs.home, &dirs.cache]),
+                Program::Watcher => environment::of_watcher(plan, helper).ok_or("this version watches no files")?,
+                Program::Measurement => environment::of_measurement([helper, &dirs.home, &dirs.cache]),
             };
             let order: LauncherOrder = (id, lines);
             let sent = (|| {
@@ -201,14 +196,11 @@ impl WorkerTable {
 
     pub(super) fn launch(
         &mut self,
-        who: (FunctionId, (u32, Option<u32>), &FunctionName),
+        (function, uid, name, dirs): (FunctionId, u32, &FunctionName, &FunctionPlaces),
         (version, watch): (Version, bool),
         (policy, grants): (&Policy, &Grants),
         poller: &Poller,
     ) -> Result<u64, NoStart> {
-        let (function, (uid, apart), name) = who;
-        let file_form = name.file_form();
-        let dirs = self.host.places.of_user(&file_form, apart);
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).map_err(tried(&format!("read the installed version {version}")))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
@@ -224,18 +216,15 @@ impl WorkerTable {
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
-        self.host.places.prepare_again(&dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
+        self.host.places.prepare_again(dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
         let size = sandbox.tmp.saturating_add(plan.limits.result.saturating_mul(2));
-        if self.host.own_mounts
-            && let Err(error) = dirs.bound(size)
-        {
+        if let Some(Err(error)) = self.host.own_mounts.then(|| dirs.bound(size)) {
             crate::log!("function {name}: failed to bound its TMPDIR: {error}");
         }
         if !self.active.contains_key(&function) {
-            let active =
-                self.activate(function, &file_form, poller).map_err(tried_in_group("create the function's cgroup"))?;
-            self.active.insert(function, active);
+            let active = self.activate(function, &name.file_form(), poller);
+            self.active.insert(function, active.map_err(tried_in_group("create the function's cgroup"))?);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
         // One more, for the init of its pid namespace.
@@ -250,7 +239,7 @@ impl WorkerTable {
         let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
         let exec = Exec { directory, identity: identity.clone(), rlimits, parent: Some(getpid()), ..Exec::default() };
         let who = (identity.as_ref(), &*user);
-        let view = self.host.view((&dirs, version, function), (&plan, sandbox), who, has_credentials);
+        let view = self.host.view((dirs, version, function), (&plan, sandbox), who, has_credentials);
         let view = view.map_err(tried("find what the function sees"))?;
         let spec = Spec { exec, host: &self.host, group, view: view.filter(|_| !watch), credentials };
         self.launcher_count += 1;
