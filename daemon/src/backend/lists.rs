@@ -34,9 +34,10 @@ impl Daemon {
         let listening = Listening::default();
         // The name is compared first, so that fnd makes a status only of functions that the caller may view and asks for.
         let status = |state: &Driver, view: &FunctionView<'_>| {
-            let named = filter.takes(view.name, None).then_some(view.name)?;
-            let status = state.look().function_now(named, state.file_work(named), &listening)?;
-            filter.takes(named, Some(&status)).then_some(status)
+            let status = filter
+                .takes(view.name, None)
+                .then(|| state.look().function_now(view, &listening))?;
+            filter.takes(view.name, Some(&status)).then_some(status)
         };
         in_pieces(self, status).await
     }
