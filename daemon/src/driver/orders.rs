@@ -218,8 +218,13 @@ impl Driver {
 impl Driver {
     /// Has the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
+        let keep = self.keep_versions(function);
+        // Each end of an attempt is an occasion, and hardly any function has a surplus.
+        if !self.lifecycle.versions.has_surplus(function, keep) {
+            return;
+        }
         let in_use = self.supervisor.versions_in_use(function);
-        let Some(stay) = self.lifecycle.prune(function, in_use, self.keep_versions(function)) else {
+        let Some(stay) = self.lifecycle.prune(function, in_use, keep) else {
             return;
         };
         if self.workers.prune(function, stay) {
