@@ -225,3 +225,45 @@ fn sample_workers(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) 
     walk.worker = last;
     workers.next().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::tests::spawner::Content;
+    use crate::start::tests::world::World;
+    use fnd_core::records::outcome::Trigger;
+
+    fn name(text: &str) -> FunctionName {
+        FunctionName::new(text).unwrap()
+    }
+
+    #[test]
+    fn functions_beyond_the_most_share_series_that_begin_at_0_and_are_sums() {
+        let mut world = World::new();
+        let daemon = world.daemon();
+        let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
+        let mut labels = (0..).map(|number| metrics.borrow_mut().label(&name(&format!("f{number}"))));
+        assert!(labels.any(|label| &*label == OTHER));
+        let functions = ["a", "b", "c"].map(name);
+        for function in &functions {
+            world.write(function, Some(Content(1)));
+        }
+        world.settle();
+        let scraped = |world: &mut World| {
+            let text = world.run_until(scrape(&daemon, MetricsFormat::Older));
+            let value = |family: &str| -> f64 {
+                let series = format!("{family}{{function=\"{OTHER}\"}} ");
+                let value = text.lines().find_map(|line| line.strip_prefix(&series));
+                value.expect(&text).parse().unwrap()
+            };
+            let accepted = value("fnd_queue_depth") + value("fnd_attempts_running");
+            (accepted, value("fnd_dead_letters"))
+        };
+        assert_eq!(scraped(&mut world), (0.0, 0.0));
+        let [_, b, c] = functions;
+        let submit = |function| daemon.state.borrow_mut().new_submit(function, Trigger::Manual);
+        let submitted = [b.clone(), b, c].map(submit);
+        let _waiting = submitted.map(|submit| world.backend().submit(submit));
+        assert_eq!(scraped(&mut world), (3.0, 0.0));
+    }
+}
