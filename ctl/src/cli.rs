@@ -10,6 +10,7 @@ use crate::lazy::Lazy;
 use crate::output::Format;
 use clap::{Args as _, Command, CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 /// Run, inspect and manage the functions of fnd.
@@ -32,9 +33,9 @@ impl Cli {
         // verbs.
         let may_be_verb = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
         let verb = |word| {
-            Verb::augment_subcommands(Command::new(NAME))
-                .find_subcommand(word)
-                .cloned()
+            // To free the texts of all the other verbs would take longer than to send a request.
+            let mut all = ManuallyDrop::new(Verb::augment_subcommands(Command::new(NAME)));
+            all.find_subcommand_mut(word).map(std::mem::take)
         };
         let called = words.get(1).filter(may_be_verb).and_then(verb);
         called.map_or_else(Self::command, |verb| {

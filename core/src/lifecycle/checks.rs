@@ -12,6 +12,7 @@
 //! alone, because another file may be the reason. If a check cannot be made, the file serves, and the reason is kept.
 
 use super::SourceFiles;
+use crate::instant;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -283,6 +284,20 @@ impl Checks {
         match &check.step {
             CheckStep::Over(result) => Some(result),
             CheckStep::Due | CheckStep::Asked | CheckStep::Ready(_) => None,
+        }
+    }
+
+    /// Returns the words of `status` if the file of a function waits for its check, or if the version that serves was not
+    /// checked.
+    #[must_use]
+    pub fn words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
+        if let Some((_, since_ms)) = self.waiting(function) {
+            let since = instant::text(since_ms);
+            return Some(format!("the syntax of its code is being checked since {since}"));
+        }
+        match self.result(function, serving?)? {
+            CheckResult::Unchecked(why) => Some(format!("the syntax of its code could not be checked {why}")),
+            CheckResult::Passed | CheckResult::Wrong(_) => None,
         }
     }
 

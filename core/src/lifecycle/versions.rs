@@ -68,6 +68,17 @@ impl Versions {
         some.map(|(function, _)| function)
     }
 
+    /// Returns whether a function may have versions that can be deleted: more than `keep` are installed, or none is to be
+    /// kept.
+    #[must_use]
+    pub fn has_surplus(&self, function: &FunctionName, keep: usize) -> bool {
+        keep == 0
+            || self
+                .installed
+                .get(function)
+                .is_some_and(|installed| installed.len() > keep)
+    }
+
     /// Returns the versions to keep if others can be deleted: the newest `keep` and those in use. Returns nothing if no
     /// version can be deleted.
     #[must_use]
@@ -137,6 +148,7 @@ mod tests {
         assert_eq!(versions.served(&f, version(4)), None, "it serves already");
         let keep = |keep, in_use: &[Version]| {
             let kept = versions.to_keep(&f, keep, in_use);
+            assert!(versions.has_surplus(&f, keep) || kept.is_none());
             kept.map(|kept| kept.iter().map(|version| version.0[0]).collect::<Vec<_>>())
         };
         assert_eq!(keep(5, &[]), None);
@@ -147,6 +159,9 @@ mod tests {
         assert_eq!(keep(2, &[version(2), version(3)]), None);
         assert_eq!(keep(0, &[]), Some(vec![]));
         assert_eq!(keep(0, &[version(2)]), Some(vec![2]));
+        let gone = FunctionName::new("gone").unwrap();
+        assert!(versions.has_surplus(&gone, 0) && !versions.has_surplus(&gone, 1));
+        assert!(versions.has_surplus(&f, 3) && !versions.has_surplus(&f, 4));
         assert_eq!(versions.functions().collect::<Vec<_>>(), [&f]);
     }
 

@@ -66,7 +66,7 @@ impl Backend {
     /// Returns one function with all details; nothing if there is no function of that name.
     pub(crate) fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let state = self.daemon.state.borrow();
-        state.look().function_detail(name, state.file_work(name))
+        state.look().function_detail(&state.supervisor.function(name)?)
     }
 
     /// Returns why a function that does not exist cannot run.

@@ -1,6 +1,7 @@
 //! Makes the long lists of the API in pieces. Between two pieces the thread serves others.
 
-use crate::driver::{Daemon, Driver};
+use crate::driver::Daemon;
+use crate::views::View;
 use crate::views::lists::{FunctionFilter, PIECE, piece};
 use crate::workers::listening::Listening;
 use fnd_core::api::{FunctionStatus, ScheduleView, UsageList};
@@ -12,13 +13,14 @@ use fnd_wire::ids::FunctionName;
 const SLOTS_MAX: usize = 10_000;
 
 /// Returns the results of `of` for all functions, in the order of their names. A function without a result is left out.
-pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&Driver, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
+pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&View<'_>, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
     let mut list = Vec::new();
     let mut after = None;
     loop {
         let next = {
             let state = daemon.state.borrow();
-            piece(&state.supervisor, after.as_ref(), |view| list.extend(of(&state, view)))
+            let parts = state.look();
+            piece(parts.supervisor, after.as_ref(), |view| list.extend(of(&parts, view)))
         };
         if next.is_none() {
             return list;
@@ -33,10 +35,11 @@ impl Daemon {
     pub(super) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
         let listening = Listening::default();
         // The name is compared first, so that fnd makes a status only of functions that the caller may view and asks for.
-        let status = |state: &Driver, view: &FunctionView<'_>| {
-            let named = filter.takes(view.name, None).then_some(view.name)?;
-            let status = state.look().function_now(named, state.file_work(named), &listening)?;
-            filter.takes(named, Some(&status)).then_some(status)
+        let status = |parts: &View<'_>, view: &FunctionView<'_>| {
+            let status = filter
+                .takes(view.name, None)
+                .then(|| parts.function_now(view, &listening))?;
+            filter.takes(view.name, Some(&status)).then_some(status)
         };
         in_pieces(self, status).await
     }
@@ -44,7 +47,7 @@ impl Daemon {
     /// Returns the usage of every function, in the order of their names. The values of cgroups are left out.
     pub(super) async fn usage(&self) -> UsageList {
         let at = instant::text(self.state.borrow().clock.now().unix_ms);
-        let functions = in_pieces(self, |state, view| state.look().usage_of(view)).await;
+        let functions = in_pieces(self, |parts, view| parts.usage_of(view)).await;
         UsageList { at, functions }
     }
 

@@ -75,10 +75,9 @@ async fn send_changes(
         };
         let now = {
             let state = daemon.state.borrow();
-            let work = state.file_work(&function);
-            state.look().function_now(&function, work, &Listening::default())
+            let view = state.supervisor.function(&function);
+            view.map(|view| Box::new(state.look().function_now(&view, &Listening::default())))
         };
-        let now = now.map(Box::new);
         let is_taken = filter.takes(&function, now.as_deref());
         let is_news = match now {
             Some(_) if is_taken => {

@@ -7,8 +7,8 @@ use crate::chain;
 use crate::follow_ups::{self, FollowUpCall, FollowUps, HealthChange, hooks};
 use crate::ledger::{LedgerCommand, Unfollowed};
 use crate::report::problems::ReportedProblem;
+use crate::views::View;
 use crate::views::trees::trees;
-use crate::views::{FileWork, View};
 use fnd_core::api::NodeStatus;
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::outcome::Skip;
@@ -42,16 +42,6 @@ impl Driver {
             listener: &self.listener,
             audit: &self.audit,
             state: &self.state,
-        }
-    }
-
-    /// Returns the internal runs for a function's file.
-    pub(crate) fn file_work(&self, function: &FunctionName) -> FileWork {
-        let known = self.supervisor.version_and_error(function);
-        FileWork {
-            build: self.lifecycle.builds.words(function),
-            check: self.check_words(function, known.and_then(|(version, _)| version)),
-            last_build: self.lifecycle.builds.last(function),
         }
     }
 
@@ -102,7 +92,8 @@ impl Driver {
 
     /// Replaces a function's status file, or removes it where the function is gone.
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
-        let status = self.look().function_status(function, self.file_work(function));
+        let view = self.supervisor.function(function);
+        let status = view.map(|view| self.look().function_status(&view));
         // The status shows that an attempt has ended, which is when the home of the function may have grown.
         status.iter().for_each(|status| self.quota_after(status));
         let written = match status {

@@ -6,9 +6,7 @@
 use super::Driver;
 use crate::functions::authors::{FunctionPlaces, author};
 use crate::ledger::LedgerCommand;
-use fnd_core::instant;
 use fnd_core::lifecycle::builds::Lane;
-use fnd_core::lifecycle::checks::CheckResult;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle, NodeFacts, Order, Running, SourceFiles, checker};
 use fnd_core::records::Payload;
@@ -215,27 +213,18 @@ impl Driver {
     pub(super) fn check_ended(&mut self, end: CheckEnd) {
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.check_ended(end, out));
     }
-
-    /// Returns the words of `status` if the file of a function waits for its check, or if the version that serves was not
-    /// checked.
-    pub(super) fn check_words(&self, function: &FunctionName, serving: Option<Version>) -> Option<String> {
-        let checks = &self.lifecycle.installer.checks;
-        if let Some((_, since_ms)) = checks.waiting(function) {
-            let since = instant::text(since_ms);
-            return Some(format!("the syntax of its code is being checked since {since}"));
-        }
-        match checks.result(function, serving?)? {
-            CheckResult::Unchecked(why) => Some(format!("the syntax of its code could not be checked {why}")),
-            CheckResult::Passed | CheckResult::Wrong(_) => None,
-        }
-    }
 }
 
 impl Driver {
     /// Has the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
+        let keep = self.keep_versions(function);
+        // Each end of an attempt is an occasion, and hardly any function has a surplus.
+        if !self.lifecycle.versions.has_surplus(function, keep) {
+            return;
+        }
         let in_use = self.supervisor.versions_in_use(function);
-        let Some(stay) = self.lifecycle.prune(function, in_use, self.keep_versions(function)) else {
+        let Some(stay) = self.lifecycle.prune(function, in_use, keep) else {
             return;
         };
         if self.workers.prune(function, stay) {

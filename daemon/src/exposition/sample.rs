@@ -6,7 +6,8 @@
 
 use crate::driver::{Daemon, Driver};
 use crate::http::connections::ConnectionOwner;
-use crate::metrics::{self, Labels, Metrics, MetricsFormat, micros, millis, number};
+use crate::ledger::Figures;
+use crate::metrics::{self, Labels, Metrics, MetricsFormat, OTHER, micros, millis, number};
 use crate::report::problems;
 use crate::views::lists::{PIECE, piece};
 use crate::workers::usage;
@@ -28,6 +29,10 @@ struct SampleWalk {
     worker: Option<WorkerId>,
     /// Functions whose newest content does not serve.
     errors: usize,
+    /// Whether the series that many functions share have begun.
+    has_others: bool,
+    /// The sizes of the history when the walk began.
+    figures: Figures,
 }
 
 /// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
@@ -39,7 +44,10 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: MetricsFormat) -> String {
     // The gauges begin empty, so that a function that is gone has no series any more.
     counted.borrow().forget_functions();
     keep_routes(&mut counted.borrow_mut(), &mut daemon.state.borrow_mut());
-    let mut walk = SampleWalk::default();
+    let mut walk = SampleWalk {
+        figures: daemon.state.borrow().records.ledger.figures(),
+        ..SampleWalk::default()
+    };
     while sample_piece(&mut counted.borrow_mut(), &daemon.state.borrow(), &mut walk) {
         tokio::task::yield_now().await;
     }
@@ -100,10 +108,7 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     sampled
         .history_queue_age
         .set(state.records.ledger.queue_age().as_secs_f64());
-    let forgotten = [
-        ("kept", state.records.ledger.figures().forgotten),
-        ("room", health.forgetting.for_room),
-    ];
+    let forgotten = [("kept", walk.figures.forgotten), ("room", health.forgetting.for_room)];
     for (reason, count) in forgotten {
         let series = sampled
             .history_forgotten
@@ -166,23 +171,31 @@ fn sample_piece(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) ->
     if walk.functions_done {
         return sample_workers(metrics, state, walk);
     }
-    let next = piece(&state.supervisor, walk.after.as_ref(), |view| {
-        walk.errors += sample_function(metrics, state, view);
+    let after = walk.after.take();
+    walk.after = piece(&state.supervisor, after.as_ref(), |view| {
+        sample_function(metrics, state, walk, view);
     });
-    walk.functions_done = next.is_none();
-    walk.after = next;
+    walk.functions_done = walk.after.is_none();
     true
 }
 
-/// Samples the values of a function. Returns 1 if its newest content does not serve.
-fn sample_function(metrics: &mut Metrics, state: &Driver, view: &FunctionView<'_>) -> usize {
-    let own = Labels(Some(metrics.label(view.name)), None);
-    // Added, not set: many functions may share the label of the others.
+fn sample_function(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk, view: &FunctionView<'_>) {
+    let label = metrics.label(view.name);
+    // Of ten thousand functions, nine thousand share one series, which has to be begun once only.
+    let is_new = &*label != OTHER || !std::mem::replace(&mut walk.has_others, true);
+    let own = Labels(Some(label), None);
     let sampled = &metrics.sampled;
-    sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
-    sampled.running.get_or_create(&own).inc_by(count(view.running));
-    let dead = number(state.records.ledger.dead_letters_of(view.name));
-    sampled.dead_letters.get_or_create(&own).inc_by(dead);
+    let dead_letters = walk.figures.dead_letters.get(view.name);
+    for (family, value) in [
+        (&sampled.queue_depth, count(view.queued)),
+        (&sampled.running, count(view.running)),
+        (&sampled.dead_letters, number(dead_letters.copied().unwrap_or(0))),
+    ] {
+        if is_new || value > 0.0 {
+            // Added, not set: the values of all functions with this label count.
+            family.get_or_create(&own).inc_by(value);
+        }
+    }
     if let Some(last) = view.last {
         // Between two polls nothing has failed.
         let polls = last.attempt.reason == Reason::ExecuteAgain && last.attempt.next_attempt_ms.is_some();
@@ -198,7 +211,7 @@ fn sample_function(metrics: &mut Metrics, state: &Driver, view: &FunctionView<'_
     }
     let known = state.lifecycle.registry.get(view.name);
     let refused = known.is_some_and(|function| function.findings.error.is_some());
-    usize::from(refused || view.error.is_some())
+    walk.errors += usize::from(refused || view.error.is_some());
 }
 
 fn sample_workers(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) -> bool {
@@ -211,4 +224,46 @@ fn sample_workers(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk) 
     }
     walk.worker = last;
     workers.next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::tests::spawner::Content;
+    use crate::start::tests::world::World;
+    use fnd_core::records::outcome::Trigger;
+
+    fn name(text: &str) -> FunctionName {
+        FunctionName::new(text).unwrap()
+    }
+
+    #[test]
+    fn functions_beyond_the_most_share_series_that_begin_at_0_and_are_sums() {
+        let mut world = World::new();
+        let daemon = world.daemon();
+        let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
+        let mut labels = (0..).map(|number| metrics.borrow_mut().label(&name(&format!("f{number}"))));
+        assert!(labels.any(|label| &*label == OTHER));
+        let functions = ["a", "b", "c"].map(name);
+        for function in &functions {
+            world.write(function, Some(Content(1)));
+        }
+        world.settle();
+        let scraped = |world: &mut World| {
+            let text = world.run_until(scrape(&daemon, MetricsFormat::Older));
+            let value = |family: &str| -> f64 {
+                let series = format!("{family}{{function=\"{OTHER}\"}} ");
+                let value = text.lines().find_map(|line| line.strip_prefix(&series));
+                value.expect(&text).parse().unwrap()
+            };
+            let accepted = value("fnd_queue_depth") + value("fnd_attempts_running");
+            (accepted, value("fnd_dead_letters"))
+        };
+        assert_eq!(scraped(&mut world), (0.0, 0.0));
+        let [_, b, c] = functions;
+        let submit = |function| daemon.state.borrow_mut().new_submit(function, Trigger::Manual);
+        let submitted = [b.clone(), b, c].map(submit);
+        let _waiting = submitted.map(|submit| world.backend().submit(submit));
+        assert_eq!(scraped(&mut world), (3.0, 0.0));
+    }
 }

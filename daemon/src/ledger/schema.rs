@@ -260,12 +260,14 @@ const CACHE_KIB: i64 = -1024;
 const CHECKPOINT_PAGES: u32 = 250;
 
 /// Copies the write-ahead log into the database if it has become long. The writer does this after it has acknowledged a
-/// commit; SQLite would do it inside the commit, and the caller would wait for it.
-pub(super) fn checkpoint(db: &Connection, LogPages { pages, copied }: LogPages) {
-    if pages >= CHECKPOINT_PAGES && copied < pages {
+/// commit; SQLite would do it inside the commit, and the caller would wait for it. Returns whether it wrote to the database.
+pub(super) fn checkpoint(db: &Connection, LogPages { pages, copied }: LogPages) -> bool {
+    let is_long = pages >= CHECKPOINT_PAGES && copied < pages;
+    if is_long {
         // Nothing is lost if this fails: what is in the log is stored, and the next call tries again.
         let _ = db.query_row("PRAGMA wal_checkpoint(passive)", (), |_| Ok(()));
     }
+    is_long
 }
 
 fn configure(db: &Connection) -> rusqlite::Result<()> {

@@ -127,7 +127,7 @@ impl LedgerThread {
                 self.write(&all)
             };
             match outcome {
-                Ok(WrittenRecords { refused, earlier }) => {
+                Ok(WrittenRecords { refused, earlier, log }) => {
                     failing = None;
                     if makes_up || all.iter().any(changes_figures) {
                         self.count(queue);
@@ -138,7 +138,7 @@ impl LedgerThread {
                     self.settle(&all, &Ok(earlier));
                     // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
                     // after that.
-                    self.checkpoint();
+                    self.checkpoint(log);
                     self.sweep(queue, last);
                 }
                 Err(error) => {
@@ -154,7 +154,7 @@ impl LedgerThread {
                         // An error ends the steps like the end of the work: the next retry tries again.
                         let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                         let _ = (0..STEPS_IN_RETRY).take_while(step).count();
-                        self.checkpoint();
+                        self.checkpoint(None);
                         queue.set_forgetting(self.sweeper.forgetting());
                     }
                     let now = crate::clock::monotonic();
@@ -225,7 +225,7 @@ impl LedgerThread {
             && self.sweeper.step(&self.db, low)
         {
             swept = true;
-            self.checkpoint();
+            self.checkpoint(None);
         }
         queue.set_forgetting(self.sweeper.forgetting());
         if swept {
@@ -233,16 +233,19 @@ impl LedgerThread {
         }
     }
 
-    /// Copies a long log into the database, and notes the sizes of the files.
-    fn checkpoint(&mut self) {
-        if let Some(pages) = self.record_log() {
-            schema::checkpoint(&self.db, pages);
+    /// Copies a long log into the database. `recorded` is its size if nothing was committed since its end was recorded;
+    /// otherwise the end is recorded first.
+    fn checkpoint(&mut self, recorded: Option<LogPages>) {
+        let pages = recorded.or_else(|| self.record_log());
+        if pages.is_some_and(|pages| schema::checkpoint(&self.db, pages)) {
+            self.present.written();
         }
-        self.present.written();
     }
 
-    /// Records the end of the log, before anybody is told what was committed. Returns the size of the log.
+    /// Records the sizes of the files and the end of the log, before anybody is told what was committed. Returns the size of
+    /// the log.
     fn record_log(&mut self) -> Option<LogPages> {
+        self.present.written();
         if self.later.is_some() {
             return None; // a makeshift writes nothing
         }

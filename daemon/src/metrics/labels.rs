@@ -8,7 +8,7 @@ use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 pub(super) const FUNCTIONS_MAX: usize = 1000;
 
 /// No function can have this name.
-pub(super) const OTHER: &str = "_other";
+pub(crate) const OTHER: &str = "_other";
 
 /// The labels of a series: the function, and one more where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -58,8 +58,8 @@ pub(crate) mod tests;
 
 pub use encode::MetricsFormat;
 pub(crate) use encode::write;
-pub(crate) use labels::Labels;
-use labels::{OTHER, Series, series};
+pub(crate) use labels::{Labels, OTHER};
+use labels::{Series, series};
 use registering::value;
 
 use fnd_core::records::cause::AlertCondition;

@@ -18,26 +18,16 @@ use fnd_core::run::FunctionView;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::warning::Warning;
-use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The internal runs for a function's file, which the function's warnings and details name.
-pub(crate) struct FileWork {
-    /// The text that says that the file waits for a build.
-    pub(crate) build: Option<String>,
-    /// The text that says that the file waits for its check, or was not checked.
-    pub(crate) check: Option<String>,
-    /// The newest build since fnd started.
-    pub(crate) last_build: Option<InvocationId>,
-}
-
 impl View<'_> {
-    /// Returns a function's status; nothing where there is no function of that name.
-    pub(crate) fn function_status(&self, name: &FunctionName, work: FileWork) -> Option<FunctionStatus> {
-        let view = self.supervisor.function(name)?;
+    /// Returns a function's status.
+    pub(crate) fn function_status(&self, view: &FunctionView<'_>) -> FunctionStatus {
+        let name = view.name;
         let known = self.lifecycle.registry.get(name);
         let serving = known.and_then(|function| function.serving(view.version));
         let last = view.last.map(|last| &last.attempt);
@@ -47,7 +37,7 @@ impl View<'_> {
             Some(Class::Success) => LastEnd::Succeeded,
             Some(_) => LastEnd::Failed,
         };
-        Some(FunctionStatus {
+        FunctionStatus {
             status,
             message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
             timestamp: instant::text(self.now.unix_ms),
@@ -84,7 +74,7 @@ impl View<'_> {
                 since: instant::text(since_ms),
                 not_delivered: self.alerts.not_delivered(name).map(str::to_owned),
             }),
-            warning: self.warnings(name, known, work),
+            warning: self.warnings(view, known),
             runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())
@@ -94,18 +84,19 @@ impl View<'_> {
             running: count(view.running),
             queued: count(view.queued),
             dead_letters: self.ledger.dead_letters_of(name),
-        })
+        }
     }
 
     /// Returns everything that does not work in a function as its author expects, one line each.
-    fn warnings(&self, name: &FunctionName, known: Option<&Function>, work: FileWork) -> Option<String> {
+    fn warnings(&self, view: &FunctionView<'_>, known: Option<&Function>) -> Option<String> {
+        let name = view.name;
         let quota = self.quotas.full(name);
         let release = self.lifecycle.releases.get(name);
         let lines = [
             quota.map(|why| format!("over its quota, new runs are refused: {why}")),
             self.quotas.books.nearly(name),
-            work.build,
-            work.check,
+            self.lifecycle.builds.words(name),
+            self.lifecycle.installer.checks.words(name, view.version),
             release.and_then(|releases| held_words(name, releases)),
             self.watchers.problem_of(name).map(str::to_owned),
         ];
@@ -115,25 +106,20 @@ impl View<'_> {
     }
 
     /// Returns a function's status with the current memory use and the ports of its processes.
-    pub(crate) fn function_now(
-        &self,
-        name: &FunctionName,
-        work: FileWork,
-        listening: &Listening,
-    ) -> Option<FunctionStatus> {
-        let mut status = self.function_status(name, work)?;
+    pub(crate) fn function_now(&self, view: &FunctionView<'_>, listening: &Listening) -> FunctionStatus {
+        let mut status = self.function_status(view);
         if status.running > 0 {
-            status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
+            status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &view.name.file_form());
         }
         if status.up_since.is_some() {
-            status.ports = self.ports(name, status.version, listening).unwrap_or_default();
+            status.ports = self.ports(view, listening).unwrap_or_default();
         }
-        Some(status)
+        status
     }
 
     /// Returns the ports on which a function's user listens; nothing if another function or fnd has the same user.
-    fn ports(&self, name: &FunctionName, version: Option<Version>, listening: &Listening) -> Option<Vec<u16>> {
-        let user = self.lifecycle.registry.get(name)?.serving(version)?.uid;
+    fn ports(&self, view: &FunctionView<'_>, listening: &Listening) -> Option<Vec<u16>> {
+        let user = self.lifecycle.registry.get(view.name)?.serving(view.version)?.uid;
         let functions = self.lifecycle.registry.iter();
         let users = functions.filter_map(|(_, function)| Some(function.newest.as_ref()?.uid));
         (!listening.is_shared(user, users)).then(|| listening.of(user))
@@ -175,12 +161,12 @@ impl View<'_> {
         problems
     }
 
-    /// Returns all details of a function.
-    pub(crate) fn function_detail(&self, name: &FunctionName, work: FileWork) -> Option<FunctionDetail> {
-        let last_build = work.last_build;
-        let status = self.function_now(name, work, &Listening::default())?;
+    /// Returns all details of a function; nothing where none of its files is known.
+    pub(crate) fn function_detail(&self, view: &FunctionView<'_>) -> Option<FunctionDetail> {
+        let name = view.name;
+        let status = self.function_now(view, &Listening::default());
         let function = self.lifecycle.registry.get(name)?;
-        let serving = function.serving(status.version);
+        let serving = function.serving(view.version);
         let mut calls = serving
             .map(|serving| self.lifecycle.call_warnings(name, &serving.manifest))
             .unwrap_or_default();
@@ -223,7 +209,7 @@ impl View<'_> {
                 .and_then(|serving| serving.tree.as_deref().copied())
                 .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             // A build of an earlier fnd is known only by the release that it has made.
-            build: last_build.or_else(|| {
+            build: self.lifecycle.builds.last(name).or_else(|| {
                 let releases = self.lifecycle.releases.get(name)?;
                 releases.get(releases.serving()?)?.build.as_deref().copied()
             }),

@@ -14,8 +14,6 @@ mod node;
 mod problems;
 pub(crate) mod trees;
 
-pub(crate) use function::FileWork;
-
 use crate::callers::Callers;
 use crate::functions::Functions;
 use crate::ledger::LedgerWriter;

@@ -1,6 +1,7 @@
 //! Writes commands in one transaction.
 
 use super::LedgerThread;
+use crate::database::LogPages;
 use crate::ledger::command::LedgerCommand;
 use crate::ledger::events::Earlier;
 use crate::ledger::store::{self, LedgerCounts, StoreError};
@@ -15,6 +16,8 @@ pub(super) struct WrittenRecords {
     pub(super) refused: u64,
     /// Events that were sent before.
     pub(super) earlier: Earlier,
+    /// The size of the log whose end was recorded.
+    pub(super) log: Option<LogPages>,
 }
 
 /// Why no command was written.
@@ -51,9 +54,10 @@ impl LedgerThread {
             return Err(Unwritten::Gone(wrong));
         }
         let written = self.write_now(commands);
-        self.record_log();
-        self.present.written();
-        written.map_err(Unwritten::Sqlite)
+        // A write that failed may have written to the files, too.
+        let log = self.record_log();
+        let written = written.map_err(Unwritten::Sqlite)?;
+        Ok(WrittenRecords { log, ..written })
     }
 
     fn write_now(&mut self, commands: &[LedgerCommand]) -> rusqlite::Result<WrittenRecords> {
@@ -73,7 +77,7 @@ impl LedgerThread {
     }
 
     fn transact(&mut self, commands: &[LedgerCommand], one_by_one: bool) -> Result<WrittenRecords, StoreError> {
-        let (mut refused, mut earlier) = (0, Earlier::new());
+        let mut written = WrittenRecords::default();
         let mut transaction = self.db.transaction()?;
         // Without a write the commit would sync nothing.
         if commands.iter().all(|command| command.parts().is_empty()) {
@@ -83,19 +87,19 @@ impl LedgerThread {
         let commands: Vec<_> = commands.iter().flat_map(LedgerCommand::parts).collect();
         for (command, is_new) in needed(&commands) {
             if !one_by_one {
-                store::apply(&transaction, (command, is_new), &mut counts, &mut earlier)?;
+                store::apply(&transaction, (command, is_new), &mut counts, &mut written.earlier)?;
                 continue;
             }
             let step = transaction.savepoint()?;
             // The counts are stored inside of the savepoint, so that a refused record counts nothing.
             let mut counts = LedgerCounts::default();
-            let stored = store::apply(&step, (command, is_new), &mut counts, &mut earlier);
+            let stored = store::apply(&step, (command, is_new), &mut counts, &mut written.earlier);
             let stored = stored.and_then(|()| counts.store(&step));
             match stored {
                 Ok(()) => step.commit()?,
                 Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
                 Err(StoreError::Refused(error)) => {
-                    refused += 1;
+                    written.refused += 1;
                     drop(step);
                     tracing::error!("the ledger refused a record ({error}), continuing without it");
                 }
@@ -103,7 +107,7 @@ impl LedgerThread {
         }
         counts.store(&transaction)?;
         transaction.commit()?;
-        Ok(WrittenRecords { refused, earlier })
+        Ok(written)
     }
 }
 

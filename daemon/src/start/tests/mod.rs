@@ -10,8 +10,8 @@
 
 mod model;
 pub(crate) mod small;
-mod spawner;
-mod world;
+pub(crate) mod spawner;
+pub(crate) mod world;
 
 use fnd_core::lifecycle::ReleaseChange;
 use fnd_core::lifecycle::release::HoldKind;
