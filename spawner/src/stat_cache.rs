@@ -58,6 +58,26 @@ pub fn open_real(path: &Path, flags: OFlags) -> io::Result<std::os::fd::OwnedFd>
     Ok(openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), NO_LINKS)?)
 }
 
+/// Returns none if a path could not be used. A lack of descriptors or memory stays an error: it leaves open whether the
+/// path is there, and then the path could stay unhidden.
+///
+/// # Errors
+/// If the machine has run out of something.
+pub fn unless_short<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if fnd_wire::frame::is_shortage(&error) => Err(error),
+        found => Ok(found.ok()),
+    }
+}
+
+/// Returns the paths without links, of those that are there.
+///
+/// # Errors
+/// As [`unless_short`].
+pub fn real<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<PathBuf>> {
+    paths.into_iter().filter_map(|path| unless_short(fs::canonicalize(path)).transpose()).collect()
+}
+
 impl StatCache {
     /// Returns a path without links.
     ///

@@ -1,7 +1,8 @@
 //! Says which files the rules of Landlock allow a function on a machine without mount namespaces, by the same table from
 //! which the mounts are made.
 
-use super::mounts::{DEVICES, MountView, PRIVATE, Use, unless_short};
+use super::mounts::{DEVICES, MountView, PRIVATE, Use};
+use crate::stat_cache::unless_short;
 use std::path::{Path, PathBuf};
 
 /// Returns the view as a list of what is allowed. Rules can't hide a part of what they allow: a directory with a hidden

@@ -2,7 +2,8 @@
 //! with `connect:` open TCP connections to the named ports only. Without mount namespaces they open only the files that
 //! the view allows.
 
-use super::mounts::{Use, find, unless_short};
+use super::mounts::{Use, find};
+use crate::stat_cache::unless_short;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, NetPort, PathBeneath, Ruleset,

@@ -6,6 +6,7 @@
 //! move_mount(2), open_tree(2), pivot_root(2).
 
 use super::secret_files::{SecretFiles, fill};
+use crate::stat_cache::{real, unless_short};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::mount::{
@@ -136,29 +137,9 @@ pub fn find(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
-/// Returns none if a path could not be used. A lack of descriptors or memory stays an error: it leaves open whether the
-/// path is there, and then the path could stay unhidden.
-///
-/// # Errors
-/// If the machine has run out of something.
-pub fn unless_short<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(error) if fnd_wire::frame::is_shortage(&error) => Err(error),
-        found => Ok(found.ok()),
-    }
-}
-
 /// As [`find`]; none if nothing is there.
 fn find_if_there(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
     unless_short(find(root, path))
-}
-
-/// Returns the paths without links, of those that are there.
-///
-/// # Errors
-/// As [`unless_short`].
-pub fn real<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<PathBuf>> {
-    paths.into_iter().filter_map(|path| unless_short(fs::canonicalize(path)).transpose()).collect()
 }
 
 /// Attaches a mount that belongs to no tree yet.

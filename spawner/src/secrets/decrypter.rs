@@ -8,7 +8,7 @@ use super::vault::{ENCRYPTED, NoSecret, SECRET, Vault, read};
 use crate::policy::problem;
 use crate::process::clone::ChildPlace;
 use crate::process::{reap, unprivileged};
-use crate::sandbox::mounts::real;
+use crate::stat_cache::real;
 use fnd_wire::decrypt::{ANSWER_MAX, Decrypted, Encrypted};
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::Problem;

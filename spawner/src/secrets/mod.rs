@@ -95,7 +95,7 @@ impl SecretSources {
 
     /// Opens a file that symbolic links may lead to, such as those of certbot.
     fn linked(&self, path: &str, bounds: VaultBounds) -> Result<OwnedFd, NoSecret> {
-        let real = crate::sandbox::mounts::unless_short(fs::canonicalize(path)).map_err(NoSecret::Shortage)?;
+        let real = crate::stat_cache::unless_short(fs::canonicalize(path)).map_err(NoSecret::Shortage)?;
         let opened = real.map_or(Ok(None), |real| self.vault.open(&real, bounds))?;
         let missing = || problem(path, "there is no such file", "correct `[http] tls` in fnd.toml, then reload fnd");
         sealed(path.as_ref(), &opened.ok_or_else(|| NoSecret::Refused(missing()))?)

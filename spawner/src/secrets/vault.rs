@@ -81,7 +81,7 @@ impl Vault {
             return Err(NoSecret::Refused(problem(&self.shown(name), "a secret can't have this name", "rename it")));
         }
         // A directory that is missing has no secrets.
-        for dir in crate::sandbox::mounts::real(&self.dirs).map_err(NoSecret::Shortage)? {
+        for dir in crate::stat_cache::real(&self.dirs).map_err(NoSecret::Shortage)? {
             if let Some(opened) = self.open(&dir.join(name), SECRET)? {
                 return Ok(Some(opened));
             }

@@ -135,7 +135,7 @@ impl Host {
     /// If the machine has run out of something.
     pub fn tools(&self, facts: &StatCache) -> io::Result<Vec<PathBuf>> {
         let both = self.args.runtimes.iter().flat_map(|dir| [dir.clone(), dir.with_file_name("interpreters")]);
-        both.filter_map(|path| crate::sandbox::mounts::unless_short(facts.real(&path)).transpose()).collect()
+        both.filter_map(|path| crate::stat_cache::unless_short(facts.real(&path)).transpose()).collect()
     }
 
     /// Returns the limits that can't be enforced here, each with the reason.

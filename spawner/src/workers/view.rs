@@ -1,7 +1,8 @@
 //! Says what a function sees of the machine: the paths of its own that its sandbox has to show.
 
 use super::*;
-use crate::sandbox::mounts::{MountView, Use, real};
+use crate::sandbox::mounts::{MountView, Use};
+use crate::stat_cache::real;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 
 impl Host {
