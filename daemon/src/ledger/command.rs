@@ -427,6 +427,12 @@ impl CommandQueue {
         }
     }
 
+    /// Returns how many commands wait.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Reports the result of a batch and wakes the callers that wait for it.
     pub(super) fn done(&self, count: usize, failing: Option<String>) {
         let mut inner = self.lock();

@@ -110,7 +110,7 @@ impl LedgerThread {
     }
 
     /// Returns how long to wait for commands before the next round.
-    fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         match &self.failing {
             Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
             None if self.notices.is_clear() => self.sweeper.pause(),
@@ -195,6 +195,12 @@ impl LedgerThread {
             log.close(&self.db);
         }
         !last
+    }
+
+    /// Returns how many commands wait to be written for the first time, and how many are kept for a retry.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.queue.waiting(), self.backlog.len())
     }
 
     /// Reports the health if it has changed since the last report.

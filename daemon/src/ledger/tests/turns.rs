@@ -72,6 +72,7 @@ fn a_round_takes_as_many_commands_as_it_is_given() {
     let mut ledger = InLine::open(state.path());
     (1..=3).for_each(|second| ledger.store(second));
     assert_eq!(ledger.acknowledged(), [""; 0], "nothing is written before a round");
+    assert_eq!(ledger.writing.waiting(), (3, 0));
     assert!(ledger.writing.turn(1));
     assert_eq!(ledger.acknowledged(), ["1000 stored"]);
     assert_eq!(ledger.ids(), [1000]);
@@ -96,6 +97,7 @@ fn a_refused_commit_refuses_callers_and_keeps_ends() {
     ledger.store(2);
     ledger.writing.turn(64);
     assert_eq!(ledger.acknowledged(), ["2000 refused", "health"]);
+    assert_eq!(ledger.writing.waiting(), (0, 1));
     assert_eq!(ledger.ids(), [1000]);
     let health = ledger.opened.writer.health();
     assert!(health.failing.is_some_and(|reason| reason.contains("disk is full")));
