@@ -52,6 +52,10 @@ impl Files {
         self.saved.get(name).map(|file| file.content)
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &FunctionName> {
+        self.saved.keys()
+    }
+
     /// Begins anew for another fnd.
     pub(super) fn begin(&mut self) {
         *self = Self {
@@ -87,11 +91,11 @@ impl Files {
             let changed = self.changed(false);
             return self.report(&changed, now);
         }
-        match self.requests.pop_front() {
-            Some(request) => self.answer(request, now),
-            None if self.quiet_at.take_if(|at| *at <= now).is_some() => vec![CatalogEvent::Quiet],
-            None => Vec::new(),
+        if let Some(request) = self.requests.pop_front() {
+            return self.answer(request, now);
         }
+        let quiet = self.quiet_at.take_if(|at| *at <= now);
+        quiet.map(|_| CatalogEvent::Quiet).into_iter().collect()
     }
 
     fn answer(&mut self, request: CatalogRequest, now: Duration) -> Vec<CatalogEvent> {

@@ -129,6 +129,14 @@ fn promise(told: &Told) -> Option<Promise> {
     }
 }
 
+/// Returns whether nothing goes on with any file: no installation, build or check.
+pub(super) fn is_settled(daemon: &Daemon, files: &Files) -> bool {
+    let state = daemon.state.borrow();
+    let (lifecycle, installer) = (&state.lifecycle, &state.lifecycle.installer);
+    let is_built = files.names().any(|function| lifecycle.builds.is_waiting(function));
+    files.is_at_rest() && installer.is_idle() && installer.checks.is_idle() && !is_built
+}
+
 /// Returns the first function of which something else is shown after a restart of fnd, during which nothing else happened.
 pub(super) fn changed_by_restart<'a>(
     before: &'a BTreeMap<FunctionName, Shown>,
