@@ -15,7 +15,7 @@ use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Why a command could not be stored.
@@ -38,7 +38,7 @@ impl From<rusqlite::Error> for StoreError {
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.
 #[derive(Default)]
-pub(super) struct LedgerCounts<'a>(HashMap<&'a FunctionName, Count<'a>>);
+pub(super) struct LedgerCounts<'a>(BTreeMap<&'a FunctionName, Count<'a>>);
 
 #[derive(Default)]
 struct Count<'a> {

@@ -38,7 +38,7 @@ use crate::workers::silence::Silence;
 use fnd_core::run::Answered;
 use fnd_wire::frame::{Release, Request, Welcome};
 use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -57,7 +57,8 @@ pub(crate) struct Workers {
     pub(crate) left_behind: Vec<String>,
     /// The purpose of each outstanding request.
     pub(crate) pending: HashMap<u32, PendingRequest>,
-    pub(crate) attached: HashMap<WorkerId, Attached>,
+    /// Ordered, because the next fnd gets the workers in this order.
+    pub(crate) attached: BTreeMap<WorkerId, Attached>,
     /// The fingerprints of secrets, by worker.
     pub(crate) masks: WorkerMasks,
     /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
@@ -94,7 +95,7 @@ impl Workers {
             spawner_pid: child.and_then(|child| i32::try_from(child.id()).ok()),
             left_behind: Vec::new(),
             pending: HashMap::new(),
-            attached: HashMap::new(),
+            attached: BTreeMap::new(),
             masks: WorkerMasks::default(),
             uploads: HashMap::new(),
             sockets,
