@@ -27,6 +27,7 @@ pub mod usage;
 
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
+use crate::effects;
 use crate::input::Inbox;
 use crate::output::{AttemptKey, Captured};
 use crate::workers::handler::WarmWorker;
@@ -143,6 +144,9 @@ impl Workers {
     /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
     pub(crate) fn kill(&mut self, worker: WorkerId) {
         let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        if kill.is_some() && !effects::leaves() {
+            return;
+        }
         // Without cgroups there is no such descriptor, and after the end of the worker its file is gone. The spawner
         // handles both.
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
