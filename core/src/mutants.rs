@@ -33,7 +33,7 @@ pub enum Mutant {
     CancelForgotten,
     /// The budget of memory does not count the worker that starts.
     BudgetOneBehind,
-    /// A change of releases is stored only with the next change.
+    /// A change of releases is stored only with the next change of another function.
     ReleaseStoredLate,
 }
 
@@ -53,15 +53,15 @@ impl Mutant {
         Self::BudgetOneBehind,
         Self::ReleaseStoredLate,
     ];
-}
 
-/// Chooses the fault of this thread.
-pub fn choose(mutant: Option<Mutant>) {
-    CHOSEN.set(mutant);
-}
+    /// Chooses the fault of this thread; absent: none.
+    pub fn choose(mutant: Option<Self>) {
+        CHOSEN.set(mutant);
+    }
 
-/// Returns whether a fault is chosen in this thread.
-#[must_use]
-pub fn is_on(mutant: Mutant) -> bool {
-    CHOSEN.get() == Some(mutant)
+    /// Returns whether this fault is chosen in this thread.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        CHOSEN.get() == Some(self)
+    }
 }

@@ -237,6 +237,11 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
     }
+    #[cfg(feature = "simulate")]
+    if fnd_core::mutants::Mutant::MarkApart.is_on() {
+        files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
+        return Ok(());
+    }
     if let Some(mark) = &accepted.mark {
         // In the same transaction: after a crash the slot has either been handled or it comes again; never both.
         put_mark(db, &accepted.function, mark)?;
