@@ -125,7 +125,13 @@ impl Disk {
         let DiskState { given, asked_sync, .. } = {
             let mut state = lock(&self.state);
             let is_full = state.is_full;
-            std::mem::replace(&mut *state, DiskState { is_full, ..DiskState::default() })
+            std::mem::replace(
+                &mut *state,
+                DiskState {
+                    is_full,
+                    ..DiskState::default()
+                },
+            )
         };
         let now = self.index();
         if now.salts != self.log.salts {
@@ -226,3 +232,6 @@ fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
     // All of it is in one thread.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

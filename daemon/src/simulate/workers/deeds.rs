@@ -34,10 +34,10 @@ impl Deeds {
         self.planned.insert((at, self.count), deed);
     }
 
-    /// Plans a deed before all others of its time.
-    pub(super) fn plan_first(&mut self, at: Duration, deed: Deed) {
+    /// Plans a deed before all others.
+    pub(super) fn plan_first(&mut self, deed: Deed) {
         self.count += 1;
-        self.planned.insert((at, -self.count), deed);
+        self.planned.insert((Duration::ZERO, -self.count), deed);
     }
 
     /// Takes the next deed whose time has come.
@@ -98,9 +98,12 @@ mod tests {
         deeds.plan(second, line("b"));
         assert_eq!((deeds.wakes_at(), deeds.take(Duration::ZERO)), (Some(second), None));
         assert_eq!(deeds.take(second), Some(line("a")));
-        deeds.plan_first(second, line("first"));
+        deeds.plan_first(line("first"));
         assert_eq!(deeds.take(3 * second), Some(line("first")));
-        assert_eq!([(); 2].map(|()| deeds.take(3 * second)), [Some(line("b")), Some(line("c"))]);
+        assert_eq!(
+            [(); 2].map(|()| deeds.take(3 * second)),
+            [Some(line("b")), Some(line("c"))]
+        );
         assert_eq!(deeds.wakes_at(), None);
     }
 }

@@ -86,11 +86,24 @@ impl Handler {
                     invocation,
                     attempt,
                 } => {
-                    assert!(self.is_ready && !self.is_stopping, "{} gets a call too early or too late", self.worker);
-                    assert!(call > self.last_call, "{} gets the call {call} after {}", self.worker, self.last_call);
+                    assert!(
+                        self.is_ready && !self.is_stopping,
+                        "{} gets a call too early or too late",
+                        self.worker
+                    );
+                    assert!(
+                        call > self.last_call,
+                        "{} gets the call {call} after {}",
+                        self.worker,
+                        self.last_call
+                    );
                     self.last_call = call;
                     self.calls.insert(call, (invocation, attempt));
-                    assert!(self.calls.len() <= self.concurrency, "{} gets too many calls", self.worker);
+                    assert!(
+                        self.calls.len() <= self.concurrency,
+                        "{} gets too many calls",
+                        self.worker
+                    );
                     turn.facts.push(Fact::Began(Began {
                         worker: self.worker,
                         function: self.function.clone(),
@@ -127,8 +140,27 @@ impl Handler {
             10..12 if temper.slow => {}
             _ => {
                 let answer = self.answer(call, turn);
-                plan_answer((at, call), answer, deeds, turn);
+                self.plan_answer((at, call), answer, deeds, turn);
             }
+        }
+    }
+
+    /// Plans an answer, in one piece or in two.
+    fn plan_answer(
+        &self,
+        (at, call): (Duration, u64),
+        mut answer: Vec<u8>,
+        deeds: &mut Deeds,
+        turn: &mut WorkerTurn<'_>,
+    ) {
+        // Two answers whose pieces alternate would be no messages.
+        if self.concurrency == 1 && turn.random.u8(0..8) == 0 {
+            let rest = answer.split_off(turn.random.usize(0..answer.len()));
+            deeds.plan(at, Deed::Send(answer, None));
+            let later = at + Duration::from_millis(turn.random.u64(0..500));
+            deeds.plan(later, Deed::Send(rest, Some(call)));
+        } else {
+            deeds.plan(at, Deed::Send(answer, Some(call)));
         }
     }
 
@@ -191,18 +223,6 @@ impl Handler {
         for (invocation, attempt) in self.calls.into_values() {
             facts.push(Fact::Over(invocation, attempt));
         }
-    }
-}
-
-/// Plans an answer, in one piece or in two.
-fn plan_answer((at, call): (Duration, u64), mut answer: Vec<u8>, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
-    if turn.random.u8(0..8) == 0 {
-        let rest = answer.split_off(turn.random.usize(0..answer.len()));
-        deeds.plan(at, Deed::Send(answer, None));
-        let later = at + Duration::from_millis(turn.random.u64(0..500));
-        deeds.plan(later, Deed::Send(rest, Some(call)));
-    } else {
-        deeds.plan(at, Deed::Send(answer, Some(call)));
     }
 }
 

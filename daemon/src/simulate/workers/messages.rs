@@ -158,15 +158,23 @@ mod tests {
     fn fnd_reads_what_a_worker_writes() {
         let long = vec![b'a'; 2 * FRAME_MAX + 1];
         for data in [&b""[..], b"{\"n\":1}", &long] {
-            let Ok(Some(WorkerMessage::Result { call: 7, data: read, .. })) = decoded(&result(7, data)) else {
+            let Ok(Some(WorkerMessage::Result {
+                call: 7, data: read, ..
+            })) = decoded(&result(7, data))
+            else {
                 panic!("another message");
             };
             assert_eq!(read.as_deref(), Some(data));
         }
         assert!(matches!(decoded(&ready(4)), Ok(Some(WorkerMessage::Ready(ready))) if ready.concurrency == 4));
         let failure = decoded(&error(7, FailureKind::Transient));
-        assert!(matches!(failure, Ok(Some(WorkerMessage::Error { call: 7, failure })) if failure.kind == FailureKind::Transient));
-        assert!(matches!(decoded(&log(7, 1)), Ok(Some(WorkerMessage::Log { call: 7, .. }))));
+        assert!(
+            matches!(failure, Ok(Some(WorkerMessage::Error { call: 7, failure })) if failure.kind == FailureKind::Transient)
+        );
+        assert!(matches!(
+            decoded(&log(7, 1)),
+            Ok(Some(WorkerMessage::Log { call: 7, .. }))
+        ));
         assert!(decoded(&unknown(7)).is_err() && decoded(&too_long(7)).is_err());
     }
 

@@ -135,18 +135,30 @@ impl Workers {
     /// Adds the workers that could do something now.
     pub(crate) fn due(&self, now: Duration, out: &mut Vec<WorkerId>) {
         let is_due = |running: &RunningWorker| running.deeds.wakes_at().is_some_and(|at| at <= now);
-        out.extend(self.running.iter().filter(|(_, running)| is_due(running)).map(|(worker, _)| *worker));
+        out.extend(
+            self.running
+                .iter()
+                .filter(|(_, running)| is_due(running))
+                .map(|(worker, _)| *worker),
+        );
     }
 
     /// Returns when a worker does something next.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        self.running.values().filter_map(|running| running.deeds.wakes_at()).min()
+        self.running
+            .values()
+            .filter_map(|running| running.deeds.wakes_at())
+            .min()
     }
 
     /// Lets a worker do the next of its deeds that are due.
     pub(crate) fn step(&mut self, worker: WorkerId, spawner: &mut SpawnerModel, turn: &mut WorkerTurn<'_>) {
-        let Some(running) = self.running.get_mut(&worker) else { return };
-        let Some(deed) = running.deeds.take(turn.now) else { return };
+        let Some(running) = self.running.get_mut(&worker) else {
+            return;
+        };
+        let Some(deed) = running.deeds.take(turn.now) else {
+            return;
+        };
         if let Some((status, is_oom)) = running.perform(deed, turn) {
             // Its descriptors are closed before anybody can see that it has ended.
             self.end(worker, turn.facts);
@@ -156,7 +168,9 @@ impl Workers {
 
     /// Removes a process that has ended.
     fn end(&mut self, worker: WorkerId, facts: &mut Facts) {
-        let Some(running) = self.running.remove(&worker) else { return };
+        let Some(running) = self.running.remove(&worker) else {
+            return;
+        };
         match running.task {
             Task::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
             Task::Handler(handler) => handler.give_up(facts),
@@ -187,7 +201,9 @@ impl RunningWorker {
 
     /// Sends bytes to fnd. `call` is the call whose answer ends with them.
     fn send(&mut self, mut bytes: Vec<u8>, call: Option<u64>, turn: &mut WorkerTurn<'_>) {
-        let (Some(channel), Task::Handler(handler)) = (&self.ends.channel, &mut self.task) else { return };
+        let (Some(channel), Task::Handler(handler)) = (&self.ends.channel, &mut self.task) else {
+            return;
+        };
         let taken = match send(channel, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(taken) => taken,
             Err(Errno::AGAIN) => 0,
@@ -195,8 +211,8 @@ impl RunningWorker {
         };
         if taken < bytes.len() {
             drop(bytes.drain(..taken));
-            // The rest follows when fnd has read: it comes before everything that was planned later.
-            self.deeds.plan_first(turn.now, Deed::Send(bytes, call));
+            // The rest follows when fnd has read. Anything else in between would tear the message.
+            self.deeds.plan_first(Deed::Send(bytes, call));
         } else {
             handler.has_sent(call, &mut self.deeds, turn);
         }

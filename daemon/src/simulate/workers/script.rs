@@ -12,7 +12,11 @@ pub(super) fn plan(process: &Process, (deeds, temper): (&mut Deeds, Temper), tur
     for number in 0..random.u8(0..3) {
         at += takes(random, temper);
         let line = format!("line {number}\n");
-        let deed = if random.bool() { Deed::Print(line) } else { Deed::PrintError(line) };
+        let deed = if random.bool() {
+            Deed::Print(line)
+        } else {
+            Deed::PrintError(line)
+        };
         deeds.plan(at, deed);
     }
     at += takes(random, temper);
