@@ -54,7 +54,7 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
         let round = disk.after_round(true);
         assert!(round.commit.is_some_and(|commit| commit.is_synced && commit.is_told));
         (synced..synced + 5).for_each(|number| write(number, false, &mut ledger));
-        assert!(disk.after_round(true).commit.is_some_and(|commit| !commit.is_synced));
+        assert!(disk.after_round(true).commit.is_some_and(|commit| commit.is_done));
         drop(ledger);
         let ledger = open(state.path(), run.path(), &mut Disk::new(state.path()));
         assert_eq!(
