@@ -198,13 +198,12 @@ impl Disk {
 
 impl DiskState {
     fn commit(&mut self, transaction: Transaction<'_>) -> rusqlite::Result<()> {
-        let verdict = match self.is_full {
-            true => Verdict::Refused,
-            false => self.next.take().unwrap_or(Verdict::Done),
-        };
+        let drawn = self.next.take().unwrap_or(Verdict::Done);
+        let verdict = if self.is_full { Verdict::Refused } else { drawn };
         self.given = Some(verdict);
         match verdict {
-            Verdict::Refused => return Err(failure(ffi::SQLITE_FULL)),
+            Verdict::Refused if self.is_full => return Err(failure(ffi::SQLITE_FULL)),
+            Verdict::Refused => return Err(failure(ffi::SQLITE_IOERR)),
             Verdict::Lost => {
                 fuse::set(Some(0));
                 return Err(failure(ffi::SQLITE_IOERR));
