@@ -102,7 +102,7 @@ impl LedgerThread {
             }
         }
         counts.store(&transaction)?;
-        transaction.commit()?;
+        (self.commit)(transaction)?;
         Ok(WrittenRecords { refused, earlier })
     }
 }
