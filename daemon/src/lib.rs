@@ -11,6 +11,7 @@
 //! - `database`: what small databases beside the history have in common
 //! - `descriptors`: descriptors of the kernel that tasks wait for
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
+//! - `effects`: the moment from which on nothing leaves a simulated fnd
 //! - `exposition`: samples the metrics, and serves them beside the control socket
 //! - `follow_ups`: what follows the end of an invocation: the calls of hooks and of alerts
 //! - `free_space`: the free space of a file system
@@ -48,6 +49,7 @@ mod control;
 mod database;
 mod descriptors;
 pub mod driver;
+mod effects;
 mod exposition;
 mod follow_ups;
 mod free_space;
