@@ -2,8 +2,6 @@
 
 use super::contents::{Content, Manner};
 use super::*;
-use crate::simulate::facts::Began;
-use crate::simulate::workers::Sighting;
 use fnd_wire::frame::ExitStatus;
 
 /// Extra time after a worker's deadline in which a connected fnd may end the worker itself.
@@ -14,34 +12,30 @@ impl SpawnerModel {
     pub(super) fn work(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
         let Some(process) = self.processes.get_mut(&worker) else { return };
         let Stage::Running(model) = &mut process.stage else { return };
-        let sightings = model.step(turn.now.mono, turn.random);
-        let ended = model.ended();
-        process.tell(worker, sightings, turn);
-        if let Some(status) = ended {
-            self.end(worker, status, turn);
+        if let Some((status, is_oom)) = model.step(&mut turn.of_worker()) {
+            self.end(worker, (status, is_oom), turn);
         }
     }
 
     /// Ends a process. Its own descriptors are closed with it.
-    fn end(&mut self, worker: WorkerId, status: ExitStatus, turn: &mut SpawnerTurn<'_>) {
+    fn end(&mut self, worker: WorkerId, (status, is_oom): (ExitStatus, bool), turn: &mut SpawnerTurn<'_>) {
         let Some(process) = self.processes.get_mut(&worker) else { return };
-        let Stage::Running(model) = &mut process.stage else { return };
-        let sightings = model.sightings_at_end();
-        process.tell(worker, sightings, turn);
-        turn.facts.push(Fact::Gone(worker));
-        process.stage = Stage::Over(Exited {
+        let over = Stage::Over(Exited {
             worker,
             late: None,
             status,
             cpu_us: 0,
             memory_peak: None,
             peak_of_largest: false,
-            oom_kills: 0,
+            oom_kills: u64::from(is_oom),
             oom_shared: false,
             pids_refused: 0,
             throttled_us: 0,
             stragglers: false,
         });
+        if let Stage::Running(model) = std::mem::replace(&mut process.stage, over) {
+            model.end(turn.facts);
+        }
         self.homes.ended(worker, status == ExitStatus::Code(0));
     }
 
@@ -89,7 +83,7 @@ impl SpawnerModel {
     pub(super) fn signal(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
         let Some(process) = self.processes.get_mut(&worker) else { return };
         if let Stage::Running(model) = &mut process.stage {
-            model.term(turn.now.mono, turn.random);
+            model.term(&mut turn.of_worker());
         }
     }
 
@@ -100,9 +94,8 @@ impl SpawnerModel {
         }
         let Some(process) = self.processes.get_mut(&worker) else { return };
         process.killed = true;
-        if let Stage::Running(model) = &mut process.stage {
-            model.kill();
-            self.end(worker, ExitStatus::Signal(9), turn);
+        if matches!(process.stage, Stage::Running(_)) {
+            self.end(worker, (ExitStatus::Signal(9), false), turn);
         }
     }
 
@@ -135,29 +128,6 @@ impl SpawnerModel {
 }
 
 impl Process {
-    /// Tells the oracles which attempts its function has begun and ended.
-    fn tell(&self, worker: WorkerId, sightings: Vec<Sighting>, turn: &mut SpawnerTurn<'_>) {
-        for sighting in sightings {
-            let Sighting {
-                invocation,
-                attempt,
-                is_over,
-            } = sighting;
-            turn.facts.push(if is_over {
-                Fact::Over(invocation, attempt)
-            } else {
-                Fact::Began(Began {
-                    worker,
-                    function: self.function.clone(),
-                    version: self.version,
-                    invocation,
-                    attempt,
-                    is_call: self.attempt == 0,
-                })
-            });
-        }
-    }
-
     /// Returns when the process is ended next: by SIGTERM, or by SIGKILL if it got that already.
     fn ends_at(&self, slack: Duration) -> Option<Duration> {
         let grace = match Content::of(self.version).manner() {

@@ -53,13 +53,12 @@ impl SpawnerModel {
     }
 
     /// Ends the faults that last.
-    pub(crate) fn recover(&mut self, temper: Temper) {
-        (self.silent_until, self.cannot_start, self.temper) = (None, 0, temper);
+    pub(crate) fn recover(&mut self) {
+        (self.silent_until, self.cannot_start) = (None, 0);
     }
 
-    pub(super) fn is_silent(&mut self, now: Now) -> bool {
-        self.silent_until = self.silent_until.filter(|until| *until > now.mono);
-        self.silent_until.is_some()
+    pub(super) fn is_silent(&self, now: Now) -> bool {
+        self.silent_until.is_some_and(|until| until > now.mono)
     }
 
     fn kill_all(&mut self, turn: &mut SpawnerTurn<'_>) {

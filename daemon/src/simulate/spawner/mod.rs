@@ -1,7 +1,7 @@
 //! The model of fnd-spawner. It reads and writes real frames over a real socket, judges with the real judge, and keeps in memory
 //! what the real spawner has on the disk. It goes on while fnd ends and starts again.
 //!
-//! It does nothing by itself. [`SpawnerModel::steps`] says what it could do now, and the seed chooses. So every order of answers
+//! It does nothing by itself. [`SpawnerModel::steps`] says what it and its processes could do now, and the seed chooses. So every order of answers
 //! comes that the real spawner can give: answers to installations overtake each other unless one judge gives both, a start is
 //! answered before its end is reported, and everything that fnd asked before it was killed is carried out before the next fnd is
 //! answered.
@@ -39,7 +39,7 @@ pub(crate) use self::process::{Process, Program};
 use self::process::{KeptEnds, Stage};
 use crate::simulate::facts::{Fact, Facts};
 use crate::simulate::files::Files;
-use crate::simulate::workers::{Temper, WorkerModel};
+use crate::simulate::workers::{Temper, WorkerModel, WorkerTurn};
 use fastrand::Rng;
 use fnd_core::run::Now;
 use fnd_wire::form::Bytes;
@@ -76,11 +76,22 @@ pub(crate) struct SpawnerTurn<'a> {
     /// The functions directory.
     pub(crate) files: &'a Files,
     pub(crate) facts: &'a mut Facts,
-    /// Decides what the workers do.
+    /// What the workers do depends on both.
+    pub(crate) temper: Temper,
     pub(crate) random: &'a mut Rng,
 }
 
 impl SpawnerTurn<'_> {
+    /// Returns the same for a worker.
+    fn of_worker(&mut self) -> WorkerTurn<'_> {
+        WorkerTurn {
+            now: self.now.mono,
+            temper: self.temper,
+            random: self.random,
+            facts: self.facts,
+        }
+    }
+
     /// fnd has broken a rule of the protocol.
     fn defect(&mut self, text: String) {
         self.facts.push(Fact::Defect(text));
@@ -155,13 +166,11 @@ pub(crate) struct SpawnerModel {
     silent_until: Option<Duration>,
     /// So many starts fail because the node is short of something.
     cannot_start: u32,
-    /// The faults that workers may have.
-    temper: Temper,
 }
 
 impl SpawnerModel {
     /// Returns a spawner on an empty disk, to which no fnd is connected.
-    pub(crate) fn new(temper: Temper) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             link: FndLink::default(),
             protocol: PROTOCOL_MAX,
@@ -176,32 +185,42 @@ impl SpawnerModel {
             homes: BuildHomes::default(),
             silent_until: None,
             cannot_start: 0,
-            temper,
         }
     }
 
-    /// Adds everything that the spawner could do now.
-    pub(crate) fn steps(&mut self, now: Now, out: &mut Vec<SpawnerStep>) {
+    /// Takes everything that fnd has sent to the spawner and to workers. What it means is decided step by step.
+    pub(crate) fn hear(&mut self, turn: &mut SpawnerTurn<'_>) {
+        // Frames stay in the socket of a silent spawner, so that the socket may become full.
+        if !self.is_silent(turn.now) {
+            self.link.read();
+        }
+        for process in self.processes.values_mut() {
+            if let Stage::Running(model) = &mut process.stage {
+                model.read(&mut turn.of_worker());
+            }
+        }
+    }
+
+    /// Adds everything that the spawner and its processes could do now.
+    pub(crate) fn steps(&self, now: Now, out: &mut Vec<SpawnerStep>) {
         let is_silent = self.is_silent(now);
         let mut launchers = BTreeSet::new();
-        for (worker, process) in &mut self.processes {
-            match &mut process.stage {
+        for (worker, process) in &self.processes {
+            match &process.stage {
                 // Each launcher starts its processes in order.
-                Stage::Starting(_) if !is_silent && launchers.insert((process.id, process.version, process.program)) => {
+                Stage::Starting(_) if !is_silent && launchers.insert((process.id, process.version)) => {
                     out.push(SpawnerStep::Start(*worker));
                 }
-                Stage::Running(model) => {
-                    model.hear();
-                    out.extend(model.has_work(now.mono).then_some(SpawnerStep::Work(*worker)));
+                Stage::Running(model) if model.wakes_at().is_some_and(|at| at <= now.mono) => {
+                    out.push(SpawnerStep::Work(*worker));
                 }
                 Stage::Over(_) if !is_silent => out.push(SpawnerStep::Report(*worker)),
-                Stage::Starting(_) | Stage::Over(_) | Stage::Ended { .. } => {}
+                Stage::Starting(_) | Stage::Running(_) | Stage::Over(_) | Stage::Ended { .. } => {}
             }
         }
         if is_silent {
             return;
         }
-        self.link.read();
         out.extend((!self.link.requests.is_empty()).then_some(SpawnerStep::Request));
         out.extend(self.link.is_full().then_some(SpawnerStep::Flush));
         out.extend(self.jobs_in_any_order().map(SpawnerStep::Install));
@@ -243,7 +262,8 @@ impl SpawnerModel {
             Stage::Starting(_) | Stage::Over(_) | Stage::Ended { .. } => None,
         };
         let workers = self.processes.values().filter_map(of_worker);
-        let own = [self.enforces_at(), self.silent_until];
+        // A silent spawner ends nobody.
+        let own = [self.silent_until.or_else(|| self.enforces_at())];
         workers.chain(own.into_iter().flatten()).min()
     }
 

@@ -2,7 +2,8 @@
 
 use super::contents::{Content, Fate};
 use super::*;
-use crate::simulate::workers::{WorkerStart, WorkerTask};
+use crate::simulate::facts::Started;
+use crate::simulate::workers::{WorkerEnds, WorkerStart, WorkerTask};
 use fnd_wire::frame::{Spawn, SpawnFailed};
 use fnd_wire::plan::{CHECK, is_builder};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -87,11 +88,22 @@ impl SpawnerModel {
             return self.reply(id, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
         }
         let task = process.task(&self.disk.names);
-        let is_handler = matches!(task, WorkerTask::Handler { .. });
-        let (start, kept) = ends(worker, task);
+        let is_handler = matches!(task, WorkerTask::Handler);
+        let (ends, kept) = ends(is_handler);
         process.kept = Some(kept);
-        let model = WorkerModel::new(start, self.temper, turn.random, turn.now.mono);
-        process.stage = Stage::Running(Box::new(model));
+        turn.facts.push(Fact::Started(Started {
+            worker,
+            function: process.function.clone(),
+            version: process.version,
+        }));
+        let start = WorkerStart {
+            worker,
+            function: process.function.clone(),
+            version: process.version,
+            task,
+            ends,
+        };
+        process.stage = Stage::Running(Box::new(WorkerModel::begin(start, &mut turn.of_worker())));
         let (is_termed, is_killed) = (process.termed.is_some(), process.killed);
         let (spawned, descriptors) = process.spawned(worker);
         let reply = if is_handler { Reply::SpawnedWithChannel(spawned) } else { Reply::Spawned(spawned) };
@@ -125,35 +137,32 @@ impl Process {
             };
         }
         if content.is_handler() {
-            return WorkerTask::Handler { content };
-        }
-        WorkerTask::Attempt {
-            content,
-            invocation: self.invocation,
-            attempt: self.attempt,
+            WorkerTask::Handler
+        } else {
+            WorkerTask::Script(self.invocation, self.attempt)
         }
     }
 }
 
 /// Makes the descriptors of a process: its own, and those for fnd.
-fn ends(worker: WorkerId, task: WorkerTask) -> (WorkerStart, KeptEnds) {
+fn ends(has_channel: bool) -> (WorkerEnds, KeptEnds) {
     let room = "the machine has room for descriptors";
     let result = memfd_create(c"result", MemfdFlags::CLOEXEC).expect(room);
     let (out, stdout) = pipe_with(PipeFlags::CLOEXEC).expect(room);
     let (err, stderr) = pipe_with(PipeFlags::CLOEXEC).expect(room);
     let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect(room);
-    let has_channel = matches!(task, WorkerTask::Handler { .. });
     let (ours, channel) = has_channel.then(pair).unzip();
     let kept = KeptEnds {
         output: [out, err, result.try_clone().expect(room)],
         channel: ours,
     };
-    let start = WorkerStart {
-        worker,
-        task,
-        output: [stdout, stderr],
+    let ends = WorkerEnds {
+        // No process here reads its input.
+        input: None,
+        stdout,
+        stderr,
         result,
         channel,
     };
-    (start, kept)
+    (ends, kept)
 }

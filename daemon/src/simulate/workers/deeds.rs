@@ -70,8 +70,8 @@ pub(super) fn takes(random: &mut Rng, temper: Temper) -> Duration {
 }
 
 /// A process gets SIGTERM: it ends soon, as it likes, or does as if nothing had happened.
-pub(super) fn term(deeds: &mut Deeds, temper: Temper, turn: &mut WorkerTurn<'_>) {
-    if temper.slow && turn.random.u8(0..4) == 0 {
+pub(super) fn term(deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
+    if turn.temper.slow && turn.random.u8(0..4) == 0 {
         return;
     }
     deeds.clear();

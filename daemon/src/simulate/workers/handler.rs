@@ -10,7 +10,7 @@
 
 use super::deeds::{Deed, Deeds, takes};
 use super::messages::{self, DaemonMessage};
-use super::{Process, Temper, WorkerTurn};
+use super::{Temper, WorkerStart, WorkerTurn};
 use crate::simulate::facts::{Began, Fact, Facts};
 use crate::simulate::spawner::contents::{Content, Fate, Manner};
 use fnd_core::records::protocol::FailureKind;
@@ -41,16 +41,11 @@ pub(super) struct Handler {
 
 impl Handler {
     /// Begins to load the code.
-    pub(super) fn load(
-        worker: WorkerId,
-        process: &Process,
-        (deeds, temper): (&mut Deeds, Temper),
-        turn: &mut WorkerTurn<'_>,
-    ) -> Self {
-        let content = Content::of(process.version);
-        let concurrency = if content.manner() == Manner::Shared { 4 } else { 1 };
+    pub(super) fn load(start: &WorkerStart, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) -> Self {
+        let content = Content::of(start.version);
+        let concurrency = if content.manner() == Manner::Concurrent { 4 } else { 1 };
         // Slow code loads within the time that fnd allows.
-        let at = turn.now + takes(turn.random, Temper { slow: false, ..temper });
+        let at = turn.now + takes(turn.random, Temper { slow: false, ..turn.temper });
         if content.fate() == Fate::NotLoaded {
             if turn.random.bool() {
                 deeds.plan(at, Deed::Send(messages::error(0, FailureKind::Error), None));
@@ -60,9 +55,9 @@ impl Handler {
             deeds.plan(at, Deed::Send(messages::ready(concurrency), None));
         }
         Self {
-            worker,
-            function: process.function.clone(),
-            version: process.version,
+            worker: start.worker,
+            function: start.function.clone(),
+            version: start.version,
             concurrency: concurrency as usize,
             is_ready: false,
             is_stopping: false,
@@ -73,8 +68,7 @@ impl Handler {
     }
 
     /// Reads what fnd has sent, and plans what follows.
-    pub(super) fn read(&mut self, channel: &OwnedFd, plan: (&mut Deeds, Temper), turn: &mut WorkerTurn<'_>) {
-        let (deeds, temper) = plan;
+    pub(super) fn read(&mut self, channel: &OwnedFd, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
         let mut bytes = [0; 16 << 10];
         while let Ok((_, count @ 1..)) = recv(channel, &mut bytes[..], RecvFlags::DONTWAIT) {
             self.received.extend(&bytes[..count]);
@@ -112,14 +106,14 @@ impl Handler {
                         attempt,
                         is_call: true,
                     }));
-                    self.plan_call(call, (deeds, temper), turn);
+                    self.plan_call(call, deeds, turn);
                 }
                 // It did not say that it ends calls, so it skips the message.
                 DaemonMessage::Cancel(_) => {}
                 DaemonMessage::Stop => {
                     self.is_stopping = true;
                     // A slow one may not listen.
-                    if !(temper.slow && turn.random.u8(0..8) == 0) {
+                    if !(turn.temper.slow && turn.random.u8(0..8) == 0) {
                         self.exit_if_done(deeds, turn);
                     }
                 }
@@ -127,7 +121,8 @@ impl Handler {
         }
     }
 
-    fn plan_call(&self, call: u64, (deeds, temper): (&mut Deeds, Temper), turn: &mut WorkerTurn<'_>) {
+    fn plan_call(&self, call: u64, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
+        let temper = turn.temper;
         let at = turn.now + takes(turn.random, temper);
         if turn.random.u8(0..8) == 0 {
             deeds.plan(turn.now, Deed::Send(messages::log(call, 1), None));

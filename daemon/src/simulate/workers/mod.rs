@@ -18,13 +18,12 @@ mod script;
 use self::deeds::{Deed, Deeds};
 use self::handler::Handler;
 use super::facts::{Began, Fact, Facts};
-use super::spawner::{Process, Program, SpawnerEvent, SpawnerModel, WorkerEnds};
 use fastrand::Rng;
 use fnd_wire::frame::ExitStatus;
-use fnd_wire::ids::{InvocationId, WorkerId};
+use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// The faults that workers may have.
@@ -42,144 +41,128 @@ pub(crate) struct Temper {
 pub(crate) struct WorkerTurn<'a> {
     /// Time by the monotonic clock.
     pub(crate) now: Duration,
+    pub(crate) temper: Temper,
     pub(crate) random: &'a mut Rng,
     pub(crate) facts: &'a mut Facts,
 }
 
+/// A process that begins.
+pub(crate) struct WorkerStart {
+    pub(crate) worker: WorkerId,
+    pub(crate) function: FunctionName,
+    pub(crate) version: Version,
+    pub(crate) task: WorkerTask,
+    pub(crate) ends: WorkerEnds,
+}
+
 /// What a process is for.
+#[derive(Debug)]
+pub(crate) enum WorkerTask {
+    /// An attempt of an invocation, by its number.
+    Script(InvocationId, u32),
+    Handler,
+    /// A build or a check of fnd itself: it writes this result, and ends with this code.
+    Internal {
+        result: Vec<u8>,
+        code: u8,
+    },
+}
+
+/// The ends of a process's descriptors that the process has.
+#[derive(Debug)]
+pub(crate) struct WorkerEnds {
+    /// Standard input; absent: it is empty.
+    pub(crate) input: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) result: OwnedFd,
+    /// The worker protocol's socket of a handler.
+    pub(crate) channel: Option<OwnedFd>,
+}
+
+/// What a process that runs does.
 #[derive(Debug)]
 enum Task {
     Script(InvocationId, u32),
     Handler(Handler),
+    Internal,
 }
 
-/// A process of a function.
+/// A process that runs.
 #[derive(Debug)]
-struct RunningWorker {
+pub(crate) struct WorkerModel {
+    worker: WorkerId,
     ends: WorkerEnds,
     deeds: Deeds,
     task: Task,
 }
 
-/// All processes of functions that run.
-#[derive(Debug, Default)]
-pub(crate) struct Workers {
-    temper: Temper,
-    running: BTreeMap<WorkerId, RunningWorker>,
-}
-
-impl Workers {
-    pub(crate) fn new(temper: Temper) -> Self {
-        let running = BTreeMap::new();
-        Self { temper, running }
-    }
-
-    /// Ends the faults. What a process has planned already still comes, up to a process that never ends by itself.
-    pub(crate) fn recover(&mut self) {
-        self.temper = Temper::default();
-    }
-
-    /// Does what an event of the spawner means for a process.
-    pub(crate) fn handle(&mut self, event: &SpawnerEvent, spawner: &mut SpawnerModel, turn: &mut WorkerTurn<'_>) {
-        match event {
-            SpawnerEvent::Started(worker) => {
-                let is_ours = |process: &&Process| process.program == Program::Attempt;
-                if spawner.process(*worker).filter(is_ours).is_some()
-                    && let Some(ends) = spawner.take_ends(*worker)
-                    && let Some(process) = spawner.process(*worker)
-                {
-                    self.begin(*worker, process, ends, turn);
-                }
-            }
-            SpawnerEvent::Term(worker) => {
-                if let Some(running) = self.running.get_mut(worker) {
-                    deeds::term(&mut running.deeds, self.temper, turn);
-                }
-            }
-            SpawnerEvent::Killed(worker) => {
-                self.end(*worker, turn.facts);
-            }
-            SpawnerEvent::Asked(..)
-            | SpawnerEvent::Answered(..)
-            | SpawnerEvent::Reported(_)
-            | SpawnerEvent::Violation(_) => {}
-        }
-    }
-
-    fn begin(&mut self, worker: WorkerId, process: &Process, ends: WorkerEnds, turn: &mut WorkerTurn<'_>) {
+impl WorkerModel {
+    pub(crate) fn begin(start: WorkerStart, turn: &mut WorkerTurn<'_>) -> Self {
         let mut deeds = Deeds::default();
-        let task = if process.is_handler() {
-            Task::Handler(Handler::load(worker, process, (&mut deeds, self.temper), turn))
-        } else {
-            let began = began(worker, process);
-            let task = Task::Script(began.invocation, began.attempt);
-            turn.facts.push(Fact::Began(began));
-            script::plan(process, (&mut deeds, self.temper), turn);
-            task
-        };
-        let running = RunningWorker { ends, deeds, task };
-        self.running.insert(worker, running);
-    }
-
-    /// Lets the handlers read what fnd has sent.
-    pub(crate) fn read(&mut self, turn: &mut WorkerTurn<'_>) {
-        for running in self.running.values_mut() {
-            if let Task::Handler(handler) = &mut running.task
-                && let Some(channel) = &running.ends.channel
-            {
-                handler.read(channel, (&mut running.deeds, self.temper), turn);
+        let worker = start.worker;
+        let task = match start.task {
+            WorkerTask::Handler => Task::Handler(Handler::load(&start, &mut deeds, turn)),
+            WorkerTask::Script(invocation, attempt) => {
+                turn.facts.push(Fact::Began(Began {
+                    worker,
+                    function: start.function,
+                    version: start.version,
+                    invocation,
+                    attempt,
+                    is_call: false,
+                }));
+                script::plan(start.version, &mut deeds, turn);
+                Task::Script(invocation, attempt)
             }
+            WorkerTask::Internal { result, code } => {
+                let at = turn.now + deeds::takes(turn.random, turn.temper);
+                deeds.plan(at, Deed::WriteResult(result));
+                deeds.plan(at, Deed::Exit(ExitStatus::Code(code)));
+                Task::Internal
+            }
+        };
+        Self {
+            worker,
+            ends: start.ends,
+            deeds,
+            task,
         }
     }
 
-    /// Adds the workers that could do something now.
-    pub(crate) fn due(&self, now: Duration, out: &mut Vec<WorkerId>) {
-        let is_due = |running: &RunningWorker| running.deeds.wakes_at().is_some_and(|at| at <= now);
-        out.extend(
-            self.running
-                .iter()
-                .filter(|(_, running)| is_due(running))
-                .map(|(worker, _)| *worker),
-        );
+    /// Lets a handler read what fnd has sent.
+    pub(crate) fn read(&mut self, turn: &mut WorkerTurn<'_>) {
+        if let (Task::Handler(handler), Some(channel)) = (&mut self.task, &self.ends.channel) {
+            handler.read(channel, &mut self.deeds, turn);
+        }
     }
 
-    /// Returns when a worker does something next.
+    /// Returns when the process does something next.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        self.running
-            .values()
-            .filter_map(|running| running.deeds.wakes_at())
-            .min()
+        self.deeds.wakes_at()
     }
 
-    /// Lets a worker do the next of its deeds that are due.
-    pub(crate) fn step(&mut self, worker: WorkerId, spawner: &mut SpawnerModel, turn: &mut WorkerTurn<'_>) {
-        let Some(running) = self.running.get_mut(&worker) else {
-            return;
-        };
-        let Some(deed) = running.deeds.take(turn.now) else {
-            return;
-        };
-        if let Some((status, is_oom)) = running.perform(deed, turn) {
-            // Its descriptors are closed before anybody can see that it has ended.
-            self.end(worker, turn.facts);
-            spawner.ended(worker, status, is_oom);
-        }
+    /// Lets the process do the next of its deeds that are due. Returns how it has ended, if it has, and whether memory ran out.
+    pub(crate) fn step(&mut self, turn: &mut WorkerTurn<'_>) -> Option<(ExitStatus, bool)> {
+        let deed = self.deeds.take(turn.now)?;
+        self.perform(deed, turn)
     }
 
-    /// Removes a process that has ended.
-    fn end(&mut self, worker: WorkerId, facts: &mut Facts) {
-        let Some(running) = self.running.remove(&worker) else {
-            return;
-        };
-        match running.task {
+    /// The process gets SIGTERM.
+    pub(crate) fn term(&mut self, turn: &mut WorkerTurn<'_>) {
+        deeds::term(&mut self.deeds, turn);
+    }
+
+    /// Ends the process: its descriptors are closed, and what it has not done is never done.
+    pub(crate) fn end(self, facts: &mut Facts) {
+        match self.task {
             Task::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
             Task::Handler(handler) => handler.give_up(facts),
+            Task::Internal => {}
         }
-        facts.push(Fact::Gone(worker));
+        facts.push(Fact::Gone(self.worker));
     }
-}
 
-impl RunningWorker {
     /// Does a deed. Returns how the process has ended, if it has.
     fn perform(&mut self, deed: Deed, turn: &mut WorkerTurn<'_>) -> Option<(ExitStatus, bool)> {
         // fnd may have closed its ends: what is written then is lost, as everywhere.
@@ -216,19 +199,5 @@ impl RunningWorker {
         } else {
             handler.has_sent(call, &mut self.deeds, turn);
         }
-    }
-}
-
-/// Returns the attempt that a script sees.
-fn began(worker: WorkerId, process: &Process) -> Began {
-    let attempt = process.environment.iter().find(|(name, _)| name == "FND_ATTEMPT");
-    let attempt = attempt.and_then(|(_, value)| str::from_utf8(&value.0).ok()?.parse().ok());
-    Began {
-        worker,
-        function: process.function.clone(),
-        version: process.version,
-        invocation: process.invocation,
-        attempt: attempt.expect("fnd numbers the attempts of scripts"),
-        is_call: false,
     }
 }

@@ -1,12 +1,14 @@
 //! A script: it prints, writes its result, and ends.
 
 use super::deeds::{Deed, Deeds, takes};
-use super::{Process, Temper, WorkerTurn};
+use super::WorkerTurn;
 use crate::simulate::spawner::contents::{Content, Manner};
 use fnd_wire::frame::ExitStatus;
+use fnd_wire::ids::Version;
 
 /// Plans everything that a script does.
-pub(super) fn plan(process: &Process, (deeds, temper): (&mut Deeds, Temper), turn: &mut WorkerTurn<'_>) {
+pub(super) fn plan(version: Version, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
+    let temper = turn.temper;
     let random = &mut *turn.random;
     let mut at = turn.now;
     for number in 0..random.u8(0..3) {
@@ -20,7 +22,7 @@ pub(super) fn plan(process: &Process, (deeds, temper): (&mut Deeds, Temper), tur
         deeds.plan(at, deed);
     }
     at += takes(random, temper);
-    let is_polled = Content::of(process.version).manner() == Manner::Polled;
+    let is_polled = Content::of(version).manner() == Manner::Polled;
     let deed = match random.u8(0..100) {
         0..4 if temper.dies => Deed::RunOutOfMemory,
         4..8 if temper.dies => Deed::Exit(ExitStatus::Signal(if random.bool() { 9 } else { 11 })),

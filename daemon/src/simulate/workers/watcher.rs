@@ -3,7 +3,7 @@
 //!
 //! Not simulated: what is done to files after their run, events of the kernel, batches.
 
-use crate::simulate::spawner::WorkerEnds;
+use super::WorkerEnds;
 use fnd_core::records::SeenFile;
 use fnd_core::triggers::file::message::{FromWatcher, Messages, PROTOCOL, SeenChange, ToWatcher, WatcherReady, put};
 use fnd_wire::form::Bytes;
