@@ -2,7 +2,7 @@
 
 use super::fnd_link::IncomingRequest;
 use super::*;
-use fnd_wire::frame::{AdoptionRecord, Problem, Prune, RECORD_MAX, Release, SealTree, Sweep, Swept};
+use fnd_wire::frame::{AdoptionRecord, PROTOCOL_0_1, Problem, Prune, RECORD_MAX, Release, SealTree, SpawnFailed, Sweep, Swept};
 use fnd_wire::plan::is_own;
 
 impl SpawnerModel {
@@ -37,9 +37,12 @@ impl SpawnerModel {
             Request::Check(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Check)),
             Request::Rebuild(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Rebuild)),
             Request::Files(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Files)),
-            Request::Spawn(spawn) => return self.order(id, (spawn, Program::Attempt), &descriptors, turn),
-            Request::Watch(spawn) => return self.order(id, (spawn, Program::Watcher), &descriptors, turn),
-            Request::Measure(spawn) => return self.order(id, (spawn, Program::Measurement), &descriptors, turn),
+            Request::Spawn(spawn) => return self.order(id, spawn, &descriptors, turn),
+            Request::Watch(spawn) | Request::Measure(spawn) => {
+                self.next_worker = WorkerId(spawn.worker.0 + 1);
+                let (worker, message) = (spawn.worker, "programs of fnd itself are not simulated".to_owned());
+                return self.reply(id, &Reply::SpawnFailed(SpawnFailed { worker, message }), Vec::new());
+            }
             Request::Release(release) => return self.release(id, &release, turn),
             Request::Prune(prune) => return self.prune(id, &prune, turn),
             Request::Sweep(sweep) => return self.sweep(id, &sweep),

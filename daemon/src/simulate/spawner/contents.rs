@@ -103,8 +103,10 @@ const MANNERS: [(Manner, &str); 17] = [
     (Manner::Concurrent, "[pool]\nconcurrency = 4\n"),
 ];
 
-/// The configuration of every node. Without a number for the memory, the memory of the machine would decide what runs.
-const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs = 2\n";
+/// The configuration of every node. Without a number for the memory, the memory of the machine would decide what runs. No
+/// directories are measured.
+const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs = 2\n\
+    [defaults.limits]\nhome = \"none\"\ncache = \"none\"\n";
 
 /// The content of a function's files. The lowest three bits of the number are its fate and the others its manner. Two contents
 /// with the same fate and manner differ in nothing but the code.

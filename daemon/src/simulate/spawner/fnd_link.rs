@@ -10,7 +10,7 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// A request of fnd.
 pub(super) struct IncomingRequest {
@@ -120,15 +120,8 @@ impl FndLink {
     /// Sends what waits, as far as the socket takes it.
     pub(super) fn flush(&mut self) {
         while let (Some(socket), Some((packet, descriptors))) = (&self.socket, self.unsent.front()) {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            let borrowed: Vec<_> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
-            if !borrowed.is_empty() {
-                assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)), "there is room");
-            }
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags) {
-                Ok(_) => drop(self.unsent.pop_front()),
+            match send_packet(socket, packet, descriptors) {
+                Ok(()) => drop(self.unsent.pop_front()),
                 Err(Errno::AGAIN) => return,
                 // fnd has ended. Its last requests are still read, and then the end of the connection.
                 Err(Errno::PIPE | Errno::CONNRESET) => return self.unsent.clear(),
@@ -141,4 +134,16 @@ impl FndLink {
     pub(super) fn is_full(&self) -> bool {
         !self.unsent.is_empty()
     }
+}
+
+fn send_packet(socket: &OwnedFd, packet: &[u8], descriptors: &[OwnedFd]) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    if !borrowed.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(&borrowed));
+        debug_assert!(fits, "the space is for as many descriptors as a frame may have");
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags).map(|_| ())
 }

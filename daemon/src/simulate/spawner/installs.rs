@@ -8,7 +8,7 @@ use fnd_wire::frame::{
 use fnd_wire::plan::{BUILD, CHECK, is_builder};
 
 /// Why a file or a stored version is refused that is gone.
-pub(crate) const NOT_THERE: &str = "it is not there";
+const NOT_THERE: &str = "it is not there";
 /// Why a build is refused that an earlier spawner has installed.
 const NOT_INSTALLED: &str = "this build was not installed since fnd-spawner was started";
 

@@ -8,7 +8,7 @@
 //!
 //! A process is a row here; what it does is decided by its [`WorkerModel`].
 //!
-//! Not simulated: cgroups, namespaces and users, secrets, the HTTP sockets of workers, sources of code that are fetched.
+//! Not simulated: programs of fnd itself that watch or measure, cgroups, namespaces and users, secrets, the HTTP sockets of workers, sources of code that are fetched.
 //!
 //! Files:
 //! - `answers`: carries out requests, and answers them
@@ -35,7 +35,7 @@ mod starts;
 
 use self::builds::BuildHomes;
 use self::fnd_link::FndLink;
-pub(crate) use self::process::{Process, Program};
+pub(crate) use self::process::Process;
 use self::process::{KeptEnds, Stage};
 use crate::simulate::facts::{Fact, Facts};
 use crate::simulate::files::Files;

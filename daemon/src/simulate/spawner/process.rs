@@ -3,17 +3,6 @@
 use super::*;
 use fnd_wire::frame::{RetainedWorker, Spawned};
 
-/// The kind of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Program {
-    /// A script's attempt, a handler's worker, or a build or a check of fnd itself.
-    Attempt,
-    /// The watcher of a version's files.
-    Watcher,
-    /// Measures the home and the cache.
-    Measurement,
-}
-
 /// The spawner's copies of a worker's descriptors, for the next fnd.
 #[derive(Debug)]
 pub(super) struct KeptEnds {
@@ -40,7 +29,6 @@ pub(crate) struct Process {
     pub(crate) function: FunctionName,
     pub(crate) version: Version,
     pub(crate) invocation: InvocationId,
-    pub(crate) program: Program,
     /// The number of the attempt; 0 for a handler's worker.
     pub(super) attempt: u32,
     pub(super) id: FunctionId,

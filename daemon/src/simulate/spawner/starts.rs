@@ -18,7 +18,7 @@ impl SpawnerModel {
     pub(super) fn order(
         &mut self,
         id: RequestId,
-        (spawn, program): (Spawn, Program),
+        spawn: Spawn,
         descriptors: &VecDeque<OwnedFd>,
         turn: &mut SpawnerTurn<'_>,
     ) {
@@ -30,7 +30,7 @@ impl SpawnerModel {
         if descriptors.len() != usize::from(spawn.input) + usize::from(spawn.previous) {
             turn.defect(format!("{} descriptors come with the start of {worker}", descriptors.len()));
         }
-        if let Err(why) = self.admits(&spawn, program) {
+        if let Err(why) = self.admits(&spawn) {
             return self.reply(id, &Reply::SpawnFailed(SpawnFailed { worker, message: why }), Vec::new());
         }
         self.disk.tmp.insert((spawn.function, spawn.invocation));
@@ -40,7 +40,6 @@ impl SpawnerModel {
             function: self.name(spawn.function).expect("it was admitted").clone(),
             version: spawn.version,
             invocation: spawn.invocation,
-            program,
             attempt: attempt.unwrap_or(0),
             id: spawn.function,
             record: spawn.record,
@@ -58,13 +57,10 @@ impl SpawnerModel {
     ///
     /// # Errors
     /// Why not.
-    fn admits(&mut self, spawn: &Spawn, program: Program) -> Result<(), String> {
+    fn admits(&mut self, spawn: &Spawn) -> Result<(), String> {
         let Some(function) = self.name(spawn.function).cloned() else {
             return Err("no function has this number".to_owned());
         };
-        if program != Program::Attempt {
-            return Err("watchers and measurements are not simulated".to_owned());
-        }
         // A launcher that runs starts more of its version although the files are gone.
         let is_there = self.disk.stored.contains(&(function.clone(), spawn.version));
         if !is_there && !self.uses(&function, spawn.version) {
