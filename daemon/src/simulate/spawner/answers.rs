@@ -2,13 +2,17 @@
 
 use super::fnd_link::IncomingRequest;
 use super::*;
-use fnd_wire::frame::{AdoptionRecord, PROTOCOL_0_1, Problem, Prune, RECORD_MAX, Release, SealTree, SpawnFailed, Sweep, Swept};
+use fnd_wire::frame::{
+    AdoptionRecord, PROTOCOL_0_1, Problem, Prune, RECORD_MAX, Release, SealTree, SpawnFailed, Sweep, Swept,
+};
 use fnd_wire::plan::is_own;
 
 impl SpawnerModel {
     /// Carries out the oldest request that has come.
     pub(super) fn carry_out(&mut self, turn: &mut SpawnerTurn<'_>) {
-        let Some(incoming) = self.link.requests.pop_front() else { return };
+        let Some(incoming) = self.link.requests.pop_front() else {
+            return;
+        };
         let IncomingRequest {
             number,
             request,
@@ -78,7 +82,11 @@ impl SpawnerModel {
     fn release(&mut self, id: RequestId, release: &Release, turn: &mut SpawnerTurn<'_>) {
         let Release { function, invocation } = *release;
         let is_used = |process: &Process| process.id == function && process.invocation == invocation;
-        if self.processes.values().any(|process| is_used(process) && !process.is_over()) {
+        if self
+            .processes
+            .values()
+            .any(|process| is_used(process) && !process.is_over())
+        {
             turn.defect(format!("the files of {invocation} are removed while it runs"));
         }
         if self.name(function).is_none() {
@@ -105,7 +113,9 @@ impl SpawnerModel {
     /// Returns whether a process of a version runs or begins.
     pub(super) fn uses(&self, function: &FunctionName, version: Version) -> bool {
         let is_it = |process: &Process| process.function == *function && process.version == version;
-        self.processes.values().any(|process| is_it(process) && !process.is_over())
+        self.processes
+            .values()
+            .any(|process| is_it(process) && !process.is_over())
     }
 
     /// Removes the files of invocations that neither fnd nor the spawner knows.

@@ -36,7 +36,11 @@ impl BuildHomes {
     pub(super) fn admit(&mut self, builder: &FunctionName, version: Version, has_files: bool) {
         let home = self.0.entry(builder.clone()).or_insert_with(|| BuildHome {
             versions: BTreeSet::new(),
-            content: if has_files { HomeContent::Unknown } else { HomeContent::Empty },
+            content: if has_files {
+                HomeContent::Unknown
+            } else {
+                HomeContent::Empty
+            },
         });
         home.versions.insert(version);
     }
@@ -54,7 +58,11 @@ impl BuildHomes {
     pub(super) fn clearing(&mut self, builder: &FunctionName, is_idle: bool) {
         // A process that still runs could leave a file behind the helper.
         let home = self.0.entry(builder.clone()).or_default();
-        home.content = if is_idle { HomeContent::Clearing } else { HomeContent::Unknown };
+        home.content = if is_idle {
+            HomeContent::Clearing
+        } else {
+            HomeContent::Unknown
+        };
     }
 
     pub(super) fn cleared(&mut self, builder: &FunctionName) {
@@ -84,7 +92,9 @@ impl BuildHomes {
     /// Notes that a worker has ended; `is_fine`: with exit code 0.
     pub(super) fn ended(&mut self, of: WorkerId, is_fine: bool) {
         for home in self.0.values_mut() {
-            if let HomeContent::Build { worker, is_complete, .. } = &mut home.content
+            if let HomeContent::Build {
+                worker, is_complete, ..
+            } = &mut home.content
                 && *worker == of
             {
                 *is_complete = is_fine;

@@ -1,14 +1,7 @@
-//! The contents that the files of a function can have, and the verdicts of the real judge on them. The number of a content
-//! determines its code, its manifest and what becomes of it, so that a hash of a version names its content.
+//! The contents that the files of a function can have. The number of a content determines its code, its manifest and what becomes
+//! of it, and the hash of a version holds that number.
 
-use fnd_manifest::judge::Judge;
-use fnd_wire::form::Bytes;
-use fnd_wire::frame::SettingsRead;
-use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use fnd_wire::ids::Version;
 
 /// The function that hooks and alerts call.
 pub(crate) const AFTER: &str = "after";
@@ -85,7 +78,10 @@ const MANNERS: [(Manner, &str); 17] = [
         "[hooks]\non_success = [\"after\"]\non_failure = [\"after\"]\n",
     ),
     (Manner::Scheduled, "[[schedule]]\nevery = \"30s\"\ncatch_up = \"10m\"\n"),
-    (Manner::Subscribed, "[[event]]\ntype = \"order\"\nkey = \"body.order\"\n"),
+    (
+        Manner::Subscribed,
+        "[[event]]\ntype = \"order\"\nkey = \"body.order\"\n",
+    ),
     (Manner::Single, "[pool]\nmax = 1\n[queue]\nmax = 3\n"),
     (Manner::Hasty, "[limits]\ntimeout = \"5s\"\ngrace = \"2s\"\n"),
     (
@@ -102,11 +98,6 @@ const MANNERS: [(Manner, &str); 17] = [
     (Manner::Timed, ""),
     (Manner::Concurrent, "[pool]\nconcurrency = 4\n"),
 ];
-
-/// The configuration of every node. Without a number for the memory, the memory of the machine would decide what runs. No
-/// directories are measured.
-const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs = 2\n\
-    [defaults.limits]\nhome = \"none\"\ncache = \"none\"\n";
 
 /// The content of a function's files. The lowest three bits of the number are its fate and the others its manner. Two contents
 /// with the same fate and manner differ in nothing but the code.
@@ -143,10 +134,7 @@ impl Content {
 
     /// Returns whether the content can serve, whichever content serves before.
     pub(crate) fn is_good(self) -> bool {
-        matches!(
-            self.fate(),
-            Fate::Script | Fate::Handler | Fate::Built | Fate::Canary
-        )
+        matches!(self.fate(), Fate::Script | Fate::Handler | Fate::Built | Fate::Canary)
     }
 
     /// Returns the version of this content with the tree of this generation; 0 without dependencies.
@@ -163,7 +151,7 @@ impl Content {
         Version(bytes)
     }
 
-    fn code(self) -> String {
+    pub(super) fn code(self) -> String {
         let number = self.0;
         let needs = if self.has_tree() {
             "# /// script\n# dependencies = [\"requests\"]\n# ///\n"
@@ -178,132 +166,19 @@ impl Content {
     }
 
     /// Returns the manifest; empty if there is none.
-    fn manifest(self) -> String {
+    pub(super) fn manifest(self) -> String {
         let manner = self.manner();
-        let text = MANNERS.iter().find(|(of, _)| *of == manner).map_or("", |(_, text)| *text);
+        let text = MANNERS
+            .iter()
+            .find(|(of, _)| *of == manner)
+            .map_or("", |(_, text)| *text);
         let of_fate = match (self.fate(), manner) {
             (Fate::Refused, _) => "no_such_key = 1\n",
-            (Fate::Canary, Manner::Timed) => {
-                "[release]\ncanary = \"50%\"\npromote_after = \"1m\"\nmax_failures = 1\n"
-            }
+            (Fate::Canary, Manner::Timed) => "[release]\ncanary = \"50%\"\npromote_after = \"1m\"\nmax_failures = 1\n",
             (Fate::Canary, _) => "[release]\ncanary = \"50%\"\n",
             _ => "",
         };
         // A key without a table comes before all tables.
         format!("{of_fate}{text}")
-    }
-}
-
-/// The judge's verdict on a content.
-pub(super) struct JudgedContent {
-    pub(super) document: Bytes,
-    pub(super) is_accepted: bool,
-    /// The document about the run that builds its dependencies, or checks its syntax; absent if there is nothing to do.
-    pub(super) run: Option<Bytes>,
-}
-
-/// The judge, with the verdicts that it has given. The same question always has the same answer, and an answer takes
-/// longer than everything else that an installation does here.
-struct Verdicts {
-    judge: Judge,
-    settings: Bytes,
-    known: BTreeMap<(FunctionName, Content, bool), Rc<JudgedContent>>,
-}
-
-thread_local! {
-    static VERDICTS: RefCell<Verdicts> = RefCell::new(Verdicts::new());
-}
-
-/// Judges a content of a function, or prepares the check of its syntax.
-pub(super) fn judge(function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
-    VERDICTS.with_borrow_mut(|verdicts| verdicts.judge(function, content, is_check))
-}
-
-/// Judges the configuration.
-pub(super) fn settings() -> SettingsRead {
-    SettingsRead {
-        document: VERDICTS.with_borrow(|verdicts| verdicts.settings.clone()),
-        problems: Vec::new(),
-        applied: true,
-    }
-}
-
-impl Verdicts {
-    fn new() -> Self {
-        let runtime = |(id, text): (&str, &str)| file(format!("/runtimes/{id}/runtime.toml"), text);
-        let runtimes = [
-            ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
-            ("python", include_str!("../../../../runtimes/python/runtime.toml")),
-        ];
-        let settings = JudgeRequest::Settings(JudgeSettings {
-            files: vec![file("/etc/fnd/fnd.toml".to_owned(), SETTINGS)],
-            runtimes: runtimes.map(runtime).into(),
-        });
-        let mut judge = Judge::new();
-        let JudgeReply::Settings(read) = judge.answer(&settings) else {
-            unreachable!("settings are answered with settings");
-        };
-        assert!(read.verdict.policy.is_some(), "the configuration has no error");
-        Self {
-            judge,
-            settings: read.verdict.document,
-            known: BTreeMap::new(),
-        }
-    }
-
-    fn judge(&mut self, function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
-        let key = (function.clone(), content, is_check);
-        if let Some(known) = self.known.get(&key) {
-            return Rc::clone(known);
-        }
-        let manifest = content.manifest();
-        let asked = JudgeFunction {
-            name: function.clone(),
-            files: vec![file(format!("/functions/{}.py", function.as_str()), &content.code())],
-            manifest: (!manifest.is_empty()).then(|| file(format!("/functions/{}.toml", function.as_str()), &manifest)),
-            form: CodeLayout::File,
-        };
-        let request = if is_check {
-            JudgeRequest::Check(asked)
-        } else {
-            JudgeRequest::Function(asked)
-        };
-        let JudgeReply::Function(judgment) = self.judge.answer(&request) else {
-            unreachable!("a function is answered with a function");
-        };
-        let judged = Rc::new(JudgedContent {
-            is_accepted: judgment.verdict.plan.is_some(),
-            document: judgment.verdict.document,
-            run: judgment.build.map(|build| build.document),
-        });
-        self.known.insert(key, Rc::clone(&judged));
-        judged
-    }
-}
-
-fn file(path: String, text: &str) -> JudgedFile {
-    JudgedFile {
-        path,
-        bytes: Bytes(text.as_bytes().to_vec()),
-        mode: 0o644,
-        trusted: true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fnd_manifest::judge::Verdict;
-
-    #[test]
-    fn the_judge_refuses_those_contents_only_that_are_to_be_refused() {
-        let name = FunctionName::new("f").unwrap();
-        for content in (0..=u8::MAX).map(Content) {
-            let judged = judge(&name, content, false);
-            let verdict: Verdict = serde_json::from_slice(&judged.document.0).unwrap();
-            let is_refused = content.fate() == Fate::Refused;
-            assert_eq!(judged.is_accepted, !is_refused, "{content:?}: {:?}", verdict.diagnostics);
-            assert_eq!(judged.run.is_some(), content.has_tree(), "{content:?}");
-        }
     }
 }

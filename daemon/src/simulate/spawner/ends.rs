@@ -10,8 +10,12 @@ const FNDS_TURN: Duration = Duration::from_secs(1);
 impl SpawnerModel {
     /// Lets a process do one thing.
     pub(super) fn work(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
-        let Some(process) = self.processes.get_mut(&worker) else { return };
-        let Stage::Running(model) = &mut process.stage else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
+        let Stage::Running(model) = &mut process.stage else {
+            return;
+        };
         if let Some((status, is_oom)) = model.step(&mut turn.of_worker()) {
             self.end(worker, (status, is_oom), turn);
         }
@@ -19,7 +23,9 @@ impl SpawnerModel {
 
     /// Ends a process. Its own descriptors are closed with it.
     fn end(&mut self, worker: WorkerId, (status, is_oom): (ExitStatus, bool), turn: &mut SpawnerTurn<'_>) {
-        let Some(process) = self.processes.get_mut(&worker) else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
         let over = Stage::Over(Exited {
             worker,
             late: None,
@@ -41,8 +47,12 @@ impl SpawnerModel {
 
     /// Tells fnd that a process has ended. Without an fnd, the next one is told.
     pub(super) fn report(&mut self, worker: WorkerId, now: Now) {
-        let Some(process) = self.processes.get_mut(&worker) else { return };
-        let Stage::Over(exited) = &mut process.stage else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
+        let Stage::Over(exited) = &mut process.stage else {
+            return;
+        };
         let lasted = now.mono.saturating_sub(process.began);
         if matches!(process.termed, Some((_, TermCause::TimeUp))) {
             exited.late = Some((0, u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX)));
@@ -63,7 +73,9 @@ impl SpawnerModel {
             Some(Stage::Starting(_) | Stage::Running(_) | Stage::Over(_)) => {
                 turn.defect(format!("the end of {worker} is acknowledged before it was reported"));
             }
-            None => turn.defect(format!("the end of {worker} is acknowledged, which the spawner does not know")),
+            None => turn.defect(format!(
+                "the end of {worker} is acknowledged, which the spawner does not know"
+            )),
         }
     }
 
@@ -81,7 +93,9 @@ impl SpawnerModel {
 
     /// Sends SIGTERM to a process. One that does not exist yet gets it when it begins.
     pub(super) fn signal(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
-        let Some(process) = self.processes.get_mut(&worker) else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
         if let Stage::Running(model) = &mut process.stage {
             model.term(&mut turn.of_worker());
         }
@@ -92,7 +106,9 @@ impl SpawnerModel {
         if worker >= self.next_worker {
             turn.defect(format!("SIGKILL is for {worker}, which was never started"));
         }
-        let Some(process) = self.processes.get_mut(&worker) else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
         process.killed = true;
         if matches!(process.stage, Stage::Running(_)) {
             self.end(worker, (ExitStatus::Signal(9), false), turn);
@@ -119,7 +135,10 @@ impl SpawnerModel {
     /// Returns when the spawner has to end a process next.
     pub(super) fn enforces_at(&self) -> Option<Duration> {
         let slack = self.slack();
-        self.processes.values().filter_map(|process| process.ends_at(slack)).min()
+        self.processes
+            .values()
+            .filter_map(|process| process.ends_at(slack))
+            .min()
     }
 
     fn slack(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! What a new fnd is told: the spawner's version, the processes of the fnd before, their ends, and the configuration.
 
-use super::contents::settings;
+use super::verdicts::settings;
 use super::*;
 use fnd_wire::frame::{Containment, Hello, MemoryGroups, PROTOCOL_0_1, Welcome};
 use std::path::Path;
@@ -47,7 +47,11 @@ impl SpawnerModel {
     }
 
     fn welcome(&self) -> Welcome {
-        let version = if self.protocol == PROTOCOL_0_1 { "0.1.0" } else { env!("CARGO_PKG_VERSION") };
+        let version = if self.protocol == PROTOCOL_0_1 {
+            "0.1.0"
+        } else {
+            env!("CARGO_PKG_VERSION")
+        };
         Welcome {
             protocol: self.protocol,
             version: version.to_owned(),

@@ -1,10 +1,9 @@
 //! Answers installations. The judge reads one after the other; only the order among different functions is free.
 
-use super::contents::{Content, judge, settings};
+use super::contents::Content;
+use super::verdicts::{judge, settings};
 use super::*;
-use fnd_wire::frame::{
-    Installed, InstalledWithTree, NeedsBuild, PROTOCOL_0_1, Problem, Refused, STORED, StoredFile,
-};
+use fnd_wire::frame::{Installed, InstalledWithTree, NeedsBuild, PROTOCOL_0_1, Problem, Refused, STORED, StoredFile};
 use fnd_wire::plan::{BUILD, CHECK, is_builder};
 
 /// Why a file or a stored version is refused that is gone.
@@ -20,7 +19,11 @@ impl SpawnerModel {
             Job::Reload(_) => None,
             Job::Install(_, install, _) => Some(install.function.clone()),
         };
-        let before_reload = self.jobs.iter().take_while(|job| matches!(job, Job::Install(..))).count();
+        let before_reload = self
+            .jobs
+            .iter()
+            .take_while(|job| matches!(job, Job::Install(..)))
+            .count();
         let is_first = move |index: &usize| {
             let of = self.jobs.get(*index).and_then(function);
             *index == 0 || !self.jobs.iter().take(*index).any(|earlier| function(earlier) == of)

@@ -55,7 +55,9 @@ impl Process {
     /// Returns the report that it runs or has run, with copies of its descriptors.
     pub(super) fn spawned(&self, worker: WorkerId) -> (Spawned, Vec<OwnedFd>) {
         let kept = self.kept.as_ref();
-        let copies = kept.into_iter().flat_map(|kept| kept.output.iter().chain(&kept.channel));
+        let copies = kept
+            .into_iter()
+            .flat_map(|kept| kept.output.iter().chain(&kept.channel));
         let copies = copies.map(|end| end.try_clone().expect("the machine has room for descriptors"));
         let has_ends = kept.is_some();
         let pid = u32::try_from(worker.0).unwrap_or(u32::MAX);
@@ -82,7 +84,11 @@ impl Process {
             record: self.record.clone(),
         };
         let has_channel = self.kept.as_ref().is_some_and(|kept| kept.channel.is_some());
-        let reply = if has_channel { Reply::HeldWithChannel } else { Reply::Held };
+        let reply = if has_channel {
+            Reply::HeldWithChannel
+        } else {
+            Reply::Held
+        };
         (reply(retained), descriptors)
     }
 }

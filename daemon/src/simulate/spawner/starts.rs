@@ -28,10 +28,17 @@ impl SpawnerModel {
         }
         self.next_worker = WorkerId(worker.0 + 1);
         if descriptors.len() != usize::from(spawn.input) + usize::from(spawn.previous) {
-            turn.defect(format!("{} descriptors come with the start of {worker}", descriptors.len()));
+            turn.defect(format!(
+                "{} descriptors come with the start of {worker}",
+                descriptors.len()
+            ));
         }
         if let Err(why) = self.admits(&spawn) {
-            return self.reply(id, &Reply::SpawnFailed(SpawnFailed { worker, message: why }), Vec::new());
+            return self.reply(
+                id,
+                &Reply::SpawnFailed(SpawnFailed { worker, message: why }),
+                Vec::new(),
+            );
         }
         self.disk.tmp.insert((spawn.function, spawn.invocation));
         let attempt = spawn.environment.iter().find(|(name, _)| name == ATTEMPT);
@@ -75,7 +82,9 @@ impl SpawnerModel {
 
     /// Begins a process, and answers its start.
     pub(super) fn start(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
-        let Some(process) = self.processes.get_mut(&worker) else { return };
+        let Some(process) = self.processes.get_mut(&worker) else {
+            return;
+        };
         let Stage::Starting(id) = process.stage else { return };
         if let Some(left) = self.cannot_start.checked_sub(1) {
             self.cannot_start = left;
@@ -102,7 +111,11 @@ impl SpawnerModel {
         process.stage = Stage::Running(Box::new(WorkerModel::begin(start, &mut turn.of_worker())));
         let (is_termed, is_killed) = (process.termed.is_some(), process.killed);
         let (spawned, descriptors) = process.spawned(worker);
-        let reply = if is_handler { Reply::SpawnedWithChannel(spawned) } else { Reply::Spawned(spawned) };
+        let reply = if is_handler {
+            Reply::SpawnedWithChannel(spawned)
+        } else {
+            Reply::Spawned(spawned)
+        };
         self.reply(id, &reply, descriptors);
         // Signals that were asked for before the process existed.
         if is_killed {
@@ -120,7 +133,10 @@ impl Process {
         if self.function.as_str() == CHECK {
             let code = u8::from(content.fate() == Fate::Wrong);
             // Each content has a check of its own, so the result is the same for all functions that wait for this one.
-            let lines: String = names.iter().map(|name| format!("{} {code}\n", name.file_form())).collect();
+            let lines: String = names
+                .iter()
+                .map(|name| format!("{} {code}\n", name.file_form()))
+                .collect();
             return WorkerTask::Internal {
                 result: lines.into_bytes(),
                 code: 0,

@@ -45,7 +45,14 @@ impl Handler {
         let content = Content::of(start.version);
         let concurrency = if content.manner() == Manner::Concurrent { 4 } else { 1 };
         // Slow code loads within the time that fnd allows.
-        let at = turn.now + takes(turn.random, Temper { slow: false, ..turn.temper });
+        let at = turn.now
+            + takes(
+                turn.random,
+                Temper {
+                    slow: false,
+                    ..turn.temper
+                },
+            );
         if content.fate() == Fate::NotLoaded {
             if turn.random.bool() {
                 deeds.plan(at, Deed::Send(messages::error(0, FailureKind::Error), None));

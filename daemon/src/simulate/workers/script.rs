@@ -1,7 +1,7 @@
 //! A script: it prints, writes its result, and ends.
 
-use super::deeds::{Deed, Deeds, takes};
 use super::WorkerTurn;
+use super::deeds::{Deed, Deeds, takes};
 use crate::simulate::spawner::contents::{Content, Manner};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::Version;

@@ -151,7 +151,10 @@ impl WatcherModel {
             }
             ToWatcher::Shown(_) => self.stage = WatcherStage::Watching,
             ToWatcher::Accepted(accepted) => {
-                let file = self.offered.remove(&accepted.number).expect("an offer is answered once");
+                let file = self
+                    .offered
+                    .remove(&accepted.number)
+                    .expect("an offer is answered once");
                 self.known.insert(file.inode, file);
             }
             ToWatcher::Refused(number) => {
