@@ -125,7 +125,13 @@ impl Disk {
         let DiskState { given, asked_sync, .. } = {
             let mut state = lock(&self.state);
             let is_full = state.is_full;
-            std::mem::replace(&mut *state, DiskState { is_full, ..DiskState::default() })
+            std::mem::replace(
+                &mut *state,
+                DiskState {
+                    is_full,
+                    ..DiskState::default()
+                },
+            )
         };
         let now = self.index();
         if now.salts != self.log.salts {
@@ -192,13 +198,12 @@ impl Disk {
 
 impl DiskState {
     fn commit(&mut self, transaction: Transaction<'_>) -> rusqlite::Result<()> {
-        let verdict = match self.is_full {
-            true => Verdict::Refused,
-            false => self.next.take().unwrap_or(Verdict::Done),
-        };
+        let drawn = self.next.take().unwrap_or(Verdict::Done);
+        let verdict = if self.is_full { Verdict::Refused } else { drawn };
         self.given = Some(verdict);
         match verdict {
-            Verdict::Refused => return Err(failure(ffi::SQLITE_FULL)),
+            Verdict::Refused if self.is_full => return Err(failure(ffi::SQLITE_FULL)),
+            Verdict::Refused => return Err(failure(ffi::SQLITE_IOERR)),
             Verdict::Lost => {
                 fuse::set(Some(0));
                 return Err(failure(ffi::SQLITE_IOERR));
@@ -226,3 +231,6 @@ fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
     // All of it is in one thread.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,8 @@ pub(crate) enum Fact {
     Told(Told),
     /// The spawner has received a request of fnd, with this number.
     Requested(u32, Request),
+    /// The process of a worker has started.
+    Started(Started),
     /// A function sees an attempt.
     Began(Began),
     /// The process of a script has ended, or a handler has answered a call or will never answer it.
@@ -40,6 +42,14 @@ pub(crate) enum Death {
     Both,
     /// The machine has lost its power.
     PowerCut,
+}
+
+/// A process of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) worker: WorkerId,
+    pub(crate) function: FunctionName,
+    pub(crate) version: Version,
 }
 
 /// An attempt that a function sees.
@@ -103,6 +113,7 @@ impl Fact {
             }
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],
             Self::Defect(_) => [11, 0, 0],
+            Self::Started(started) => [12, started.worker.0, 0],
         }
     }
 }

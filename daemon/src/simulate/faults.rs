@@ -201,7 +201,11 @@ mod tests {
             let kinds = FaultKinds::any(&mut random).without(left_out);
             let faults = schedule(&mut random, kinds, 60_000);
             assert!(faults.is_sorted_by_key(|(at_ms, _)| *at_ms) && faults.iter().all(|(at_ms, _)| *at_ms <= 60_000));
-            assert!(faults.iter().all(|(_, fault)| kinds.has(fault.kind()) && fault.kind() != left_out));
+            assert!(
+                faults
+                    .iter()
+                    .all(|(_, fault)| kinds.has(fault.kind()) && fault.kind() != left_out)
+            );
         }
         assert_eq!(schedule(&mut Rng::with_seed(1), FaultKinds::NONE, 60_000), []);
     }

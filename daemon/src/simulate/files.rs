@@ -162,3 +162,59 @@ fn files_of(name: &FunctionName) -> SourceFiles {
         directory_form: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::catalog::{Catalog, Rescan};
+    use crate::simulate::people::name;
+
+    /// Lets the catalog say everything that it has to say at this time.
+    fn all(files: &mut Files, order: &mut Rng, now: Duration) -> Vec<CatalogEvent> {
+        std::iter::from_fn(|| files.has_work(now).then(|| files.step(order, now)))
+            .flatten()
+            .collect()
+    }
+
+    #[test]
+    fn a_file_counts_as_the_same_only_if_its_newest_saving_was_reported() {
+        let (catalog, requests) = Catalog::detached();
+        let (mut files, mut order, now) = (Files::default(), Rng::with_seed(1), Duration::from_secs(9));
+        files.save(name(1), Content(1));
+        assert!(!files.has_work(now), "nobody has asked for a scan");
+        catalog.rescan(7, Rescan::default());
+        files.take_requests(&requests);
+        let scanned = all(&mut files, &mut order, now);
+        assert!(matches!(
+            &scanned[..],
+            [CatalogEvent::Changed(_), CatalogEvent::Scanned(7)]
+        ));
+        for _ in 0..20 {
+            files.save(name(1), Content(1));
+            catalog.confirm(1, files_of(&name(1)));
+            files.take_requests(&requests);
+            let is_right = match &all(&mut files, &mut order, now)[..] {
+                [CatalogEvent::Changed(_), CatalogEvent::Confirmed(1, is_same)] => *is_same,
+                [CatalogEvent::Confirmed(1, is_same), CatalogEvent::Changed(_)] => !*is_same,
+                other => panic!("{other:?}"),
+            };
+            assert!(is_right);
+        }
+    }
+
+    #[test]
+    fn the_directories_are_quiet_a_second_after_the_last_report() {
+        let (catalog, requests) = Catalog::detached();
+        let (mut files, mut order, mut now) = (Files::default(), Rng::with_seed(1), Duration::ZERO);
+        catalog.rescan(1, Rescan::default());
+        files.take_requests(&requests);
+        assert_eq!(all(&mut files, &mut order, now).len(), 1);
+        assert!(!files.is_at_rest());
+        now += QUIET;
+        assert!(matches!(&all(&mut files, &mut order, now)[..], [CatalogEvent::Quiet]));
+        assert!(files.is_at_rest());
+        files.save(name(1), Content(1));
+        files.begin();
+        assert!(!files.has_work(now), "the next fnd has not asked");
+    }
+}

@@ -1,0 +1,173 @@
+//! O2, O3, O4: what people were told is true, and stays true. Accepted work has a row in the ledger when its caller hears of
+//! it, and one end that never changes. The end that a caller was told is that end.
+
+use super::{Oracle, Verdict};
+use crate::simulate::facts::{Death, Fact};
+use crate::simulate::people::{Heard, Told};
+use crate::simulate::rows::{Row, Rows};
+use fnd_core::records::InvocationRecord;
+use fnd_core::records::outcome::{Reason, RunState};
+use fnd_core::run::{Answer, Now};
+use fnd_wire::ids::InvocationId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A power cut may lose the end of a call if it comes so soon after the answer. fnd gathers records for 50 ms, and the output
+/// of the call may have to be read first.
+const UNSAFE: Duration = Duration::from_secs(1);
+
+/// What people were told of invocations.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    promised: BTreeMap<InvocationId, Promise>,
+    /// The ends that the ledger has had at the last death.
+    ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
+    /// How often nothing waited to be stored.
+    even: u64,
+    now: Duration,
+    power_was_cut: bool,
+}
+
+#[derive(Debug)]
+struct Promise {
+    /// Whether the invocation was on disk before anybody heard of it.
+    durable: bool,
+    told_at: Duration,
+    /// [`Answers::even`] at that time.
+    even: u64,
+    /// The end that was told.
+    end: Option<Box<InvocationRecord>>,
+}
+
+/// O4: whoever is told that work is queued, finds it in the ledger at that moment.
+pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> Verdict {
+    if let Fact::Told(told) = fact {
+        let missing = accepted(&told.heard).into_iter().find(|id| !has_row(*id));
+        if let Some(id) = missing {
+            return Err(format!("O4: {id} was accepted, and the ledger does not have it"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the durable invocations that an answer names.
+fn accepted(heard: &Heard) -> Vec<InvocationId> {
+    match heard {
+        Heard::Answer(Answer::Queued(id)) => vec![*id],
+        Heard::Published(Ok(delivered)) => {
+            let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
+            taken.map(|taken| taken.invocation).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl Oracle for Answers {
+    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+        self.now = now.mono;
+        match fact {
+            Fact::Told(told) => self.told(told),
+            Fact::Committed(commit) if commit.is_done && commit.is_synced && commit.is_even => self.even += 1,
+            Fact::Death(death) => self.power_was_cut |= *death == Death::PowerCut,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at_death(&mut self, rows: &Rows) -> Verdict {
+        if std::mem::take(&mut self.power_was_cut) {
+            let (even, now) = (self.even, self.now);
+            self.promised.retain(|id, promise| {
+                let is_safe = promise.even < even && promise.told_at + UNSAFE < now;
+                let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
+                promise.durable || is_ended || (is_safe && promise.end.is_some())
+            });
+            // The log may have lost ends that nobody was told.
+            self.ended.clear();
+        }
+        self.compare(rows)?;
+        for (id, promise) in &self.promised {
+            if promise.durable && !rows.invocations.contains_key(id) {
+                return Err(format!("O2: {id} was accepted, and the ledger has lost it"));
+            }
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        self.compare(rows)?;
+        for (id, promise) in &self.promised {
+            let Some(row) = rows.invocations.get(id) else {
+                return Err(format!("O2: people know of {id}, and the ledger does not"));
+            };
+            if let Some(end) = promise.end.as_deref() {
+                is_same(end, row)?;
+            }
+        }
+        rows.invocations.iter().try_for_each(|(id, row)| {
+            let recorded = rows.attempts.get(id).and_then(|attempts| attempts.last());
+            if recorded.is_some_and(|last| *last > row.attempts) {
+                return Err(format!("O2: {id} has {} attempts, and a row of attempt {recorded:?}", row.attempts));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Answers {
+    fn told(&mut self, told: &Told) {
+        for id in accepted(&told.heard) {
+            self.promise(id, true, None);
+        }
+        match &told.heard {
+            Heard::Answer(Answer::Finished(record)) => {
+                self.promise(record.id, record.durable, Some(record.clone()));
+            }
+            Heard::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
+            _ => {}
+        }
+    }
+
+    fn promise(&mut self, id: InvocationId, durable: bool, end: Option<Box<InvocationRecord>>) {
+        let (told_at, even) = (self.now, self.even);
+        let promise = self.promised.entry(id).or_insert(Promise {
+            durable,
+            told_at,
+            even,
+            end: None,
+        });
+        promise.durable |= durable;
+        // The first end counts: a caller with the same key may hear of it again later.
+        if promise.end.is_none() && end.is_some() {
+            (promise.told_at, promise.even, promise.end) = (told_at, even, end);
+        }
+    }
+
+    /// An end that is stored does not change.
+    fn compare(&mut self, rows: &Rows) -> Verdict {
+        let is_final = |(_, row): &(&InvocationId, &Row)| row.state.is_final();
+        for (id, row) in rows.invocations.iter().filter(is_final) {
+            let end = (row.state, row.reason, row.attempts);
+            let before = self.ended.entry(*id).or_insert(end);
+            if *before != end {
+                return Err(format!("O2: the end of {id} was {before:?}, and is {end:?} now"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// O3: the end that a caller was told is the end in the ledger.
+fn is_same(told: &InvocationRecord, row: &Row) -> Verdict {
+    let id = told.id;
+    let (before, after) = ((told.state, told.reason, told.attempts), (row.state, row.reason, row.attempts));
+    if before != after {
+        return Err(format!("O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"));
+    }
+    let result = told.result.as_ref().map(|result| &result.data[..]);
+    // A large result is not in the row.
+    if row.result.is_some() && row.result.as_deref() != result {
+        return Err(format!("O3: a caller of {id} was told another result than the ledger has"));
+    }
+    Ok(())
+}

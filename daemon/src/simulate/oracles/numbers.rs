@@ -1,0 +1,40 @@
+//! O10: fnd reports no defect of its own, and the numbers that the ledger keeps are those of its rows.
+
+use super::{Oracle, Verdict};
+use crate::simulate::facts::Fact;
+use crate::simulate::rows::Rows;
+use fnd_core::run::Now;
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(super) struct Numbers;
+
+impl Oracle for Numbers {
+    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+        match fact {
+            Fact::Defect(defect) => Err(format!("O10: {defect}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn at_death(&mut self, rows: &Rows) -> Verdict {
+        let mut counted = BTreeMap::new();
+        for row in rows.invocations.values().filter(|row| row.is_dead_letter) {
+            *counted.entry(&row.function).or_insert(0_u64) += 1;
+        }
+        for (function, kept) in &rows.dead_letters {
+            let count = counted.remove(function).unwrap_or_default();
+            if count != *kept {
+                return Err(format!("O10: `{function}` has {count} dead letters, and the ledger says {kept}"));
+            }
+        }
+        match counted.keys().next() {
+            Some(function) => Err(format!("O10: the dead letters of `{function}` are not counted")),
+            None => Ok(()),
+        }
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        self.at_death(rows)
+    }
+}
