@@ -66,7 +66,9 @@ pub(super) struct Promises {
 impl Promises {
     /// An act begins.
     pub(super) fn begin(&mut self, number: usize, act: &Act) {
-        let Some(function) = act.changes().map(name) else { return };
+        let Some(function) = act.changes().map(name) else {
+            return;
+        };
         self.promises.remove(&function);
         if !matches!(act, Act::Save(..) | Act::Remove(_)) {
             self.open.insert(number, function);
@@ -76,7 +78,9 @@ impl Promises {
     /// Somebody is told something. `is_settled` says whether nothing goes on with any file: otherwise what comes of the file
     /// may end what the person was told.
     pub(super) fn told(&mut self, told: &Told, is_settled: bool) {
-        let Some(function) = self.open.remove(&told.number) else { return };
+        let Some(function) = self.open.remove(&told.number) else {
+            return;
+        };
         let is_alone = !self.open.values().any(|open| *open == function);
         if let Some(promise) = promise(told).filter(|_| is_settled && is_alone) {
             self.promises.insert(function, promise);
@@ -106,7 +110,9 @@ impl Promises {
                 Promise::Serves(content) => shown.serving.map(Content::of) == Some(content),
             };
             if !is_kept {
-                return Err(format!("a person was told {promise:?} of {function}, which shows {shown:?}"));
+                return Err(format!(
+                    "a person was told {promise:?} of {function}, which shows {shown:?}"
+                ));
             }
         }
         Ok(())

@@ -69,9 +69,8 @@ pub(crate) struct Request {
 const KEYS: u8 = 12;
 
 impl Act {
-    /// Draws what a person does with one of `functions` functions, which have these contents.
-    pub(crate) fn any(people: &mut Rng, functions: u8, contents: &[Content]) -> Self {
-        let function = people.u8(..functions);
+    /// Draws what a person does with a function, whose file may have these contents.
+    pub(crate) fn any(people: &mut Rng, function: u8, contents: &[Content]) -> Self {
         let which = people.u8(..);
         let release = people.bool().then_some(which);
         match people.u8(..100) {

@@ -43,9 +43,7 @@ pub(super) fn send(act: &Act, backend: &Backend, known: &[InvocationId]) -> Opti
             change(backend, name, ReleaseChange::Hold(HoldKind::Pin, release))
         }
         Act::Unpin(function) => change(backend, name(*function), ReleaseChange::EndHold),
-        Act::Canary(function, percent) => {
-            change(backend, name(*function), ReleaseChange::Canary(u32::from(*percent)))
-        }
+        Act::Canary(function, percent) => change(backend, name(*function), ReleaseChange::Canary(u32::from(*percent))),
         Act::Promote(function) => change(backend, name(*function), ReleaseChange::Promote),
         Act::StopCanary(function) => change(backend, name(*function), ReleaseChange::StopCanary),
         Act::SetEnabled(function, enabled) => answer(None, backend.set_enabled(&name(*function), *enabled)),
