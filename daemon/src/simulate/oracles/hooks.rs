@@ -20,7 +20,7 @@ pub(super) struct Hooks {
 impl Hooks {
     pub(super) fn new(plan: &Plan) -> Self {
         let (mut hooked, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for act in plan.acts() {
+        for (_, act) in &plan.acts {
             match act {
                 Act::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
                 // While the function is gone, it has no hooks.

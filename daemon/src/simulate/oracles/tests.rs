@@ -104,6 +104,14 @@ fn ended(state: RunState) -> Rows {
     rows([(ID.0, row(Trigger::Manual, state, None))])
 }
 
+/// Returns the plan of a world in which one function has one content.
+fn plan(content: u8) -> Plan {
+    Plan {
+        acts: vec![(0, Act::Save(0, Content(content)))],
+        ..Plan::of(1)
+    }
+}
+
 /// Shows facts to an oracle, one in each second. Returns the number of the oracle that finds a fault.
 fn see(oracle: &mut dyn Oracle, facts: impl IntoIterator<Item = Fact>) -> String {
     let mut facts = facts.into_iter().zip(0..);
@@ -236,7 +244,7 @@ fn what_a_person_has_stopped_does_not_begin() {
 
 #[test]
 fn an_end_has_its_hooks_or_will_have_them() {
-    let plan = Plan::with_acts([Act::Save(0, Content(2 << 3))]);
+    let plan = plan(2 << 3);
     let mut hooks = hooks::Hooks::new(&plan);
     let end = || (1, row(Trigger::Manual, RunState::Succeeded, None));
     let cause = Cause::Hook(HookCause {
@@ -259,7 +267,7 @@ fn an_end_has_its_hooks_or_will_have_them() {
 
 #[test]
 fn each_slot_is_one_run_and_none_is_left_out() {
-    let plan = Plan::with_acts([Act::Save(0, Content(3 << 3))]);
+    let plan = plan(3 << 3);
     let slot = |first: u64, last: u64| {
         let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
         row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
