@@ -22,6 +22,8 @@ impl Hooks {
         let (mut hooked, mut others) = (BTreeSet::new(), BTreeSet::new());
         for (_, act) in &plan.acts {
             match act {
+                // The function that hooks call must not call itself.
+                Act::Save(0, _) => continue,
                 Act::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
                 // While the function is gone, it has no hooks.
                 Act::Save(function, _) | Act::Remove(function) => others.insert(*function),

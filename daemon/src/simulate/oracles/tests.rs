@@ -284,6 +284,29 @@ fn each_slot_is_one_run_and_none_is_left_out() {
 }
 
 #[test]
+fn a_canary_gets_its_share_and_no_more() {
+    let share = |own: &[bool]| {
+        let mut shares = share::Shares::default();
+        let canary = Content(7).version(0);
+        number(own.iter().try_for_each(|own| {
+            let version = if *own { canary } else { Content(1).version(0) };
+            let began = Began {
+                worker: FIRST,
+                function: function(),
+                version,
+                invocation: ID,
+                attempt: 1,
+                is_call: true,
+            };
+            shares.count(&began, Some((canary, 50)))
+        }))
+    };
+    assert_eq!(share(&[false, true, false, true, true, false]), "fine");
+    assert_eq!(share(&[false, false, false]), "fine", "it has no free worker");
+    assert_eq!(share(&[false, true, true, true, true]), "O8");
+}
+
+#[test]
 fn numbers_are_right_and_nothing_is_left() {
     let mut dead = row(Trigger::Manual, RunState::Failed, None);
     dead.is_dead_letter = true;
