@@ -79,7 +79,8 @@ fn many(first: u64, count: u64) -> bool {
     let all = known.iter().copied().chain(first..first.saturating_add(count));
     let begun = clock::monotonic();
     let (mut steps, mut invocations, mut done, mut failed) = (0_u64, 0_u64, 0_u32, Vec::new());
-    each(all.collect(), None, |end| {
+    let all: Vec<u64> = all.collect();
+    each(&all, None, |end| {
         done += 1;
         steps += u64::from(end.steps);
         invocations += u64::from(end.invocations);
@@ -103,11 +104,10 @@ fn many(first: u64, count: u64) -> bool {
 }
 
 /// Runs seeds in this order as long as `goes_on` says so of what has come of the last one.
-fn each(seeds: Vec<u64>, mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) -> bool) {
+fn each(seeds: &[u64], mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) -> bool) {
     let (next, stops) = (AtomicU64::new(0), AtomicBool::new(false));
     let (sender, ends) = mpsc::channel();
-    let work = || {
-        let sender = sender.clone();
+    let work = |sender: &mpsc::Sender<SeedEnd>| {
         // A seed stays in its thread: the clock, the fuse and the mutant are of the thread.
         while !stops.load(Ordering::Relaxed) {
             let place = next.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ fn each(seeds: Vec<u64>, mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd
                 break;
             };
             let plan = Plan { mutant, ..plan(*seed) };
-            let outcome = seeds::attempt(&plan, false);
+            let outcome = super::seeds::attempt(&plan, false);
             let end = SeedEnd {
                 seed: *seed,
                 steps: outcome.steps,
@@ -129,8 +129,12 @@ fn each(seeds: Vec<u64>, mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        (0..threads).for_each(|_| drop(scope.spawn(work)));
+        for _ in 0..threads {
+            let (work, sender) = (&work, sender.clone());
+            scope.spawn(move || work(&sender));
+        }
         // The channel ends with the last of the threads.
+        drop(sender);
         let mut count = 0;
         while count < seeds.len() {
             let Ok(end) = ends.recv() else { break };
@@ -157,9 +161,10 @@ fn tell(seed: u64, broken: &str) {
 /// Runs each mutant until a seed finds it. Returns whether all were found.
 fn mutants(first: u64) -> bool {
     let mut are_found = true;
+    let seeds: Vec<u64> = (first..first.saturating_add(MUTANT_SEEDS)).collect();
     for (number, mutant) in (1..).zip(Mutant::ALL) {
         let (mut tried, mut found) = (0, None);
-        each((first..first + MUTANT_SEEDS).collect(), Some(mutant), |end| {
+        each(&seeds, Some(mutant), |end| {
             tried += 1;
             found = end.broken.map(|broken| (end.seed, broken));
             found.is_none()

@@ -33,6 +33,7 @@ pub(super) fn attempt(plan: &Plan, speaks: bool) -> Outcome {
 }
 
 /// From now on a panic is kept in words, and is not printed.
+#[cfg(feature = "simulate")]
 pub(super) fn keep_panics() {
     panic::set_hook(Box::new(|panic| PANIC.set(Some(panic.to_string().replace('\n', " ")))));
 }
