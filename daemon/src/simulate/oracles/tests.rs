@@ -4,7 +4,7 @@ use super::*;
 use crate::simulate::facts::{Began, Commit, Death, Started};
 use crate::simulate::people::{Act, Heard, Told};
 use crate::simulate::rows::Row;
-use crate::simulate::spawner::contents::Content;
+use crate::simulate::spawner::contents::{Content, Fate, Manner};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::cause::{Cause, CauseSlots, HookCause};
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
@@ -14,12 +14,15 @@ use fnd_wire::frame::{Release, Request, Spawn};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
+/// A script without further wishes.
+const PLAIN: Content = Content(0);
+
 const ID: InvocationId = InvocationId(7);
 const FIRST: WorkerId = WorkerId(1);
 const SECOND: WorkerId = WorkerId(2);
 
 fn function() -> FunctionName {
-    FunctionName::new("f0").unwrap()
+    FunctionName::new("f1").unwrap()
 }
 
 fn at(seconds: u64) -> Now {
@@ -33,7 +36,7 @@ fn began(worker: WorkerId, attempt: u32) -> Fact {
     Fact::Began(Began {
         worker,
         function: function(),
-        version: Content(0).version(0),
+        version: PLAIN.version(0),
         invocation: ID,
         attempt,
         is_call: false,
@@ -104,10 +107,16 @@ fn ended(state: RunState) -> Rows {
     rows([(ID.0, row(Trigger::Manual, state, None))])
 }
 
+/// Returns a script with this manner.
+fn script(manner: Manner) -> Content {
+    let is_wanted = |content: &Content| content.manner() == manner && content.fate() == Fate::Script;
+    (0..=u8::MAX).map(Content).find(is_wanted).expect("scripts have all manners but those of handlers")
+}
+
 /// Returns the plan of a world in which one function has one content.
-fn plan(content: u8) -> Plan {
+fn plan(content: Content) -> Plan {
     Plan {
-        acts: vec![(0, Act::Save(0, Content(content)))],
+        acts: vec![(0, Act::Save(1, content))],
         ..Plan::of(1)
     }
 }
@@ -173,7 +182,7 @@ fn spawn(worker: WorkerId) -> Fact {
         Request::Spawn(Spawn {
             worker,
             function: FunctionId(1),
-            version: Content(0).version(0),
+            version: PLAIN.version(0),
             invocation: ID,
             environment: vec![],
             input: false,
@@ -184,11 +193,11 @@ fn spawn(worker: WorkerId) -> Fact {
     )
 }
 
-fn started(worker: WorkerId, function: &str, content: u8) -> Fact {
+fn started(worker: WorkerId, function: &str, content: Content) -> Fact {
     Fact::Started(Started {
         worker,
         function: FunctionName::new(function).unwrap(),
-        version: Content(content).version(0),
+        version: content.version(0),
     })
 }
 
@@ -203,7 +212,7 @@ fn requests_name_workers_that_were_asked_for() {
     };
     let acknowledge = || requested(Request::Acknowledge(FIRST));
     let frames = |facts: Vec<Fact>| see(&mut frames::Frames::default(), facts);
-    let runs = || vec![spawn(FIRST), started(FIRST, "f0", 0)];
+    let runs = || vec![spawn(FIRST), started(FIRST, "f1", PLAIN)];
     let after = |facts: Vec<Fact>| frames(runs().into_iter().chain(facts).collect());
     assert_eq!(after(vec![Fact::Gone(FIRST), acknowledge(), release(), spawn(SECOND)]), "fine");
     assert_eq!(after(vec![acknowledge()]), "O14");
@@ -215,15 +224,15 @@ fn requests_name_workers_that_were_asked_for() {
 #[test]
 fn the_node_has_a_number_of_workers_and_a_size() {
     let budget = |facts: Vec<Fact>| see(&mut budget::Budget::default(), facts);
-    let large = 13 << 3;
-    let two = || vec![started(FIRST, "f0", large), started(SECOND, "f1", large)];
+    let large = script(Manner::Large);
+    let two = || vec![started(FIRST, "f1", large), started(SECOND, "f3", large)];
     assert_eq!(budget(two()), "fine");
-    assert_eq!(budget(two().into_iter().chain([started(WorkerId(3), "f2", 0)]).collect()), "O9");
-    let gone = [Fact::Gone(FIRST), started(WorkerId(3), "f2", 0)];
+    assert_eq!(budget(two().into_iter().chain([started(WorkerId(3), "f2", PLAIN)]).collect()), "O9");
+    let gone = [Fact::Gone(FIRST), started(WorkerId(3), "f2", PLAIN)];
     assert_eq!(budget(two().into_iter().chain(gone).collect()), "fine");
-    assert_eq!(budget((1..=13).map(|n| started(WorkerId(n), "f0", 0)).collect()), "O9");
-    let single = 5 << 3;
-    assert_eq!(budget(vec![started(FIRST, "f0", single), started(SECOND, "f0", single)]), "O9");
+    assert_eq!(budget((1..=13).map(|n| started(WorkerId(n), "f1", PLAIN)).collect()), "O9");
+    let single = script(Manner::Single);
+    assert_eq!(budget(vec![started(FIRST, "f1", single), started(SECOND, "f1", single)]), "O9");
 }
 
 #[test]
@@ -233,10 +242,10 @@ fn what_a_person_has_stopped_does_not_begin() {
     let cancelled = || told(Act::Cancel(0), Some(ID), done());
     assert_eq!(wishes(vec![began(FIRST, 1), cancelled()]), "fine");
     assert_eq!(wishes(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
-    let disabled = || told(Act::SetEnabled(0, false), None, done());
+    let disabled = || told(Act::SetEnabled(1, false), None, done());
     assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "O15");
     assert_eq!(wishes(vec![spawn(FIRST), disabled(), began(FIRST, 1)]), "fine", "it was on its way");
-    let enabled = Fact::Asked(2, Act::SetEnabled(0, true));
+    let enabled = Fact::Asked(2, Act::SetEnabled(1, true));
     assert_eq!(wishes(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
     let drained = told(Act::Drain, None, Heard::Changed(true));
     assert_eq!(wishes(vec![drained, began(FIRST, 1)]), "O15");
@@ -244,7 +253,7 @@ fn what_a_person_has_stopped_does_not_begin() {
 
 #[test]
 fn an_end_has_its_hooks_or_will_have_them() {
-    let plan = plan(2 << 3);
+    let plan = plan(script(Manner::Hooked));
     let mut hooks = hooks::Hooks::new(&plan);
     let end = || (1, row(Trigger::Manual, RunState::Succeeded, None));
     let cause = Cause::Hook(HookCause {
@@ -267,7 +276,7 @@ fn an_end_has_its_hooks_or_will_have_them() {
 
 #[test]
 fn each_slot_is_one_run_and_none_is_left_out() {
-    let plan = plan(3 << 3);
+    let plan = plan(script(Manner::Scheduled));
     let slot = |first: u64, last: u64| {
         let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
         row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
