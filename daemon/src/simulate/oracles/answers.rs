@@ -56,7 +56,7 @@ fn accepted(heard: &Heard) -> Vec<InvocationId> {
         Heard::Answer(Answer::Queued(id)) => vec![*id],
         Heard::Published(Ok(delivered)) => {
             let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
-            taken.map(|taken| taken.invocation).collect()
+            taken.map(|taken| taken.id).collect()
         }
         _ => Vec::new(),
     }

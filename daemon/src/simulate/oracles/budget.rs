@@ -1,5 +1,5 @@
 //! O9: the node never has more workers than it may have, never more memory in use by its functions than there is, and no
-//! function has more workers than its pool.
+//! script has more processes than its pool.
 
 use super::{Oracle, Verdict};
 use crate::simulate::facts::{Fact, Started};
@@ -52,8 +52,9 @@ impl Budget {
         if sum > MEMORY_MAX {
             return Err(format!("O9: with {worker} of `{function}` the functions may use {sum} bytes of memory"));
         }
+        // A handler's worker may still be ending while the next one starts; an attempt of a script ends with its process.
         let same = |started: &&Started| started.function == *function && started.version == newest.version;
-        let (count, most) = (self.workers.values().filter(same).count(), pool_of(Content::of(newest.version)));
+        let (count, most) = (self.workers.values().filter(same).count(), scripts_of(Content::of(newest.version)));
         if most.is_some_and(|most| count > most) {
             return Err(format!("O9: `{function}` has {count} workers with {worker}"));
         }
@@ -69,7 +70,8 @@ fn memory_of(content: Content) -> u64 {
     }
 }
 
-/// Returns `pool.max` of a content, where its manifest has one.
-fn pool_of(content: Content) -> Option<usize> {
-    matches!(content.manner(), Manner::Single | Manner::Replacing).then_some(1)
+/// Returns `pool.max` of a script, where its manifest has one.
+fn scripts_of(content: Content) -> Option<usize> {
+    let is_bounded = matches!(content.manner(), Manner::Single | Manner::Replacing);
+    (is_bounded && !content.is_handler()).then_some(1)
 }

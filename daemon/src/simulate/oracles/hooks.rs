@@ -20,8 +20,10 @@ pub(super) struct Hooks {
 impl Hooks {
     pub(super) fn new(plan: &Plan) -> Self {
         let (mut hooked, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for act in plan.acts() {
+        for (_, act) in &plan.acts {
             match act {
+                // The function that hooks call must not call itself.
+                Act::Save(0, _) => continue,
                 Act::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
                 // While the function is gone, it has no hooks.
                 Act::Save(function, _) | Act::Remove(function) => others.insert(*function),

@@ -9,6 +9,7 @@
 //! - `hooks`: O6: each end has its follow-ups
 //! - `numbers`: O10: the figures of the ledger are right, and fnd reports no defect of its own
 //! - `rest`: O11, O12: at the end all work is final, and nothing is left
+//! - `share`: O8: a canary gets its share of the calls
 //! - `slots`: O5: each slot and each event is one invocation
 //! - `wishes`: O15: work that a person has cancelled or disabled does not begin
 
@@ -19,12 +20,15 @@ mod frames;
 mod hooks;
 mod numbers;
 mod rest;
+mod share;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod wishes;
 
-use super::facts::Fact;
+pub(crate) use share::CanaryShare;
+
+use super::facts::{Began, Fact};
 use super::plan::Plan;
 use super::rows::{LedgerReader, Rows};
 use fnd_core::run::Now;
@@ -56,6 +60,7 @@ trait Oracle {
 /// All promises, and those that need more than facts and rows.
 pub(crate) struct Oracles {
     all: Vec<Box<dyn Oracle>>,
+    shares: share::Shares,
 }
 
 impl Oracles {
@@ -72,6 +77,7 @@ impl Oracles {
                 Box::new(slots::Slots::new(plan)),
                 Box::new(rest::Rest),
             ],
+            shares: share::Shares::default(),
         }
     }
 
@@ -80,7 +86,15 @@ impl Oracles {
         if let Some(ledger) = ledger {
             answers::is_stored(fact, |id| ledger.row(id).is_some())?;
         }
+        if matches!(fact, Fact::Life(_)) {
+            self.shares.begin();
+        }
         self.all.iter_mut().try_for_each(|oracle| oracle.see(now, fact))
+    }
+
+    /// Looks at a call; `canary` is the canary of its function at that moment, as fnd shows it.
+    pub(crate) fn call(&mut self, began: &Began, canary: CanaryShare) -> Verdict {
+        self.shares.count(began, canary)
     }
 
     /// Looks at the rows after a death, before another fnd begins.

@@ -25,7 +25,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(plan: &Plan) -> Self {
         let (mut scheduled, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for act in plan.acts() {
+        for (_, act) in &plan.acts {
             match act {
                 Act::Save(function, content) if content.manner() == Manner::Scheduled => scheduled.insert(*function),
                 Act::Save(function, _)

@@ -7,13 +7,15 @@ use crate::simulate::people::{Act, Heard, Told, name};
 use fnd_core::run::{Answer, Now};
 use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What people have wished.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     cancelled: BTreeSet<InvocationId>,
     disabled: BTreeSet<FunctionName>,
+    /// The wishes to enable a function that have no answer: they can come into force at any time.
+    enabling: BTreeMap<usize, FunctionName>,
     is_drained: bool,
     /// The invocations whose start is on its way to the spawner. A wish may come too late for them.
     starting: BTreeSet<InvocationId>,
@@ -25,8 +27,9 @@ impl Oracle for Wishes {
             Fact::Requested(_, Request::Spawn(spawn)) => {
                 self.starting.insert(spawn.invocation);
             }
-            Fact::Asked(_, Act::SetEnabled(function, true)) => {
+            Fact::Asked(number, Act::SetEnabled(function, true)) => {
                 self.disabled.remove(&name(*function));
+                self.enabling.insert(*number, name(*function));
             }
             Fact::Asked(_, Act::CancelDrain) | Fact::Life(_) => self.is_drained = false,
             Fact::Told(told) => self.told(told),
@@ -39,15 +42,19 @@ impl Oracle for Wishes {
 
 impl Wishes {
     fn told(&mut self, told: &Told) {
+        self.enabling.remove(&told.number);
         let is_done = matches!(told.heard, Heard::Answer(Answer::Done));
         match (&told.act, &told.heard) {
             (Act::Cancel(_), _) if is_done => {
                 self.cancelled.extend(told.id.filter(|id| !self.starting.contains(id)));
             }
             (Act::SetEnabled(function, false), _) if is_done => {
-                self.disabled.insert(name(*function));
+                let function = name(*function);
+                if !self.enabling.values().any(|other| *other == function) {
+                    self.disabled.insert(function);
+                }
             }
-            (Act::Drain, Heard::Drained(true)) => self.is_drained = true,
+            (Act::Drain, Heard::Changed(true)) => self.is_drained = true,
             _ => {}
         }
     }
