@@ -28,6 +28,7 @@
 //! - `spawner`: the model of the spawner
 //! - `tasks`: the tasks of one fnd
 //! - `trace`: the hash of all events, and their words
+//! - `words`: facts in words
 //! - `workers`: the models of the processes
 //! - `world`: chooses what happens next, and lets it happen
 
@@ -57,6 +58,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod words;
 mod workers;
 mod world;
 
