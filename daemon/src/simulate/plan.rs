@@ -68,28 +68,26 @@ fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<Content> {
         // A script and a handler without further wishes: the calls of hooks end here.
         return vec![Content(0), Content(1)];
     }
-    let manners: Vec<u8> = match random.choice(theme) {
-        Some(manner) => vec![number(*manner)],
-        None => (0..random.u8(1..=2)).map(|_| random.u8(..16)).collect(),
+    let manners: Vec<Manner> = match random.choice(theme) {
+        Some(manner) => vec![*manner],
+        None => (0..random.u8(1..=2)).map(|_| Content(random.u8(..)).manner()).collect(),
     };
     // Scripts and handlers that can serve are most frequent. The numbers are the fates of `Content`.
     let fates = [0, 0, 1, 1, 1, 5, 7, 7, 2, 3, 4, 6];
     let any = |random: &mut Rng, fates: &[u8]| {
         let fate = random.choice(fates).copied().unwrap_or_default();
-        let manner = random.choice(&manners).copied().unwrap_or_default();
-        Content(u8::from(random.bool()) << 7 | manner << 3 | fate)
+        let manner = random.choice(&manners).copied();
+        // Contents that differ in nothing but the code come, too.
+        let is_it = |content: &Content| content.0 & 7 == fate && Some(content.manner()) == manner;
+        let all: Vec<Content> = (0..=u8::MAX).map(Content).filter(is_it).collect();
+        // A script has no manifest that only a handler may have.
+        random.choice(all).unwrap_or(Content(fate))
     };
     // The first one serves.
     let first = any(random, &fates[..8]);
     let count = random.usize(2..5);
     let more: Vec<Content> = (0..count).map(|_| any(random, &fates)).collect();
     [first].into_iter().chain(more).collect()
-}
-
-/// Returns the number of a manifest in a [`Content`].
-fn number(manner: Manner) -> u8 {
-    let is_it = |number: &u8| Content(number << 3 | 1).manner() == manner;
-    (0..16).find(is_it).expect("each manifest has a number")
 }
 
 /// Draws what people do. Where the node `is_calm`, nobody deletes a function, disables it or pauses its schedules: then all that
