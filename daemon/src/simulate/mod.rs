@@ -92,6 +92,7 @@ pub(crate) fn run(plan: &Plan, speaks: bool) -> Outcome {
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.expect("the machine has room for descriptors");
     let _inside = runtime.enter();
+    #[cfg(feature = "simulate")]
     fnd_core::mutants::Mutant::choose(plan.mutant);
     let mut world = World::new(&runtime, plan, Trace::new(speaks));
     let broken = world.run(plan).err();
