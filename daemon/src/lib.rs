@@ -29,6 +29,7 @@
 //! - `quotas`: the processes that measure homes and caches
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
+//! - `simulate`: the simulation of the whole daemon, where one seed decides everything
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `stores`: the small stores beside the history: the audit, shared values, admitted signed requests
 //! - `stream`: the stream of happenings, one line each
@@ -68,6 +69,8 @@ mod public;
 mod quotas;
 mod report;
 pub mod settings;
+#[cfg(any(test, feature = "simulate"))]
+pub mod simulate;
 pub mod start;
 mod stores;
 pub mod stream;

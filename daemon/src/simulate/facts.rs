@@ -88,6 +88,10 @@ impl Facts {
         self.new.push(fact);
     }
 
+    pub(crate) fn extend(&mut self, facts: impl IntoIterator<Item = Fact>) {
+        self.new.extend(facts);
+    }
+
     /// Returns the facts since the last call.
     pub(crate) fn take(&mut self) -> Vec<Fact> {
         std::mem::take(&mut self.new)

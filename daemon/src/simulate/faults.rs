@@ -173,7 +173,7 @@ impl fmt::Display for Fault {
 
 /// Draws the faults of a simulation whose faults stop after so many milliseconds, with their times, earliest first.
 pub(crate) fn schedule(random: &mut Rng, kinds: FaultKinds, lasts_ms: u64) -> Vec<(u64, Fault)> {
-    let mut faults = Vec::new();
+    let mut faults: Vec<(u64, Fault)> = Vec::new();
     for kind in FaultKinds::ALL.into_iter().filter(|kind| kinds.has(*kind)) {
         for _ in 0..random.u8(1..=3) {
             let at_ms = match faults.last() {
