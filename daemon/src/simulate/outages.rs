@@ -148,7 +148,7 @@ impl World<'_> {
         self.node.facts.push(Fact::Death(death));
         if self.lives > 0 {
             let rows = LedgerReader::open(&self.node.ledger()).all();
-            self.at_death = self.oracles.at_death(&rows);
+            self.at_death = self.oracles.at_death(death, &rows);
         }
     }
 }

@@ -25,7 +25,6 @@ pub(super) struct Answers {
     /// How often nothing waited to be stored.
     even: u64,
     now: Duration,
-    power_was_cut: bool,
 }
 
 #[derive(Debug)]
@@ -68,14 +67,13 @@ impl Oracle for Answers {
         match fact {
             Fact::Told(told) => self.told(told),
             Fact::Committed(commit) if commit.is_done && commit.is_synced && commit.is_even => self.even += 1,
-            Fact::Death(death) => self.power_was_cut |= *death == Death::PowerCut,
             _ => {}
         }
         Ok(())
     }
 
-    fn at_death(&mut self, rows: &Rows) -> Verdict {
-        if std::mem::take(&mut self.power_was_cut) {
+    fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+        if death == Death::PowerCut {
             let (even, now) = (self.even, self.now);
             self.promised.retain(|id, promise| {
                 let is_safe = promise.even < even && promise.told_at + UNSAFE < now;

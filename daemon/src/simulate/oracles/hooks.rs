@@ -2,6 +2,7 @@
 //! hooks will never be called.
 
 use super::{Oracle, Verdict};
+use crate::simulate::facts::Death;
 use crate::simulate::people::{Act, name};
 use crate::simulate::plan::Plan;
 use crate::simulate::rows::Rows;
@@ -64,7 +65,7 @@ impl Hooks {
 }
 
 impl Oracle for Hooks {
-    fn at_death(&mut self, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
         self.compare(rows)
     }
 

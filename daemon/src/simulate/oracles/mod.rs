@@ -28,7 +28,7 @@ mod wishes;
 
 pub(crate) use share::CanaryShare;
 
-use super::facts::{Began, Fact};
+use super::facts::{Began, Death, Fact};
 use super::plan::Plan;
 use super::rows::{LedgerReader, Rows};
 use fnd_core::run::Now;
@@ -45,8 +45,8 @@ trait Oracle {
     }
 
     /// Looks at the rows after a death, before another fnd begins.
-    fn at_death(&mut self, rows: &Rows) -> Verdict {
-        let _ = rows;
+    fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+        let _ = (death, rows);
         Ok(())
     }
 
@@ -98,8 +98,8 @@ impl Oracles {
     }
 
     /// Looks at the rows after a death, before another fnd begins.
-    pub(crate) fn at_death(&mut self, rows: &Rows) -> Verdict {
-        self.all.iter_mut().try_for_each(|oracle| oracle.at_death(rows))
+    pub(crate) fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+        self.all.iter_mut().try_for_each(|oracle| oracle.at_death(death, rows))
     }
 
     /// Looks at the end. `left` has the number of things of each kind that should be gone.

@@ -1,7 +1,7 @@
 //! O10: fnd reports no defect of its own, and the numbers that the ledger keeps are those of its rows.
 
 use super::{Oracle, Verdict};
-use crate::simulate::facts::Fact;
+use crate::simulate::facts::{Death, Fact};
 use crate::simulate::rows::Rows;
 use fnd_core::run::Now;
 use std::collections::BTreeMap;
@@ -17,7 +17,17 @@ impl Oracle for Numbers {
         }
     }
 
-    fn at_death(&mut self, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+        Self::compare(rows)
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        Self::compare(rows)
+    }
+}
+
+impl Numbers {
+    fn compare(rows: &Rows) -> Verdict {
         let mut counted = BTreeMap::new();
         for row in rows.invocations.values().filter(|row| row.is_dead_letter) {
             *counted.entry(&row.function).or_insert(0_u64) += 1;
@@ -32,9 +42,5 @@ impl Oracle for Numbers {
             Some(function) => Err(format!("O10: the dead letters of `{function}` are not counted")),
             None => Ok(()),
         }
-    }
-
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
-        self.at_death(rows)
     }
 }

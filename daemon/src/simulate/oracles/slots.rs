@@ -2,7 +2,7 @@
 //! invocation of each function that takes it.
 
 use super::{Oracle, Verdict};
-use crate::simulate::facts::Fact;
+use crate::simulate::facts::{Death, Fact};
 use crate::simulate::people::{Act, name};
 use crate::simulate::plan::Plan;
 use crate::simulate::rows::{Row, Rows};
@@ -95,7 +95,7 @@ impl Oracle for Slots {
         Ok(())
     }
 
-    fn at_death(&mut self, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
         self.compare(rows)
     }
 

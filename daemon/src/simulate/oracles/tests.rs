@@ -146,10 +146,10 @@ fn accepted_work_is_in_the_ledger_and_stays_there() {
     assert_eq!(number(answers::is_stored(&queued(), |id| id == ID)), "fine");
     assert_eq!(number(answers::is_stored(&queued(), |_| false)), "O4");
     let mut answers = answers::Answers::default();
-    assert_eq!(see(&mut answers, [queued(), Fact::Death(Death::PowerCut)]), "fine");
-    assert_eq!(number(answers.at_death(&ended(RunState::Succeeded))), "fine");
-    assert_eq!(number(answers.at_death(&ended(RunState::Failed))), "O2", "an end does not change");
-    assert_eq!(number(answers.at_death(&rows([]))), "O2");
+    assert_eq!(see(&mut answers, [queued()]), "fine");
+    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Succeeded))), "fine");
+    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Failed))), "O2", "an end does not change");
+    assert_eq!(number(answers.at_death(Death::Killed, &rows([]))), "O2");
 }
 
 #[test]
@@ -160,18 +160,17 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
         is_synced: true,
         is_even: true,
     };
-    let cut = || Fact::Death(Death::PowerCut);
-    for (facts, rows_after, expected) in [
-        (vec![], ended(RunState::Succeeded), "fine"),
-        (vec![], ended(RunState::Interrupted), "O3"),
-        (vec![], rows([]), "O2"),
-        (vec![cut()], rows([]), "fine"),
-        (vec![Fact::Committed(commit), Fact::Life(2), cut()], rows([]), "O2"),
+    for (facts, death, rows_after, expected) in [
+        (vec![], Death::Killed, ended(RunState::Succeeded), "fine"),
+        (vec![], Death::Killed, ended(RunState::Interrupted), "O3"),
+        (vec![], Death::Killed, rows([]), "O2"),
+        (vec![], Death::PowerCut, rows([]), "fine"),
+        (vec![Fact::Committed(commit), Fact::Life(2)], Death::PowerCut, rows([]), "O2"),
     ] {
         let mut answers = answers::Answers::default();
         let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
         assert_eq!(see(&mut answers, facts), "fine");
-        let found = answers.at_death(&rows_after).and_then(|()| answers.at_end(&rows_after));
+        let found = answers.at_death(death, &rows_after).and_then(|()| answers.at_end(&rows_after));
         assert_eq!(number(found), expected);
     }
 }
@@ -264,14 +263,14 @@ fn an_end_has_its_hooks_or_will_have_them() {
     });
     let mut call = row(Trigger::Hook, RunState::Queued, Some(cause));
     call.function = FunctionName::new("after").unwrap();
-    assert_eq!(number(hooks.at_death(&rows([end(), (2, call.clone())]))), "fine");
-    assert_eq!(number(hooks.at_death(&rows([end()]))), "O6");
-    assert_eq!(number(hooks.at_death(&rows([end(), (2, call.clone()), (3, call)]))), "O6");
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone())]))), "fine");
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end()]))), "O6");
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone()), (3, call)]))), "O6");
     let later = Rows {
         unfollowed: [InvocationId(1)].into(),
         ..rows([end()])
     };
-    assert_eq!(number(hooks.at_death(&later)), "fine");
+    assert_eq!(number(hooks.at_death(Death::Killed, &later)), "fine");
 }
 
 #[test]
