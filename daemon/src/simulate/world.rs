@@ -24,6 +24,8 @@ use tokio::sync::Notify;
 
 /// How long the world goes on after the last fault, so that everything can end.
 const CALM: Duration = Duration::from_secs(600);
+/// Most microseconds for which something that can happen has to wait.
+const BUSY_MAX_US: u64 = 20_000;
 /// Most steps after the last fault. A world that takes more of them does not come to rest.
 const CALM_STEPS: u32 = 60_000;
 
@@ -200,13 +202,14 @@ impl<'a> World<'a> {
             Choice::Output => life.read_output(now),
             Choice::Files => life.look_at_files(&mut self.node.files, &mut self.choices.files, now),
             Choice::Ledger(_) => {}
-            Choice::Spawner(_) => {
-                (life.due.frames, life.due.output, life.due.tasks) = (true, true, true);
+            Choice::Spawner(step) => {
+                (life.due.frames, life.due.tasks) = (true, true);
+                life.due.output |= matches!(step, SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_));
             }
             _ => {
                 was_turn = matches!(choice, Choice::Frame | Choice::Message | Choice::Tick);
                 is_connected = life.turn(choice);
-                life.due.output = true;
+                life.due.output |= matches!(choice, Choice::Frame | Choice::Message);
             }
         }
         if !(is_connected && life.after_step(was_turn)) {
@@ -259,7 +262,11 @@ impl<'a> World<'a> {
         let next = of_people.chain(of_fnd).chain(of_node.into_iter().flatten());
         // What is due already waits until it is chosen.
         let next = next.filter(|at| *at > now.mono).min();
-        let until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        // What can happen now happens within milliseconds on a real machine, unless it is slow on purpose.
+        if self.can.len() > 1 {
+            until = until.min(now.mono + Duration::from_micros(self.choices.order.u64(1..BUSY_MAX_US)));
+        }
         match &self.life {
             Some(life) => self.node.wait_until(until, &life.tasks.woken.notify),
             None => self.node.wait_until(until, &Notify::new()),
