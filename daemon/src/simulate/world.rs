@@ -234,7 +234,7 @@ impl<'a> World<'a> {
     /// Starts fnd.
     fn start(&mut self) {
         self.lives += 1;
-        let mut life = Life::start(&mut self.node, self.choices.order.u64(..));
+        let mut life = Life::start(&mut self.node, self.choices.daemon.u64(..));
         life.after_step(true);
         self.life = Some(life);
         self.reader = Some(LedgerReader::open(&self.node.ledger()));

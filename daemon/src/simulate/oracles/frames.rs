@@ -41,6 +41,7 @@ impl Oracle for Frames {
             }
             Fact::Death(Death::Both | Death::PowerCut) => {
                 self.known.clear();
+                self.last = 0;
                 Ok(())
             }
             _ => Ok(()),
