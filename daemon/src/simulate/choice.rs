@@ -95,7 +95,7 @@ impl fmt::Display for Choice {
             Self::History => f.write_str("the ledger answers queries"),
             Self::Output => f.write_str("fnd reads what the functions print"),
             Self::Files => f.write_str("the catalog of files answers or reports"),
-            Self::Spawner(step) => write!(f, "the spawner: {step:?}"),
+            Self::Spawner(step) => write!(f, "{step}"),
             Self::Person => f.write_str("a person acts"),
             Self::Fault => f.write_str("a fault happens"),
             Self::Start => f.write_str("fnd starts"),

@@ -21,7 +21,7 @@ struct SavedFile {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(crate) struct Files {
     /// The files on the disk, which outlives fnd and the machine.
     saved: BTreeMap<FunctionName, SavedFile>,
     /// The number of the last file that was saved.
@@ -37,27 +37,27 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn save(&mut self, name: FunctionName, content: Content) {
+    pub(crate) fn save(&mut self, name: FunctionName, content: Content) {
         self.last += 1;
         let number = self.last;
         self.saved.insert(name, SavedFile { content, number });
     }
 
-    pub(super) fn remove(&mut self, name: &FunctionName) {
+    pub(crate) fn remove(&mut self, name: &FunctionName) {
         self.saved.remove(name);
     }
 
     /// Returns what the spawner finds now.
-    pub(super) fn get(&self, name: &FunctionName) -> Option<Content> {
+    pub(crate) fn get(&self, name: &FunctionName) -> Option<Content> {
         self.saved.get(name).map(|file| file.content)
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &FunctionName> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &FunctionName> {
         self.saved.keys()
     }
 
     /// Begins anew for another fnd.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         *self = Self {
             saved: std::mem::take(&mut self.saved),
             last: self.last,
@@ -66,27 +66,27 @@ impl Files {
     }
 
     /// Takes the requests of fnd.
-    pub(super) fn take_requests(&mut self, catalog: &DetachedCatalog) {
+    pub(crate) fn take_requests(&mut self, catalog: &DetachedCatalog) {
         self.requests.extend(catalog.requests());
     }
 
     /// Returns whether [`Self::step`] has something to say.
-    pub(super) fn has_work(&self, now: Duration) -> bool {
+    pub(crate) fn has_work(&self, now: Duration) -> bool {
         !self.requests.is_empty() || self.is_behind() || self.quiet_at.is_some_and(|at| at <= now)
     }
 
     /// Returns whether fnd has heard of everything, and waits for no answer.
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.requests.is_empty() && !self.is_behind() && self.quiet_at.is_none()
     }
 
     /// Returns when the directories become quiet.
-    pub(super) fn wakes_at(&self) -> Option<Duration> {
+    pub(crate) fn wakes_at(&self) -> Option<Duration> {
         self.quiet_at
     }
 
     /// Answers a request, or reports a change. A change that nobody has reported and a request come in any order.
-    pub(super) fn step(&mut self, order: &mut Rng, now: Duration) -> Vec<CatalogEvent> {
+    pub(crate) fn step(&mut self, order: &mut Rng, now: Duration) -> Vec<CatalogEvent> {
         if self.is_behind() && (self.requests.is_empty() || order.bool()) {
             let changed = self.changed(false);
             return self.report(&changed, now);

@@ -28,6 +28,7 @@
 //! - `spawner`: the model of the spawner
 //! - `tasks`: the tasks of one fnd
 //! - `trace`: the hash of all events, and their words
+//! - `words`: facts in words
 //! - `workers`: the models of the processes
 //! - `world`: chooses what happens next, and lets it happen
 
@@ -57,6 +58,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod words;
 mod workers;
 mod world;
 
@@ -90,6 +92,7 @@ pub(crate) fn run(plan: &Plan, speaks: bool) -> Outcome {
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.expect("the machine has room for descriptors");
     let _inside = runtime.enter();
+    #[cfg(feature = "simulate")]
     fnd_core::mutants::Mutant::choose(plan.mutant);
     let mut world = World::new(&runtime, plan, Trace::new(speaks));
     let broken = world.run(plan).err();

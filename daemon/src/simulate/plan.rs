@@ -3,8 +3,9 @@
 use super::choices::Stream;
 use super::faults::{Fault, FaultKinds, schedule};
 use super::people::Act;
-use super::spawner::contents::Content;
+use super::spawner::contents::{Content, Manner};
 use fastrand::Rng;
+#[cfg(feature = "simulate")]
 use fnd_core::mutants::Mutant;
 
 /// Most steps until the faults stop.
@@ -30,6 +31,7 @@ pub(crate) struct Plan {
     pub(crate) acts: Vec<(u64, Act)>,
     /// What goes wrong, likewise.
     pub(crate) faults: Vec<(u64, Fault)>,
+    #[cfg(feature = "simulate")]
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -38,35 +40,48 @@ impl Plan {
         let mut random = Stream::Plan.of(seed);
         let lasts_ms = random.u64(60_000..600_000);
         let functions = random.u8(FUNCTIONS.0..=FUNCTIONS.1);
-        let contents: Vec<Vec<Content>> = (0..functions).map(|function| contents(&mut random, function)).collect();
+        let themes = [&[Manner::Large][..], &[Manner::Hooked, Manner::Scheduled], &[], &[]];
+        let theme = themes[random.usize(..themes.len())];
+        let contents = (0..functions).map(|function| contents(&mut random, function, theme));
+        let contents: Vec<Vec<Content>> = contents.collect();
         let kinds = FaultKinds::any(&mut random);
+        let is_calm = random.bool();
+        let mut people = Stream::People.of(seed);
         Self {
             seed,
             steps: STEPS,
             lasts_ms,
             functions,
             kinds,
-            acts: acts(&mut Stream::People.of(seed), lasts_ms, &contents),
+            acts: acts(&mut people, (lasts_ms, is_calm), &contents),
             faults: schedule(&mut Stream::Faults.of(seed), kinds, lasts_ms),
+            #[cfg(feature = "simulate")]
             mutant: None,
         }
     }
 }
 
 /// Draws the contents that a function may have. They have much in common, so that one follows from another: a few manifests, each
-/// with code of several fates.
-fn contents(random: &mut Rng, function: u8) -> Vec<Content> {
+/// with code of several fates. With a theme, only its manifests come.
+fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<Content> {
     if function == 0 {
         // A script and a handler without further wishes: the calls of hooks end here.
         return vec![Content(0), Content(1)];
     }
-    let manners: Vec<u8> = (0..random.u8(1..=2)).map(|_| random.u8(..16)).collect();
+    let manners: Vec<Manner> = match random.choice(theme) {
+        Some(manner) => vec![*manner],
+        None => (0..random.u8(1..=2)).map(|_| Content(random.u8(..)).manner()).collect(),
+    };
     // Scripts and handlers that can serve are most frequent. The numbers are the fates of `Content`.
     let fates = [0, 0, 1, 1, 1, 5, 7, 7, 2, 3, 4, 6];
     let any = |random: &mut Rng, fates: &[u8]| {
         let fate = random.choice(fates).copied().unwrap_or_default();
-        let manner = random.choice(&manners).copied().unwrap_or_default();
-        Content(u8::from(random.bool()) << 7 | manner << 3 | fate)
+        let manner = random.choice(&manners).copied();
+        // Contents that differ in nothing but the code come, too.
+        let is_it = |content: &Content| content.0 & 7 == fate && Some(content.manner()) == manner;
+        let all: Vec<Content> = (0..=u8::MAX).map(Content).filter(is_it).collect();
+        // A script has no manifest that only a handler may have.
+        random.choice(all).unwrap_or(Content(fate))
     };
     // The first one serves.
     let first = any(random, &fates[..8]);
@@ -75,8 +90,9 @@ fn contents(random: &mut Rng, function: u8) -> Vec<Content> {
     [first].into_iter().chain(more).collect()
 }
 
-/// Draws what people do.
-fn acts(people: &mut Rng, lasts_ms: u64, contents: &[Vec<Content>]) -> Vec<(u64, Act)> {
+/// Draws what people do. Where the node `is_calm`, nobody deletes a function, disables it or pauses its schedules: then all that
+/// ought to run has to run.
+fn acts(people: &mut Rng, (lasts_ms, is_calm): (u64, bool), contents: &[Vec<Content>]) -> Vec<(u64, Act)> {
     let first = |(function, contents): (u8, &Vec<Content>)| (0, Act::Save(function, contents[0]));
     let mut acts: Vec<(u64, Act)> = (0..).zip(contents).map(first).collect();
     let count = people.usize(ACTS.0..ACTS.1);
@@ -88,6 +104,9 @@ fn acts(people: &mut Rng, lasts_ms: u64, contents: &[Vec<Content>]) -> Vec<(u64,
             let function = people.usize(..contents.len());
             let number = u8::try_from(function).expect("there are few functions");
             let act = Act::any(people, number, &contents[function]);
+            if is_calm && matches!(act, Act::Remove(_) | Act::SetEnabled(..) | Act::Pause(..)) {
+                continue;
+            }
             if act == Act::Drain {
                 // While fnd drains, nothing goes on.
                 acts.push((at_ms + people.u64(1..20_000), Act::CancelDrain));

@@ -122,7 +122,7 @@ impl<'a> World<'a> {
         let now = self.node.clock.now();
         for fact in self.node.facts.take() {
             self.trace.note(fact.numbers());
-            self.trace.say(|| format!("  {fact:?}"));
+            self.trace.say(|| format!("  {fact}"));
             self.oracles.see(now, &fact, self.reader.as_ref())?;
         }
         Ok(())

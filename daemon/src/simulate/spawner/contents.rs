@@ -2,6 +2,7 @@
 //! of it, and the hash of a version holds that number.
 
 use fnd_wire::ids::Version;
+use std::fmt;
 
 /// The function that hooks and alerts call.
 pub(crate) const AFTER: &str = "after";
@@ -180,5 +181,11 @@ impl Content {
         };
         // A key without a table comes before all tables.
         format!("{of_fate}{text}")
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "content {} ({:?}, {:?})", self.0, self.fate(), self.manner())
     }
 }

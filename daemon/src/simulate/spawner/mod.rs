@@ -35,6 +35,8 @@ mod installs;
 mod process;
 mod starts;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod verdicts;
 
 use self::builds::BuildHomes;
