@@ -82,6 +82,8 @@ pub(crate) enum Fault {
     KillFnd(u32),
     /// The spawner is killed, and with it everything that it has started.
     KillSpawner,
+    /// The spawner is asked to stop: it ends everything that it has started, and the next one tells of those ends.
+    StopSpawner,
     /// Both are killed, fnd after so many things.
     KillBoth(u32),
     PowerCut,
@@ -113,7 +115,8 @@ impl Fault {
         Some(match kind {
             FaultKind::Kills => match random.u8(0..8) {
                 0 => Self::KillSpawner,
-                1 | 2 => Self::KillBoth(random.u32(0..FUSE_MAX)),
+                1 => Self::StopSpawner,
+                2 => Self::KillBoth(random.u32(0..FUSE_MAX)),
                 3 => Self::StopInOrder,
                 _ => Self::KillFnd(random.u32(0..FUSE_MAX)),
             },
@@ -142,7 +145,9 @@ impl Fault {
     /// Returns the kind that it belongs to.
     pub(crate) fn kind(self) -> FaultKind {
         match self {
-            Self::KillFnd(_) | Self::KillSpawner | Self::KillBoth(_) | Self::StopInOrder => FaultKind::Kills,
+            Self::KillFnd(_) | Self::KillSpawner | Self::StopSpawner | Self::KillBoth(_) | Self::StopInOrder => {
+                FaultKind::Kills
+            },
             Self::PowerCut => FaultKind::PowerCuts,
             Self::DiskFull(_) => FaultKind::Disk,
             Self::ClockStep(_) | Self::Suspend(_) => FaultKind::Clock,
@@ -157,6 +162,7 @@ impl fmt::Display for Fault {
         match self {
             Self::KillFnd(things) => write!(f, "fnd is killed after {things} more things have left it"),
             Self::KillSpawner => f.write_str("the spawner is killed"),
+            Self::StopSpawner => f.write_str("the spawner is asked to stop"),
             Self::KillBoth(things) => write!(f, "fnd and the spawner are killed after {things} more things"),
             Self::PowerCut => f.write_str("the power is cut"),
             Self::StopInOrder => f.write_str("fnd is asked to stop"),

@@ -6,7 +6,7 @@ use super::faults::{Fault, FaultKinds};
 use super::life::Life;
 use super::plan::Plan;
 use super::rows::LedgerReader;
-use super::spawner::SpawnerModel;
+use super::spawner::{SpawnerModel, SpawnerTurn};
 use super::world::World;
 use crate::effects::fuse;
 use std::collections::VecDeque;
@@ -55,10 +55,8 @@ impl World<'_> {
             Fault::KillFnd(things) => self.light_fuse(things, Death::Killed),
             Fault::KillBoth(things) => self.light_fuse(things, Death::Both),
             // fnd sees the end of the connection, and ends by itself.
-            Fault::KillSpawner => {
-                self.node.spawner(SpawnerModel::killed);
-                self.life.iter_mut().for_each(|life| life.due.frames = true);
-            }
+            Fault::KillSpawner => self.end_spawner(SpawnerModel::killed),
+            Fault::StopSpawner => self.end_spawner(SpawnerModel::stopped),
             Fault::PowerCut => {
                 fuse::set(Some(0));
                 self.die(Death::PowerCut);
@@ -93,6 +91,11 @@ impl World<'_> {
         fuse::set(None);
     }
 
+    fn end_spawner(&mut self, end: fn(&mut SpawnerModel, &mut SpawnerTurn<'_>)) {
+        self.node.spawner(end);
+        self.life.iter_mut().for_each(|life| life.due.frames = true);
+    }
+
     fn light_fuse(&mut self, things: u32, death: Death) {
         if self.life.is_some() {
             fuse::set(Some(things));
@@ -109,6 +112,9 @@ impl World<'_> {
     pub(super) fn handle_death(&mut self) {
         if self.life.is_some() && fuse::has_burnt() {
             let death = self.outages.death.take().unwrap_or(Death::Killed);
+            if death == Death::Both {
+                self.node.spawner(SpawnerModel::killed);
+            }
             self.die(death);
         }
     }
@@ -142,8 +148,8 @@ impl World<'_> {
         // The ledger is read after this death, when nothing writes it.
         self.reader = None;
         match death {
-            Death::Killed | Death::Stopped => {}
-            Death::Both => self.node.spawner(SpawnerModel::killed),
+            // A spawner that has ended has told what it had to tell.
+            Death::Killed | Death::Stopped | Death::Both => {}
             Death::PowerCut => self.node.lose_power(&mut self.choices.disk),
         }
         self.node.facts.push(Fact::Death(death));
