@@ -39,9 +39,9 @@ impl Oracle for Frames {
                 }
                 Ok(())
             }
+            // Another spawner knows no worker, and begins with the first number.
             Fact::Death(Death::Both | Death::PowerCut) => {
-                self.known.clear();
-                self.last = 0;
+                *self = Self::default();
                 Ok(())
             }
             _ => Ok(()),

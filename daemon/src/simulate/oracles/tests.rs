@@ -242,8 +242,10 @@ fn what_a_person_has_stopped_does_not_begin() {
     assert_eq!(wishes(vec![began(FIRST, 1), cancelled()]), "fine");
     assert_eq!(wishes(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
     let disabled = || told(Act::SetEnabled(1, false), None, done());
-    assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "O15");
-    assert_eq!(wishes(vec![spawn(FIRST), disabled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(wishes(vec![disabled(), Fact::Life(2), began(FIRST, 1)]), "O15");
+    assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1), began(FIRST, 2)]), "O15");
     let enabled = Fact::Asked(2, Act::SetEnabled(1, true));
     assert_eq!(wishes(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
     let drained = told(Act::Drain, None, Heard::Changed(true));

@@ -5,33 +5,40 @@ use super::{Oracle, Verdict};
 use crate::simulate::facts::{Began, Fact};
 use crate::simulate::people::{Act, Heard, Told, name};
 use fnd_core::run::{Answer, Now};
-use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What people have wished.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    cancelled: BTreeSet<InvocationId>,
-    disabled: BTreeSet<FunctionName>,
+    /// The cancelled invocations, and whether one start of each may be on its way: only the next fnd can be sure that none is.
+    cancelled: BTreeMap<InvocationId, bool>,
+    /// The disabled functions, each with the time from which on no start is on its way any more.
+    disabled: BTreeMap<FunctionName, Duration>,
     /// The wishes to enable a function that have no answer: they can come into force at any time.
     enabling: BTreeMap<usize, FunctionName>,
     is_drained: bool,
-    /// The invocations whose start is on its way to the spawner. A wish may come too late for them.
-    starting: BTreeSet<InvocationId>,
+    now: Duration,
 }
 
+/// How long a request to the spawner may wait there.
+const ON_ITS_WAY: Duration = Duration::from_secs(120);
+
 impl Oracle for Wishes {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+        self.now = now.mono;
         match fact {
-            Fact::Requested(_, Request::Spawn(spawn)) => {
-                self.starting.insert(spawn.invocation);
-            }
             Fact::Asked(number, Act::SetEnabled(function, true)) => {
                 self.disabled.remove(&name(*function));
                 self.enabling.insert(*number, name(*function));
             }
-            Fact::Asked(_, Act::CancelDrain) | Fact::Life(_) => self.is_drained = false,
+            Fact::Asked(_, Act::CancelDrain) => self.is_drained = false,
+            Fact::Life(_) => {
+                self.is_drained = false;
+                self.cancelled.values_mut().for_each(|may_begin| *may_begin = false);
+                self.disabled.values_mut().for_each(|until| *until = Duration::ZERO);
+            }
             Fact::Told(told) => self.told(told),
             Fact::Began(began) => return self.begins(began),
             _ => {}
@@ -46,12 +53,12 @@ impl Wishes {
         let is_done = matches!(told.heard, Heard::Answer(Answer::Done));
         match (&told.act, &told.heard) {
             (Act::Cancel(_), _) if is_done => {
-                self.cancelled.extend(told.id.filter(|id| !self.starting.contains(id)));
+                self.cancelled.extend(told.id.map(|id| (id, true)));
             }
             (Act::SetEnabled(function, false), _) if is_done => {
                 let function = name(*function);
                 if !self.enabling.values().any(|other| *other == function) {
-                    self.disabled.insert(function);
+                    self.disabled.insert(function, self.now + ON_ITS_WAY);
                 }
             }
             (Act::Drain, Heard::Changed(true)) => self.is_drained = true,
@@ -60,12 +67,13 @@ impl Wishes {
     }
 
     fn begins(&mut self, began: &Began) -> Verdict {
-        let is_late = self.starting.remove(&began.invocation);
         let (id, attempt, function) = (began.invocation, began.attempt, &began.function);
-        if self.cancelled.contains(&id) {
+        if let Some(may_begin) = self.cancelled.get_mut(&id)
+            && !std::mem::take(may_begin)
+        {
             return Err(format!("O15: attempt {attempt} of {id} begins, which was cancelled"));
         }
-        if !is_late && self.disabled.contains(function) {
+        if self.disabled.get(function).is_some_and(|until| *until <= self.now) {
             return Err(format!("O15: {id} begins, and `{function}` is disabled"));
         }
         match self.is_drained {
