@@ -91,6 +91,11 @@ impl World<'_> {
         self.node.spawner.recover();
         self.node.temper = FaultKinds::NONE.temper();
         fuse::set(None);
+        self.node.spawner.replace(false);
+        if self.node.spawner.is_of_0_1() {
+            // It cannot install everything that there is.
+            self.die(Death::Both);
+        }
     }
 
     fn light_fuse(&mut self, things: u32, death: Death) {
