@@ -25,7 +25,6 @@ use crate::triggers::http::Listener;
 use crate::triggers::passwords::Passwords;
 use crate::triggers::schedule::Alarm;
 use crate::workers::adoption::AdoptedWorker;
-use crate::workers::link::SpawnerConnection;
 use rusqlite::Connection;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -162,12 +161,6 @@ impl Life {
 
     pub(super) fn daemon(&self) -> &Rc<Daemon> {
         &self.serving.daemon
-    }
-
-    /// Returns the number of the last request to the spawner.
-    pub(super) fn last_request(&self) -> u32 {
-        let state = self.daemon().state.borrow();
-        state.workers.connection.as_ref().map_or(0, SpawnerConnection::last_request)
     }
 
     /// Returns what people talk to; nothing before every function is known, and after fnd was asked to stop.

@@ -89,6 +89,11 @@ impl World<'_> {
         self.node.spawner.recover();
         self.node.temper = FaultKinds::NONE.temper();
         fuse::set(None);
+        self.node.spawner.replace(false);
+        if self.node.spawner.is_of_0_1() {
+            // It cannot install everything that there is.
+            self.die(Death::Both);
+        }
     }
 
     fn end_spawner(&mut self, end: fn(&mut SpawnerModel, &mut SpawnerTurn<'_>)) {

@@ -142,7 +142,7 @@ impl<'a> World<'a> {
         self.handle_death();
         if let Some(life) = &self.life {
             let _inside = life.tasks.enter();
-            let told = self.people.hear(life.last_request());
+            let told = self.people.hear();
             let is_settled = || life.serving.messages.is_empty() && is_settled(life.daemon(), &self.node.files);
             told.iter().for_each(|told| self.promises.told(told, is_settled));
             self.node.facts.extend(told.into_iter().map(Fact::Told));

@@ -83,12 +83,6 @@ impl SpawnerConnection {
         })
     }
 
-    /// Returns the number of the last request.
-    #[cfg(any(test, feature = "simulate"))]
-    pub(crate) fn last_request(&self) -> u32 {
-        self.last_request
-    }
-
     /// Returns the user of the spawner's process; nothing where the kernel does not tell.
     #[must_use]
     pub fn peer_uid(&self) -> Option<u32> {

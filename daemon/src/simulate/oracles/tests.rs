@@ -49,7 +49,6 @@ fn told(act: Act, id: Option<InvocationId>, heard: Heard) -> Fact {
         act,
         id,
         heard,
-        last_request: 1,
     })
 }
 
@@ -242,8 +241,6 @@ fn what_a_person_has_stopped_does_not_begin() {
     let cancelled = || told(Act::Cancel(0), Some(ID), done());
     assert_eq!(wishes(vec![began(FIRST, 1), cancelled()]), "fine");
     assert_eq!(wishes(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
-    assert_eq!(wishes(vec![cancelled(), spawn(FIRST), began(FIRST, 1)]), "fine", "it was on its way");
-    assert_eq!(wishes(vec![cancelled(), Fact::Life(2), spawn(FIRST), began(FIRST, 1)]), "O15");
     let disabled = || told(Act::SetEnabled(1, false), None, done());
     assert_eq!(wishes(vec![disabled(), Fact::Life(2), began(FIRST, 1)]), "O15");
     assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");

@@ -5,39 +5,40 @@ use super::{Oracle, Verdict};
 use crate::simulate::facts::{Began, Fact};
 use crate::simulate::people::{Act, Heard, Told, name};
 use fnd_core::run::{Answer, Now};
-use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// A request to the spawner: the life of fnd, and the number of the request in it.
-type Sent = (u32, u32);
-
-/// What people have wished. A wish comes too late for a start that was sent to the spawner before; therefore each wish is kept with
-/// the last request before it.
+/// What people have wished.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    life: u32,
-    cancelled: BTreeMap<InvocationId, Sent>,
-    disabled: BTreeMap<FunctionName, Sent>,
+    /// The cancelled invocations, and whether one start of each may be on its way: only the next fnd can be sure that none is.
+    cancelled: BTreeMap<InvocationId, bool>,
+    /// The disabled functions, each with the time from which on no start is on its way any more.
+    disabled: BTreeMap<FunctionName, Duration>,
     /// The wishes to enable a function that have no answer: they can come into force at any time.
     enabling: BTreeMap<usize, FunctionName>,
-    drained: Option<Sent>,
-    /// The requests for a start that the spawner has carried out.
-    starts: BTreeMap<InvocationId, Sent>,
+    is_drained: bool,
+    now: Duration,
 }
 
+/// How long a request to the spawner may wait there.
+const ON_ITS_WAY: Duration = Duration::from_secs(120);
+
 impl Oracle for Wishes {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+        self.now = now.mono;
         match fact {
-            Fact::Requested(number, Request::Spawn(spawn)) => {
-                self.starts.insert(spawn.invocation, (self.life, *number));
-            }
             Fact::Asked(number, Act::SetEnabled(function, true)) => {
                 self.disabled.remove(&name(*function));
                 self.enabling.insert(*number, name(*function));
             }
-            Fact::Asked(_, Act::CancelDrain) => self.drained = None,
-            Fact::Life(number) => (self.life, self.drained) = (*number, None),
+            Fact::Asked(_, Act::CancelDrain) => self.is_drained = false,
+            Fact::Life(_) => {
+                self.is_drained = false;
+                self.cancelled.values_mut().for_each(|may_begin| *may_begin = false);
+                self.disabled.values_mut().for_each(|until| *until = Duration::ZERO);
+            }
             Fact::Told(told) => self.told(told),
             Fact::Began(began) => return self.begins(began),
             _ => {}
@@ -50,32 +51,32 @@ impl Wishes {
     fn told(&mut self, told: &Told) {
         self.enabling.remove(&told.number);
         let is_done = matches!(told.heard, Heard::Answer(Answer::Done));
-        let sent = (self.life, told.last_request);
         match (&told.act, &told.heard) {
-            (Act::Cancel(_), _) if is_done => self.cancelled.extend(told.id.map(|id| (id, sent))),
+            (Act::Cancel(_), _) if is_done => {
+                self.cancelled.extend(told.id.map(|id| (id, true)));
+            }
             (Act::SetEnabled(function, false), _) if is_done => {
                 let function = name(*function);
                 if !self.enabling.values().any(|other| *other == function) {
-                    self.disabled.insert(function, sent);
+                    self.disabled.insert(function, self.now + ON_ITS_WAY);
                 }
             }
-            (Act::Drain, Heard::Changed(true)) => self.drained = Some(sent),
+            (Act::Drain, Heard::Changed(true)) => self.is_drained = true,
             _ => {}
         }
     }
 
     fn begins(&mut self, began: &Began) -> Verdict {
         let (id, attempt, function) = (began.invocation, began.attempt, &began.function);
-        // A call is in its worker's socket at once.
-        let start = self.starts.get(&id).filter(|_| !began.is_call);
-        let is_against = |wish: Option<&Sent>| wish.is_some_and(|wish| start.is_none_or(|start| start > wish));
-        if is_against(self.cancelled.get(&id)) {
+        if let Some(may_begin) = self.cancelled.get_mut(&id)
+            && !std::mem::take(may_begin)
+        {
             return Err(format!("O15: attempt {attempt} of {id} begins, which was cancelled"));
         }
-        if is_against(self.disabled.get(function)) {
+        if self.disabled.get(function).is_some_and(|until| *until <= self.now) {
             return Err(format!("O15: {id} begins, and `{function}` is disabled"));
         }
-        match is_against(self.drained.as_ref()) {
+        match self.is_drained {
             true => Err(format!("O15: {id} begins, and the node is drained")),
             false => Ok(()),
         }

@@ -98,10 +98,12 @@ impl Act {
         }
     }
 
-    /// Returns what people do once the faults have stopped, so that all accepted work can end.
+    /// Returns what people do once the faults have stopped, so that all accepted work can end. A build that has failed by a fault is
+    /// done again only if somebody asks for that.
     pub(crate) fn last(functions: u8) -> impl Iterator<Item = Self> {
         let enabled = (0..functions).map(|function| Self::SetEnabled(function, true));
-        [Self::CancelDrain].into_iter().chain(enabled)
+        let built = (0..functions).map(|function| Self::Rebuild(function, false));
+        [Self::CancelDrain].into_iter().chain(enabled).chain(built)
     }
 
     /// Returns the function whose file or releases it may change.
@@ -114,8 +116,7 @@ impl Act {
             | Self::Unpin(function)
             | Self::Canary(function, _)
             | Self::Promote(function)
-            | Self::StopCanary(function)
-            | Self::Rebuild(function, _) => Some(function),
+            | Self::StopCanary(function) => Some(function),
             Self::Submit(_)
             | Self::Publish(_)
             | Self::Cancel(_)
@@ -127,7 +128,8 @@ impl Act {
             | Self::Redrive(_)
             | Self::Discard(_)
             | Self::Replay(_)
-            | Self::Reload => None,
+            | Self::Reload
+            | Self::Rebuild(..) => None,
         }
     }
 }

@@ -70,8 +70,8 @@ impl People {
         }
     }
 
-    /// Returns what people were told since the last call; `last_request` is the number of fnd's last request to the spawner.
-    pub(super) fn hear(&mut self, last_request: u32) -> Vec<Told> {
+    /// Returns what people were told since the last call.
+    pub(super) fn hear(&mut self) -> Vec<Told> {
         let mut all = Vec::new();
         let woken = |caller: &Caller| caller.woken.0.swap(false, Ordering::Relaxed);
         self.callers.retain(|number, caller| {
@@ -88,7 +88,6 @@ impl People {
                         act,
                         id,
                         heard,
-                        last_request,
                     });
                     false
                 }

@@ -16,8 +16,6 @@ pub(crate) struct Told {
     /// The invocation that the person chose: to be cancelled, run again or discarded.
     pub(crate) id: Option<InvocationId>,
     pub(crate) heard: Heard,
-    /// The number of the last request that fnd had sent to the spawner by then.
-    pub(crate) last_request: u32,
 }
 
 #[derive(Debug)]

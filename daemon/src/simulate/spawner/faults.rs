@@ -42,6 +42,11 @@ impl SpawnerModel {
         self.next_protocol = if is_of_0_1 { PROTOCOL_0_1 } else { PROTOCOL_MAX };
     }
 
+    /// Returns whether the spawner that runs is that of fnd 0.1.
+    pub(crate) fn is_of_0_1(&self) -> bool {
+        self.protocol == PROTOCOL_0_1
+    }
+
     /// The spawner does nothing for a while: a signal has stopped it, or it has no CPU time.
     pub(crate) fn be_silent(&mut self, until: Duration) {
         self.silent_until = Some(until);
