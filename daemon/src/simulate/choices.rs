@@ -12,7 +12,8 @@ pub(super) struct Choices {
     pub(super) disk: Rng,
     /// What workers do.
     pub(super) workers: Rng,
-    pub(super) spawner: Rng,
+    /// The random numbers of fnd itself.
+    pub(super) daemon: Rng,
     /// What the catalog of files does first.
     pub(super) files: Rng,
 }
@@ -23,7 +24,6 @@ pub(super) enum Stream {
     Order,
     Disk,
     Workers,
-    Spawner,
     Files,
     /// What the plan asks for in general, and what people and faults do.
     Plan,
@@ -49,7 +49,7 @@ impl Choices {
             order: Stream::Order.of(seed),
             disk: Stream::Disk.of(seed),
             workers: Stream::Workers.of(seed),
-            spawner: Stream::Spawner.of(seed),
+            daemon: Stream::Daemon.of(seed),
             files: Stream::Files.of(seed),
         }
     }

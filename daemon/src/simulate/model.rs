@@ -1,4 +1,4 @@
-//! What serves once everything has ended: what the file, the releases and the answers to people say together. The model knows
+//! O7: what serves once everything has ended: what the file, the releases and the answers to people say together. The model knows
 //! nothing of requests and their order, because many things of a simulation happen at the same time.
 
 use super::files::Files;
@@ -77,12 +77,12 @@ impl Promises {
 
     /// Somebody is told something. `is_settled` says whether nothing goes on with any file: otherwise what comes of the file
     /// may end what the person was told.
-    pub(super) fn told(&mut self, told: &Told, is_settled: bool) {
+    pub(super) fn told(&mut self, told: &Told, is_settled: impl FnOnce() -> bool) {
         let Some(function) = self.open.remove(&told.number) else {
             return;
         };
         let is_alone = !self.open.values().any(|open| *open == function);
-        if let Some(promise) = promise(told).filter(|_| is_settled && is_alone) {
+        if let Some(promise) = promise(told).filter(|_| is_alone && is_settled()) {
             self.promises.insert(function, promise);
         }
     }
@@ -97,7 +97,7 @@ impl Promises {
         for (function, shown) in shown {
             let file = files.get(function);
             if !shown.fits(file) {
-                return Err(format!("{function} has {file:?} in its file, and shows {shown:?}"));
+                return Err(format!("O7: `{function}` has {file:?} in its file, and shows {shown:?}"));
             }
             let Some(promise) = self.promises.get(function) else {
                 continue;

@@ -128,11 +128,12 @@ impl World<'_> {
     }
 
     /// Everything is gone that ends with this death.
-    fn die(&mut self, death: Death) {
+    pub(super) fn die(&mut self, death: Death) {
         if let Some(life) = self.life.take() {
             life.hang_up();
             let inside = life.tasks.enter();
             self.people.cut();
+            self.promises.cut();
             drop(inside);
             drop(life);
         }

@@ -8,6 +8,7 @@ use super::facts::{Death, Fact};
 use super::faults::FaultKinds;
 use super::life::Life;
 use super::node::Node;
+use super::model::{Promises, Shown, changed_by_restart, is_settled};
 use super::oracles::{Oracles, Verdict as Promise};
 use super::outages::Outages;
 use super::people::{self, Act, People};
@@ -17,13 +18,16 @@ use super::spawner::{SpawnerModel, SpawnerStep};
 use super::trace::Trace;
 use super::Outcome;
 use fastrand::Rng;
-use std::collections::VecDeque;
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 /// How long the world goes on after the last fault, so that everything can end.
 const CALM: Duration = Duration::from_secs(600);
+/// Most microseconds for which something that can happen has to wait.
+const BUSY_MAX_US: u64 = 20_000;
 /// Most steps after the last fault. A world that takes more of them does not come to rest.
 const CALM_STEPS: u32 = 60_000;
 
@@ -41,6 +45,8 @@ pub(super) struct World<'a> {
     acts: VecDeque<(Duration, Act)>,
     act: usize,
     pub(super) oracles: Oracles,
+    /// What people were told of releases.
+    pub(super) promises: Promises,
     pub(super) reader: Option<LedgerReader>,
     /// What the oracles say of the last death.
     pub(super) at_death: Promise,
@@ -67,6 +73,7 @@ impl<'a> World<'a> {
             acts: acts.map(|(at_ms, act)| (Duration::from_millis(*at_ms), act.clone())).collect(),
             act: 0,
             oracles: Oracles::new(plan),
+            promises: Promises::default(),
             reader: None,
             at_death: Ok(()),
             steps: 0,
@@ -89,14 +96,39 @@ impl<'a> World<'a> {
         self.acts.clear();
         let now = self.node.clock.elapsed();
         self.acts.extend(Act::last(plan.functions).map(|act| (now, act)));
-        let (until, most) = (now + CALM, self.steps + CALM_STEPS);
+        self.come_to_rest()?;
+        self.is_nothing_left()?;
+        let before = self.shown(plan.functions);
+        self.promises.check(&before, &self.node.files)?;
+        // The next fnd also runs what the ledger has and this fnd does not know: a commit may be done that fnd takes for failed.
+        self.die(Death::Killed);
+        self.come_to_rest()?;
+        let after = self.shown(plan.functions);
+        if let Some(function) = changed_by_restart(&before, &after) {
+            let (before, after) = (before.get(function), after.get(function));
+            return Err(format!("O7: a restart makes {after:?} of {before:?}, which `{function}` showed"));
+        }
+        self.promises.check(&after, &self.node.files)?;
+        self.at_rest()
+    }
+
+    /// Waits until all work has ended.
+    fn come_to_rest(&mut self) -> Promise {
+        let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
         while self.node.clock.elapsed() < until {
             if self.steps == most {
                 return Err(format!("it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"));
             }
             self.step()?;
         }
-        self.at_rest()
+        Ok(())
+    }
+
+    /// Returns what people see of the releases of each function.
+    fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
+        let Some(life) = &self.life else { return BTreeMap::new() };
+        let names = (0..functions).map(people::name);
+        names.map(|name| (name.clone(), Shown::of(life.daemon(), &name))).collect()
     }
 
     pub(super) fn step(&mut self) -> Result<(), String> {
@@ -111,6 +143,8 @@ impl<'a> World<'a> {
         if let Some(life) = &self.life {
             let _inside = life.tasks.enter();
             let told = self.people.hear();
+            let is_settled = || life.serving.messages.is_empty() && is_settled(life.daemon(), &self.node.files);
+            told.iter().for_each(|told| self.promises.told(told, is_settled));
             self.node.facts.extend(told.into_iter().map(Fact::Told));
         }
         self.judge()
@@ -132,8 +166,13 @@ impl<'a> World<'a> {
     fn at_rest(&mut self) -> Promise {
         let rows = LedgerReader::open(&self.node.ledger()).all();
         self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
+        self.is_nothing_left()?;
+        self.oracles.at_end(&rows)
+    }
+
+    fn is_nothing_left(&self) -> Promise {
         let left = self.life.as_ref().map(|life| life.left(&self.people));
-        self.oracles.at_end(&rows, &left.unwrap_or_default())
+        Oracles::is_nothing_left(&left.unwrap_or_default())
     }
 
     /// Returns what has come of the simulation.
@@ -200,13 +239,14 @@ impl<'a> World<'a> {
             Choice::Output => life.read_output(now),
             Choice::Files => life.look_at_files(&mut self.node.files, &mut self.choices.files, now),
             Choice::Ledger(_) => {}
-            Choice::Spawner(_) => {
-                (life.due.frames, life.due.output, life.due.tasks) = (true, true, true);
+            Choice::Spawner(step) => {
+                (life.due.frames, life.due.tasks) = (true, true);
+                life.due.output |= matches!(step, SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_));
             }
             _ => {
                 was_turn = matches!(choice, Choice::Frame | Choice::Message | Choice::Tick);
                 is_connected = life.turn(choice);
-                life.due.output = true;
+                life.due.output |= matches!(choice, Choice::Frame | Choice::Message);
             }
         }
         if !(is_connected && life.after_step(was_turn)) {
@@ -231,7 +271,7 @@ impl<'a> World<'a> {
     /// Starts fnd.
     fn start(&mut self) {
         self.lives += 1;
-        let mut life = Life::start(&mut self.node, self.choices.order.u64(..));
+        let mut life = Life::start(&mut self.node, self.choices.daemon.u64(..));
         life.after_step(true);
         self.life = Some(life);
         self.reader = Some(LedgerReader::open(&self.node.ledger()));
@@ -259,7 +299,11 @@ impl<'a> World<'a> {
         let next = of_people.chain(of_fnd).chain(of_node.into_iter().flatten());
         // What is due already waits until it is chosen.
         let next = next.filter(|at| *at > now.mono).min();
-        let until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        // What can happen now happens within milliseconds on a real machine, unless it is slow on purpose.
+        if self.can.len() > 1 {
+            until = until.min(now.mono + Duration::from_micros(self.choices.order.u64(1..BUSY_MAX_US)));
+        }
         match &self.life {
             Some(life) => self.node.wait_until(until, &life.tasks.woken.notify),
             None => self.node.wait_until(until, &Notify::new()),
@@ -271,6 +315,7 @@ impl<'a> World<'a> {
         let number = self.act;
         self.act += 1;
         self.node.facts.push(Fact::Asked(number, act.clone()));
+        self.promises.begin(number, &act);
         match &act {
             Act::Save(function, content) => self.node.files.save(people::name(*function), *content),
             Act::Remove(function) => self.node.files.remove(&people::name(*function)),
@@ -278,7 +323,7 @@ impl<'a> World<'a> {
                 let Some(life) = &mut self.life else { return };
                 let _inside = life.tasks.enter();
                 if let Some(backend) = life.backend() {
-                    self.people.act(number, &act, backend, &mut self.node.files);
+                    self.people.act(number, &act, backend);
                 }
                 life.after_step(false);
             }

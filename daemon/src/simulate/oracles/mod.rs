@@ -102,9 +102,13 @@ impl Oracles {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_death(death, rows))
     }
 
-    /// Looks at the end. `left` has the number of things of each kind that should be gone.
-    pub(crate) fn at_end(&mut self, rows: &Rows, left: &[(&'static str, usize)]) -> Verdict {
-        rest::is_nothing_left(left)?;
+    /// Looks at the number of things of each kind that should be gone at the end of all work.
+    pub(crate) fn is_nothing_left(left: &[(&'static str, usize)]) -> Verdict {
+        rest::is_nothing_left(left)
+    }
+
+    /// Looks at the end.
+    pub(crate) fn at_end(&mut self, rows: &Rows) -> Verdict {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_end(rows))
     }
 }

@@ -15,7 +15,6 @@ mod told;
 pub(crate) use act::{Act, Request, name};
 pub(crate) use told::{Heard, Told};
 
-use super::files::Files;
 use crate::backend::Backend;
 use fnd_core::run::Answer;
 use fnd_wire::ids::InvocationId;
@@ -51,19 +50,14 @@ pub(super) struct People {
 }
 
 impl People {
-    /// Does an act. It has to be called with the runtime and the tasks of fnd entered, and [`Self::hear`] after it.
-    pub(super) fn act(&mut self, number: usize, act: &Act, backend: &Backend, files: &mut Files) {
-        match act {
-            Act::Save(function, content) => files.save(name(*function), *content),
-            Act::Remove(function) => files.remove(&name(*function)),
-            Act::Leave(which) => self.leave(*which),
-            _ => {
-                if let Some(answer) = requests::send(act, backend, &self.known) {
-                    let woken = Arc::new(Woken(AtomicBool::new(true)));
-                    let act = act.clone();
-                    self.callers.insert(number, Caller { act, answer, woken });
-                }
-            }
+    /// Does an act that concerns fnd. It has to be called with the runtime and the tasks of fnd entered, and [`Self::hear`] after it.
+    pub(super) fn act(&mut self, number: usize, act: &Act, backend: &Backend) {
+        if let Act::Leave(which) = act {
+            self.leave(*which);
+        } else if let Some(answer) = requests::send(act, backend, &self.known) {
+            let woken = Arc::new(Woken(AtomicBool::new(true)));
+            let act = act.clone();
+            self.callers.insert(number, Caller { act, answer, woken });
         }
     }
 
