@@ -12,8 +12,8 @@ use fnd_wire::ids::InvocationId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A power cut may lose the end of a call if it comes so soon after the answer. fnd gathers records for 50 ms, and the output
-/// of the call may have to be read first.
+/// How long the end of a call may wait after its answer until it goes to the ledger: fnd gathers records for 50 ms, and the
+/// output of the call may have to be read first.
 const UNSAFE: Duration = Duration::from_secs(1);
 
 /// What people were told of invocations.
@@ -22,8 +22,10 @@ pub(super) struct Answers {
     promised: BTreeMap<InvocationId, Promise>,
     /// The ends that the ledger has had at the last death.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
-    /// How often nothing waited to be stored.
-    even: u64,
+    /// When nothing waited to be stored the last time.
+    even_at: Duration,
+    /// The same of a commit that a power cut cannot undo.
+    synced_at: Duration,
     now: Duration,
 }
 
@@ -32,8 +34,6 @@ struct Promise {
     /// Whether the invocation was on disk before anybody heard of it.
     durable: bool,
     told_at: Duration,
-    /// [`Answers::even`] at that time.
-    even: u64,
     /// The end that was told.
     end: Option<Box<InvocationRecord>>,
 }
@@ -66,20 +66,29 @@ impl Oracle for Answers {
         self.now = now.mono;
         match fact {
             Fact::Told(told) => self.told(told),
-            Fact::Committed(commit) if commit.is_done && commit.is_synced && commit.is_even => self.even += 1,
+            Fact::Committed(commit) if commit.is_done && commit.is_even => {
+                self.even_at = self.now;
+                if commit.is_synced {
+                    self.synced_at = self.now;
+                }
+            }
             _ => {}
         }
         Ok(())
     }
 
     fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
-        if death == Death::PowerCut {
-            let (even, now) = (self.even, self.now);
-            self.promised.retain(|id, promise| {
-                let is_safe = promise.even < even && promise.told_at + UNSAFE < now;
-                let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
-                promise.durable || is_ended || (is_safe && promise.end.is_some())
-            });
+        let has_power = death != Death::PowerCut;
+        let (even_at, synced_at) = (self.even_at, self.synced_at);
+        self.promised.retain(|id, promise| {
+            // The end of an attempt is in its slot, which only a power cut loses.
+            let is_in_slot = has_power && promise.end.as_ref().is_none_or(|end| end.attempts > 0);
+            let stored_at = if has_power { even_at } else { synced_at };
+            let is_stored = promise.end.is_some() && promise.told_at + UNSAFE < stored_at;
+            let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
+            promise.durable || is_in_slot || is_stored || is_ended
+        });
+        if !has_power {
             // The log may have lost ends that nobody was told.
             self.ended.clear();
         }
@@ -127,17 +136,16 @@ impl Answers {
     }
 
     fn promise(&mut self, id: InvocationId, durable: bool, end: Option<Box<InvocationRecord>>) {
-        let (told_at, even) = (self.now, self.even);
+        let told_at = self.now;
         let promise = self.promised.entry(id).or_insert(Promise {
             durable,
             told_at,
-            even,
             end: None,
         });
         promise.durable |= durable;
         // The first end counts: a caller with the same key may hear of it again later.
         if promise.end.is_none() && end.is_some() {
-            (promise.told_at, promise.even, promise.end) = (told_at, even, end);
+            (promise.told_at, promise.end) = (told_at, end);
         }
     }
 

@@ -165,7 +165,8 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
         (vec![], Death::Killed, ended(RunState::Interrupted), "O3"),
         (vec![], Death::Killed, rows([]), "O2"),
         (vec![], Death::PowerCut, rows([]), "fine"),
-        (vec![Fact::Committed(commit), Fact::Life(2)], Death::PowerCut, rows([]), "O2"),
+        (vec![Fact::Committed(commit)], Death::PowerCut, rows([]), "fine"),
+        (vec![Fact::Life(1), Fact::Committed(commit)], Death::PowerCut, rows([]), "O2"),
     ] {
         let mut answers = answers::Answers::default();
         let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
