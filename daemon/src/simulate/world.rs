@@ -171,8 +171,9 @@ impl<'a> World<'a> {
     }
 
     fn is_nothing_left(&self) -> Promise {
-        let left = self.life.as_ref().map(|life| life.left(&self.people));
-        Oracles::is_nothing_left(&left.unwrap_or_default())
+        let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
+        let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
+        Oracles::is_nothing_left(&left)
     }
 
     /// Returns what has come of the simulation.

@@ -39,9 +39,9 @@ impl Oracle for Frames {
                 }
                 Ok(())
             }
-            // Another spawner knows no worker, and begins with the first number.
+            // Another spawner begins with the first number. It may know workers that have ended, if the one before was stopped.
             Fact::Death(Death::Both | Death::PowerCut) => {
-                *self = Self::default();
+                self.last = 0;
                 Ok(())
             }
             _ => Ok(()),

@@ -156,7 +156,7 @@ impl SpawnerModel {
                 Reply::Done
             }
             HelperWork::Prune(gone) => {
-                gone.iter().for_each(|version| drop(disk.stored.remove(version)));
+                disk.stored.retain(|version| !gone.contains(version));
                 Reply::Done
             }
             HelperWork::PruneTrees => Reply::Done,

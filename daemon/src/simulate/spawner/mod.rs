@@ -41,8 +41,7 @@ mod verdicts;
 
 use self::builds::BuildHomes;
 use self::fnd_link::FndLink;
-pub(crate) use self::process::Process;
-use self::process::{KeptEnds, Stage};
+use self::process::{KeptEnds, Process, Stage};
 pub(crate) use self::steps::SpawnerStep;
 use crate::simulate::facts::{Fact, Facts};
 use crate::simulate::files::Files;
@@ -174,9 +173,23 @@ impl SpawnerModel {
         }
     }
 
-    /// Returns all processes that are not acknowledged.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = (WorkerId, &Process)> {
-        self.processes.iter().map(|(worker, process)| (*worker, process))
+    /// Returns how many things of each kind wait to be done or are left of what is over.
+    pub(crate) fn left(&self) -> Vec<(&'static str, usize)> {
+        let is_used = |(id, invocation): &&(FunctionId, InvocationId)| {
+            let is_it = |process: &Process| process.id == *id && process.invocation == *invocation;
+            self.processes.values().any(is_it)
+        };
+        let over = self.processes.values().filter(|process| process.is_over());
+        vec![
+            ("end that fnd has not acknowledged", over.count()),
+            ("request to the spawner", self.link.requests.len()),
+            ("installation", self.jobs.len()),
+            ("helper of the spawner", self.helpers.len()),
+            (
+                "temporary directory",
+                self.disk.tmp.iter().filter(|tmp| !is_used(tmp)).count(),
+            ),
+        ]
     }
 
     /// Answers a request. An fnd that did not ask gets the number 0.

@@ -25,10 +25,10 @@ pub(super) enum Stage {
     },
 }
 
-pub(crate) struct Process {
-    pub(crate) function: FunctionName,
-    pub(crate) version: Version,
-    pub(crate) invocation: InvocationId,
+pub(super) struct Process {
+    pub(super) function: FunctionName,
+    pub(super) version: Version,
+    pub(super) invocation: InvocationId,
     /// The number of the attempt; 0 for a handler's worker.
     pub(super) attempt: u32,
     pub(super) id: FunctionId,
@@ -43,7 +43,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Returns whether no process runs or is about to run.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over(_) | Stage::Ended { .. })
     }
 

@@ -169,8 +169,6 @@ fn ends(has_channel: bool) -> (WorkerEnds, KeptEnds) {
         channel: ours,
     };
     let ends = WorkerEnds {
-        // No process here reads its input.
-        input: None,
         stdout,
         stderr,
         result,

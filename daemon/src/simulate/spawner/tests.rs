@@ -59,7 +59,10 @@ impl Bench {
             max: PROTOCOL_MAX,
         }));
         let mut told = self.heard();
-        assert!(matches!(told.pop(), Some(Reply::Settings(_))), "the configuration comes last");
+        assert!(
+            matches!(told.pop(), Some(Reply::Settings(_))),
+            "the configuration comes last"
+        );
         told.drain(..2);
         told
     }

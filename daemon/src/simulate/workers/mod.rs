@@ -71,8 +71,6 @@ pub(crate) enum WorkerTask {
 /// The ends of a process's descriptors that the process has.
 #[derive(Debug)]
 pub(crate) struct WorkerEnds {
-    /// Standard input; absent: it is empty.
-    pub(crate) input: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
     pub(crate) result: OwnedFd,
