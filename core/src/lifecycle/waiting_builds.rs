@@ -95,7 +95,30 @@ pub struct BuildEnd {
     pub last: String,
 }
 
+/// The beginning of the reason of a build that could not be started.
+const NOT_STARTED: &str = "(not started): ";
+
+/// Returns the reason of a build that could not be started.
+pub(super) fn not_started(why: &str) -> String {
+    format!("{NOT_STARTED}{why}")
+}
+
+/// Returns whether a build has failed because it could not be started.
+pub(super) fn is_not_started(why: &str) -> bool {
+    why.starts_with(NOT_STARTED)
+}
+
 impl BuildEnd {
+    /// Returns the end of an invocation that was refused.
+    #[must_use]
+    pub fn not_started(id: InvocationId, why: &str) -> Self {
+        Self {
+            id,
+            outcome: Err(not_started(why)),
+            last: String::new(),
+        }
+    }
+
     /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
     #[must_use]
     pub fn of(record: &InvocationRecord, output: &str) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! The requests of people, and how they are sent.
 
 use super::{Act, Heard, Request, name};
-use crate::backend::{Answering, Backend, EventOrigin, EventSender, Failure, NewEvent, NotStored, Repeated};
+use crate::backend::{Answering, Backend, EventOrigin, EventSender, NewEvent, NotStored, Repeated};
 use fnd_core::access::Permissions;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::lifecycle::ReleaseChange;
@@ -64,13 +64,13 @@ pub(super) fn send(act: &Act, backend: &Backend, known: &[InvocationId]) -> Opti
         }
         Act::Reload => Box::pin(async move {
             let reloaded = backend.reload(false).await;
-            (None, reloaded.map_or_else(failed, |_| Heard::Done))
+            (None, reloaded.map_or(Heard::Failed, |_| Heard::Done))
         }),
         Act::Rebuild(function, clean) => {
             let built = backend.build(&name(*function), *clean);
             Box::pin(async move {
                 let heard = match built {
-                    Some(built) => built.await.map_or_else(Heard::Failed, |()| Heard::Done),
+                    Some(built) => built.await.map_or(Heard::Failed, |()| Heard::Done),
                     None => Heard::Nothing,
                 };
                 (None, heard)
@@ -85,10 +85,6 @@ fn answer(id: Option<InvocationId>, answering: Answering) -> Later {
 
 async fn heard(answering: Answering) -> Heard {
     answering.await.map_or(Heard::Gone, Heard::Answer)
-}
-
-fn failed(Failure(why): Failure) -> Heard {
-    Heard::Failed(why)
 }
 
 fn submit(request: &Request, backend: &Backend) -> Submit {
@@ -156,7 +152,7 @@ fn pause(backend: Backend, name: FunctionName, paused: bool) -> Later {
     Box::pin(async move {
         let heard = match backend.pause_schedules(&name, paused).await {
             Ok(has_schedules) => has_schedules.map_or(Heard::Nothing, Heard::Changed),
-            Err(NotStored(why)) => Heard::Failed(why.to_string()),
+            Err(NotStored(_)) => Heard::Failed,
         };
         (None, heard)
     })
@@ -171,7 +167,7 @@ fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> Later {
         };
         let letters = match backend.dead_letters(filter).await {
             Ok(list) => list.dead_letters,
-            Err(failure) => return (None, failed(failure)),
+            Err(_) => return (None, Heard::Failed),
         };
         let Some(letter) = letters.get(usize::from(which) % letters.len().max(1)) else {
             return (None, Heard::Nothing);
@@ -182,8 +178,8 @@ fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> Later {
         } else {
             match backend.drop_dead_letter(id).await {
                 Ok(Ok(was_dead)) => Heard::Changed(was_dead),
-                Ok(Err(NotStored(why))) => Heard::Failed(why.to_string()),
-                Err(failure) => failed(failure),
+                Ok(Err(NotStored(_))) => Heard::Failed,
+                Err(_) => Heard::Failed,
             }
         };
         (Some(id), heard)
@@ -194,6 +190,6 @@ async fn repeat(backend: Backend, id: InvocationId, trigger: Trigger) -> Heard {
     match backend.repeat(id, trigger).await {
         Ok(Repeated::Asked(_, answering)) => heard(answering).await,
         Ok(Repeated::Unknown | Repeated::NotEnded(..) | Repeated::NotDead(..) | Repeated::NotKept(_)) => Heard::Nothing,
-        Err(failure) => failed(failure),
+        Err(_) => Heard::Failed,
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum Heard {
     /// It was carried out.
     Done,
     /// It could not be carried out.
-    Failed(String),
+    Failed,
     /// There was nothing to choose from.
     Nothing,
     /// fnd is stopping.
@@ -57,7 +57,7 @@ impl Heard {
             Self::Changed(false) => 13,
             Self::Changed(true) => 14,
             Self::Done => 15,
-            Self::Failed(_) => 16,
+            Self::Failed => 16,
             Self::Nothing => 17,
             Self::Gone => 18,
         }
