@@ -20,6 +20,8 @@ pub(super) struct Outages {
     faults: VecDeque<(Duration, Fault)>,
     /// Until when the disk is full.
     full_until: Option<Duration>,
+    /// No fault comes any more.
+    pub(super) are_over: bool,
     /// How fnd dies when its fuse has burnt.
     pub(super) death: Option<Death>,
 }
@@ -30,6 +32,7 @@ impl Outages {
         Self {
             faults: faults.map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault)).collect(),
             full_until: None,
+            are_over: false,
             death: None,
         }
     }
@@ -82,6 +85,7 @@ impl World<'_> {
     pub(super) fn end_faults(&mut self) {
         self.trace.say(|| "the faults have stopped".to_owned());
         self.kinds = FaultKinds::NONE;
+        self.outages.are_over = true;
         self.outages.faults.clear();
         if self.outages.full_until.take().is_some() {
             self.node.disk.fill(false);

@@ -219,7 +219,10 @@ impl<'a> World<'a> {
         if self.outages.wakes_at().is_some_and(|at| at <= elapsed) {
             self.can.push(Choice::Fault);
         }
-        self.can.push(Choice::Wait);
+        // Once the faults have stopped, nothing is slow any more.
+        if !self.outages.are_over || self.can.is_empty() {
+            self.can.push(Choice::Wait);
+        }
         weighted(&self.can, &mut self.choices.order)
     }
 
