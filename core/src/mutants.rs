@@ -27,8 +27,8 @@ pub enum Mutant {
     EndNotKept,
     /// The slot of an attempt is written after its start was sent.
     SlotAfterStart,
-    /// An invocation for which the ledger had no room counts as stored.
-    StoredWithoutRoom,
+    /// A slot whose invocation could not be stored counts as handled.
+    SlotNotTakenBack,
     /// Cancellations that the ledger knows are ignored at a start.
     CancelForgotten,
     /// The budget of memory does not count the worker that starts.
@@ -48,7 +48,7 @@ impl Mutant {
         Self::AcknowledgedEarly,
         Self::EndNotKept,
         Self::SlotAfterStart,
-        Self::StoredWithoutRoom,
+        Self::SlotNotTakenBack,
         Self::CancelForgotten,
         Self::BudgetOneBehind,
         Self::ReleaseStoredLate,

@@ -120,6 +120,10 @@ impl Driver {
                         "failed to store the invocation {id}: {error}"
                     )));
                 }
+                #[cfg(feature = "simulate")]
+                if fnd_core::mutants::Mutant::SlotNotTakenBack.is_on() {
+                    self.schedules.stored(id, true, self.clock.now().unix_ms);
+                }
                 // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again
                 // later.
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);

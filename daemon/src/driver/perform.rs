@@ -175,10 +175,6 @@ impl Driver {
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(LedgerCommand::Store(accepted)).is_err() && durable {
-                    #[cfg(feature = "simulate")]
-                    if fnd_core::mutants::Mutant::StoredWithoutRoom.is_on() {
-                        self.schedules.stored(id, true, self.clock.now().unix_ms);
-                    }
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.files_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));

@@ -27,8 +27,6 @@ pub(crate) enum Fact {
     Committed(Commit),
     /// The node's wall clock was set, by so many milliseconds.
     ClockStepped(i64),
-    /// fnd says of itself that something happened that must not happen.
-    Defect(String),
 }
 
 /// What has died.
@@ -116,7 +114,6 @@ impl Fact {
                 [9, flags.iter().fold(0, |all, flag| all * 2 + u64::from(*flag)), 0]
             }
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],
-            Self::Defect(_) => [11, 0, 0],
             Self::Started(started) => [12, started.worker.0, 0],
         }
     }

@@ -2,6 +2,7 @@
 //! the world does the work of a thread or of the main loop when it chooses to.
 
 use super::node::Node;
+use super::oracles::CanaryShare;
 use super::people::People;
 use super::tasks::FndTasks;
 use crate::backend::Backend;
@@ -25,6 +26,7 @@ use crate::triggers::http::Listener;
 use crate::triggers::passwords::Passwords;
 use crate::triggers::schedule::Alarm;
 use crate::workers::adoption::AdoptedWorker;
+use fnd_wire::ids::FunctionName;
 use rusqlite::Connection;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -200,6 +202,14 @@ impl Life {
     /// spawner.
     pub(super) fn hang_up(&self) {
         self.daemon().state.borrow_mut().workers.connection = None;
+    }
+
+    /// Returns the canary of a function that gets its share of the calls now.
+    pub(super) fn canary(&self, function: &FunctionName) -> CanaryShare {
+        let state = self.daemon().state.borrow();
+        let canary = state.supervisor.function(function)?.canary?;
+        let rules = state.lifecycle.releases.get(function)?.canary()?.rules;
+        Some((canary.version, rules.percent))
     }
 
     /// Returns how many things of each kind there are that should be gone when all work has ended.

@@ -1,7 +1,7 @@
 //! The program: which seeds it runs, and what it prints. It reads these variables of its environment:
 //! - `SEEDS`: how many seeds, 2,000 if absent; `FIRST`: the first of them
 //! - `SEED`: runs this seed alone and prints its trace; `STEPS`: at most so many steps
-//! - `MUTANTS`: runs each mutant until a seed finds it
+//! - `MUTANT`: with this fault, by its number; `MUTANTS`: runs each of them until a seed finds it
 
 use super::plan::Plan;
 use super::{seeds, shorten};
@@ -42,12 +42,14 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Returns the plan of a seed with the limit of `STEPS`.
+/// Returns the plan of a seed with the limit of `STEPS` and the fault of `MUTANT`.
 fn plan(seed: u64) -> Plan {
     let mut plan = Plan::of(seed);
     if let Some(steps) = number("STEPS").and_then(|steps| u32::try_from(steps).ok()) {
         plan.steps = steps;
     }
+    let mutant = number("MUTANT").and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    plan.mutant = mutant.and_then(|place| Mutant::ALL.get(place).copied());
     plan
 }
 
@@ -114,7 +116,8 @@ fn each(seeds: &[u64], mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) 
             let Some(seed) = usize::try_from(place).ok().and_then(|place| seeds.get(place)) else {
                 break;
             };
-            let plan = Plan { mutant, ..plan(*seed) };
+            let mut plan = plan(*seed);
+            plan.mutant = mutant.or(plan.mutant);
             let outcome = super::seeds::attempt(&plan, false);
             let end = SeedEnd {
                 seed: *seed,
@@ -161,12 +164,14 @@ fn tell(seed: u64, broken: &str) {
 /// Runs each mutant until a seed finds it. Returns whether all were found.
 fn mutants(first: u64) -> bool {
     let mut are_found = true;
-    let seeds: Vec<u64> = (first..first.saturating_add(MUTANT_SEEDS)).collect();
+    let numbers: Vec<u64> = (first..first.saturating_add(MUTANT_SEEDS)).collect();
     for (number, mutant) in (1..).zip(Mutant::ALL) {
         let (mut tried, mut found) = (0, None);
-        each(&seeds, Some(mutant), |end| {
+        each(&numbers, Some(mutant), |end| {
             tried += 1;
-            found = end.broken.map(|broken| (end.seed, broken));
+            // A seed that fails without the mutant has found something else.
+            let is_other = |_: &String| seeds::attempt(&plan(end.seed), false).broken.is_some();
+            found = end.broken.filter(|broken| !is_other(broken)).map(|broken| (end.seed, broken));
             found.is_none()
         });
         are_found &= found.is_some();

@@ -4,7 +4,7 @@ use super::plan::Plan;
 use super::seeds;
 
 /// Number of seeds that every run of the tests tries.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 6;
 
 fn keeps_its_promises(seed: u64) {
     let outcome = seeds::attempt(&Plan::of(seed), true);
@@ -14,7 +14,7 @@ fn keeps_its_promises(seed: u64) {
 }
 
 #[test]
-fn fnd_keeps_its_promises_in_forty_worlds() {
+fn fnd_keeps_its_promises_in_a_few_worlds() {
     (1..=SEEDS).for_each(keeps_its_promises);
 }
 
@@ -25,7 +25,7 @@ fn seeds_that_have_failed_once_fail_no_more() {
 
 #[test]
 fn the_same_seed_has_the_same_history() {
-    for seed in 1..=8 {
+    for seed in 1..=3 {
         let [first, second] = [(); 2].map(|()| seeds::attempt(&Plan::of(seed), false));
         assert_eq!((first.hash, first.steps), (second.hash, second.steps), "seed {seed}");
     }

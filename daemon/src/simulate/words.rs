@@ -37,7 +37,6 @@ impl fmt::Display for Fact {
             Self::Gone(worker) => write!(f, "{worker} is gone"),
             Self::Committed(commit) => committed(f, *commit),
             Self::ClockStepped(step_ms) => write!(f, "the wall clock was set by {step_ms} ms"),
-            Self::Defect(defect) => write!(f, "DEFECT: {defect}"),
         }
     }
 }

@@ -158,6 +158,11 @@ impl<'a> World<'a> {
             self.trace.note(fact.numbers());
             self.trace.say(|| format!("  {fact}"));
             self.oracles.see(now, &fact, self.reader.as_ref())?;
+            if let (Fact::Began(began), Some(life)) = (&fact, &self.life)
+                && began.is_call
+            {
+                self.oracles.call(began, life.canary(&began.function))?;
+            }
         }
         Ok(())
     }

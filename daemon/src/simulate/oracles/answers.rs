@@ -9,7 +9,7 @@ use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::run::{Answer, Now};
 use fnd_wire::ids::InvocationId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long the end of a call may wait after its answer until it goes to the ledger: fnd gathers records for 50 ms, and the
@@ -20,6 +20,8 @@ const UNSAFE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     promised: BTreeMap<InvocationId, Promise>,
+    /// The invocations of scripts: the spawner keeps their results until the ledger has them.
+    of_scripts: BTreeSet<InvocationId>,
     /// The ends that the ledger has had at the last death.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
     /// When nothing waited to be stored the last time.
@@ -66,6 +68,7 @@ impl Oracle for Answers {
         self.now = now.mono;
         match fact {
             Fact::Told(told) => self.told(told),
+            Fact::Began(began) if !began.is_call => drop(self.of_scripts.insert(began.invocation)),
             Fact::Committed(commit) if commit.is_done && commit.is_even => {
                 self.even_at = self.now;
                 if commit.is_synced {
@@ -88,6 +91,10 @@ impl Oracle for Answers {
             let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
             promise.durable || is_in_slot || is_stored || is_ended
         });
+        if matches!(death, Death::Both | Death::PowerCut) {
+            // The results that the spawner kept are gone, and so are those of calls.
+            self.of_scripts.clear();
+        }
         if !has_power {
             // The log may have lost ends that nobody was told.
             self.ended.clear();
@@ -108,7 +115,7 @@ impl Oracle for Answers {
                 return Err(format!("O2: people know of {id}, and the ledger does not"));
             };
             if let Some(end) = promise.end.as_deref() {
-                is_same(end, row)?;
+                is_same(end, row, self.of_scripts.contains(id))?;
             }
         }
         rows.invocations.iter().try_for_each(|(id, row)| {
@@ -164,15 +171,16 @@ impl Answers {
 }
 
 /// O3: the end that a caller was told is the end in the ledger.
-fn is_same(told: &InvocationRecord, row: &Row) -> Verdict {
+fn is_same(told: &InvocationRecord, row: &Row, has_result: bool) -> Verdict {
     let id = told.id;
     let (before, after) = ((told.state, told.reason, told.attempts), (row.state, row.reason, row.attempts));
     if before != after {
         return Err(format!("O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"));
     }
     let result = told.result.as_ref().map(|result| &result.data[..]);
-    // A large result is not in the row.
-    if row.result.is_some() && row.result.as_deref() != result {
+    // A kill may lose the result of a call, and an empty result is none.
+    let is_there = row.result.is_some() || (has_result && result.is_some_and(|result| !result.is_empty()));
+    if is_there && row.result.as_deref() != result {
         return Err(format!("O3: a caller of {id} was told another result than the ledger has"));
     }
     Ok(())

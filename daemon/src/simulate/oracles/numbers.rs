@@ -1,22 +1,14 @@
-//! O10: fnd reports no defect of its own, and the numbers that the ledger keeps are those of its rows.
+//! O10: the numbers that the ledger keeps are those of its rows.
 
 use super::{Oracle, Verdict};
-use crate::simulate::facts::{Death, Fact};
+use crate::simulate::facts::Death;
 use crate::simulate::rows::Rows;
-use fnd_core::run::Now;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct Numbers;
 
 impl Oracle for Numbers {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
-        match fact {
-            Fact::Defect(defect) => Err(format!("O10: {defect}")),
-            _ => Ok(()),
-        }
-    }
-
     fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
         Self::compare(rows)
     }

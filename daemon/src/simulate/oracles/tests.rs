@@ -327,7 +327,6 @@ fn numbers_are_right_and_nothing_is_left() {
     };
     assert_eq!(number(numbers::Numbers.at_end(&counted(1))), "fine");
     assert_eq!(number(numbers::Numbers.at_end(&counted(2))), "O10");
-    assert_eq!(see(&mut numbers::Numbers, [Fact::Defect("it is".to_owned())]), "O10");
     assert_eq!(number(rest::Rest.at_end(&ended(RunState::Succeeded))), "fine");
     assert_eq!(number(rest::Rest.at_end(&ended(RunState::Running))), "O12");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");
