@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-vm test-crash test-storm bench deb lint fmt fuzz properties clean
+.PHONY: help setup run test test-vm test-crash test-storm simulate bench deb lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -32,6 +32,9 @@ test-storm: ## everything at random under load: edits, kills, shortages, clock s
 	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
 	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
 		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
+
+simulate: ## run the daemon in 2000 simulated worlds in which everything goes wrong (SEEDS=N, SEED=N to see one happen, MUTANTS=1 to test the simulation)
+	@scripts/simulate.sh
 
 bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose, COMPARE=COMMIT for what changed since then)
 	@scripts/bench.sh $(PARTS)

@@ -19,6 +19,7 @@
 //! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
 //! - `messages`: the events and actions of the machine of runs
+//! - `mutants`: faults that the simulation of the daemon has to find
 //! - `path_steps`: the directories that a path leads through
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
@@ -48,6 +49,8 @@ pub mod kv;
 pub mod lifecycle;
 pub mod mask;
 mod messages;
+#[cfg(feature = "simulate")]
+pub mod mutants;
 pub mod path_steps;
 pub mod quota;
 pub mod records;

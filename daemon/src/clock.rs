@@ -18,10 +18,14 @@ impl Clock {
     #[must_use]
     pub fn start() -> Self {
         let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let since_boot = Duration::try_from(since_boot).unwrap_or_default();
+        Self::showing(Duration::try_from(since_boot).unwrap_or_default())
+    }
+
+    /// Returns the clocks; the monotonic one shows this time now.
+    pub(crate) fn showing(mono: Duration) -> Self {
         let now = monotonic();
         Self {
-            origin: now.checked_sub(since_boot).unwrap_or(now),
+            origin: now.checked_sub(mono).unwrap_or(now),
         }
     }
 
@@ -42,19 +46,46 @@ impl Clock {
     }
 }
 
-/// Returns the monotonic clock, for deadlines of edges that have no [`Clock`].
+/// Returns the monotonic clock, for deadlines of edges that have no [`Clock`]. It is the clock of tokio, so that it stops
+/// where a test has stopped that one.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
 pub fn monotonic() -> Instant {
-    Instant::now()
+    tokio::time::Instant::now().into_std()
 }
 
 /// Returns the wall clock in Unix milliseconds; 0 where it shows a time before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
 pub fn unix_ms() -> u64 {
+    #[cfg(any(test, feature = "simulate"))]
+    if let Some(unix_ms) = simulated::unix_ms() {
+        return unix_ms;
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     stepped(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The wall clock of a simulated machine, for one thread.
+#[cfg(any(test, feature = "simulate"))]
+pub(crate) mod simulated {
+    use std::cell::Cell;
+    use std::time::Instant;
+
+    thread_local! {
+        /// An instant of the monotonic clock, and what the wall clock showed then.
+        static SHOWN: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
+    }
+
+    /// Sets the wall clock of this thread; it goes on with the monotonic one. Absent: the wall clock is that of the machine.
+    pub(crate) fn set(unix_ms: Option<u64>) {
+        SHOWN.set(unix_ms.map(|unix_ms| (super::monotonic(), unix_ms)));
+    }
+
+    pub(super) fn unix_ms() -> Option<u64> {
+        let (at, unix_ms) = SHOWN.get()?;
+        let since = super::monotonic().saturating_duration_since(at).as_millis();
+        Some(unix_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
+    }
 }
 
 /// Returns an instant of [`unix_ms`] on the clock of the machine, for a timer of the kernel. They differ only where a test

@@ -11,6 +11,7 @@
 //! - `database`: what small databases beside the history have in common
 //! - `descriptors`: descriptors of the kernel that tasks wait for
 //! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
+//! - `effects`: the moment from which on nothing leaves a simulated fnd
 //! - `exposition`: samples the metrics, and serves them beside the control socket
 //! - `follow_ups`: what follows the end of an invocation: the calls of hooks and of alerts
 //! - `free_space`: the free space of a file system
@@ -28,6 +29,7 @@
 //! - `quotas`: the processes that measure homes and caches
 //! - `report`: reports what happens
 //! - `settings`: the configuration in force, and the values that follow from it on this machine
+//! - `simulate`: the simulation of the whole daemon, where one seed decides everything
 //! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
 //! - `stores`: the small stores beside the history: the audit, shared values, admitted signed requests
 //! - `stream`: the stream of happenings, one line each
@@ -48,6 +50,7 @@ mod control;
 mod database;
 mod descriptors;
 pub mod driver;
+mod effects;
 mod exposition;
 mod follow_ups;
 mod free_space;
@@ -66,6 +69,8 @@ mod public;
 mod quotas;
 mod report;
 pub mod settings;
+#[cfg(any(test, feature = "simulate"))]
+pub mod simulate;
 pub mod start;
 mod stores;
 pub mod stream;

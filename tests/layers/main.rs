@@ -41,7 +41,7 @@ impl Rule {
 }
 
 /// The driver, and the rooms above it, through which callers reach it.
-const ABOVE: &str = "crate::backend crate::control crate::driver crate::exposition crate::public crate::start";
+const ABOVE: &str = "crate::backend crate::control crate::driver crate::exposition crate::public crate::simulate crate::start";
 const ABOVE_WHY: &str = "a part hands inputs to the driver's inbox, and sees neither the driver nor what is above it";
 const ONE_WAY: &str = "`Driver::report` is the one way of news";
 const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";
@@ -148,7 +148,8 @@ const RULES: &[Rule] = &[
         "spawn_local JoinSet",
         "one set owns the tasks, so that none ends without notice",
     )
-    .except(&["input/tasks.rs", "http/http2.rs", "http/server.rs"]), // a server waits for its connections
+    // A server waits for its connections. The simulation has the tasks of a whole fnd, which a kill ends at once.
+    .except(&["input/tasks.rs", "http/http2.rs", "http/server.rs", "simulate/tasks.rs"]),
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner")
         .except(&["spawner_process.rs", "modes/helper.rs"]), // the helper takes the place of this process
     rule(
@@ -211,6 +212,13 @@ const RULES: &[Rule] = &[
     )
     // The sockets that the driver opens for functions, and as many readers of the ledger as callers.
     .except(&["function_sockets.rs", "control/limits.rs"]),
+    // daemon: the simulation.
+    rule(
+        "daemon/src/simulate",
+        "std::env std::thread Instant SystemTime HashMap HashSet RandomState",
+        "one seed decides everything",
+    )
+    .except(&["program.rs", "shorten.rs"]), // which seeds are tried, and how long
     // import: data in, data out.
     rule(
         "import/src",

@@ -3,7 +3,7 @@
 use super::order::{CallerNumber, InstallResult, Order};
 use super::release::{Canary, HoldKind, Releases, canary_words, short};
 use fnd_wire::ids::FunctionName;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The event that a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +33,13 @@ impl AwaitedRelease {
 /// The releases of all functions.
 #[derive(Debug, Default)]
 pub struct AllReleases {
-    of: HashMap<FunctionName, Box<Releases>>,
+    of: BTreeMap<FunctionName, Box<Releases>>,
     /// Functions whose releases have changed since they were stored.
     changed: BTreeSet<FunctionName>,
     /// When canaries are promoted, Unix milliseconds.
-    promotions: HashMap<FunctionName, u64>,
+    promotions: BTreeMap<FunctionName, u64>,
     /// Callers that wait until the release that they asked for serves.
-    waiting: HashMap<FunctionName, Vec<(AwaitedRelease, CallerNumber)>>,
+    waiting: BTreeMap<FunctionName, Vec<(AwaitedRelease, CallerNumber)>>,
 }
 
 impl AllReleases {
@@ -111,6 +111,10 @@ impl AllReleases {
 
     /// Returns the functions whose releases have changed since the last call, each with its releases as JSON.
     pub fn take_changed(&mut self) -> Vec<(FunctionName, Option<String>)> {
+        #[cfg(feature = "simulate")]
+        if crate::mutants::Mutant::ReleaseStoredLate.is_on() && self.changed.len() < 2 {
+            return Vec::new();
+        }
         let of = |name: FunctionName| {
             let releases = self.of.get(&name);
             // Releases consist of texts and numbers, so this cannot fail.
@@ -192,4 +196,49 @@ pub fn held_words(function: &FunctionName, releases: &Releases) -> Option<String
             None => format!("pinned to release {name}, until `fndctl unpin {function}`"),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight functions, the last name first.
+    fn names() -> Vec<FunctionName> {
+        let names = ('a'..='h').rev().map(|letter| FunctionName::new(&letter.to_string()));
+        names.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Returns releases of these functions with one caller each; the caller of `a` has the number 0.
+    fn all_with_callers() -> AllReleases {
+        let mut all = AllReleases::default();
+        for (number, name) in (0..8).rev().zip(names()) {
+            all.change(&name, |_| ());
+            all.promotions.insert(name.clone(), 5);
+            all.wait(&name, AwaitedRelease::Held, number);
+        }
+        all
+    }
+
+    fn answered(orders: &[Order]) -> Vec<CallerNumber> {
+        let caller = |order: &Order| match order {
+            Order::Answer(caller, _) => Some(*caller),
+            _ => None,
+        };
+        orders.iter().filter_map(caller).collect()
+    }
+
+    #[test]
+    fn functions_have_their_turn_in_the_order_of_their_names() {
+        let mut sorted = names();
+        sorted.sort();
+        let in_order: Vec<_> = (0..8).collect();
+        let mut all = all_with_callers();
+        assert_eq!(all.promotions_due(5, |_| true), sorted);
+        let mut orders = Vec::new();
+        all.answer_unwanted(&mut orders);
+        assert_eq!(answered(&orders), in_order);
+        let mut orders = Vec::new();
+        all_with_callers().keep_known(|_| false, &mut orders);
+        assert_eq!(answered(&orders), in_order);
+    }
 }

@@ -5,7 +5,7 @@ use super::SourceFiles;
 use super::checks::Checks;
 use super::retries::Retries;
 use fnd_wire::ids::FunctionName;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// Most installations that the spawner is asked for at once: enough to keep it and the judge busy, few enough that a
@@ -17,7 +17,7 @@ const WINDOW: usize = 256;
 pub struct Installer {
     waiting: VecDeque<SourceFiles>,
     /// Candidates that the spawner is installing, by request number.
-    asked: HashMap<u32, SourceFiles>,
+    asked: BTreeMap<u32, SourceFiles>,
     /// Files whose syntax is checked before they serve.
     pub checks: Checks,
     /// Installations to retry later; no scan waits for them.
@@ -187,7 +187,30 @@ impl Installer {
 
     /// Queues again the files that a spawner was asked to install before it ended.
     pub fn lost(&mut self) {
-        let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
+        let again: Vec<_> = std::mem::take(&mut self.asked).into_values().collect();
         self.append(again);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_a_lost_spawner_was_asked_for_are_queued_in_the_order_of_the_requests() {
+        let file = |number: u32| SourceFiles {
+            function: FunctionName::new(&format!("f{}", 9 - number)).unwrap(),
+            directory: 0,
+            source: number.to_string(),
+            sidecar: None,
+            directory_form: false,
+        };
+        let mut installer = Installer::default();
+        for request in [3, 1, 4, 2, 6, 5, 8, 7] {
+            installer.asked(request, file(request));
+        }
+        installer.lost();
+        let next = std::iter::from_fn(|| installer.next_request(|_| false));
+        assert!(next.eq((1..=8).map(file)));
     }
 }

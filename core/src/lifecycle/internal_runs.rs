@@ -11,7 +11,7 @@ use super::checks::CheckResult;
 use super::installed::for_supervisor;
 use super::order::{CallerNumber, Order};
 use super::rules::rules;
-use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
+use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild, is_not_started, not_started};
 use super::{Lifecycle, NodeFacts, SourceFiles};
 use crate::report::FunctionNews;
 use crate::run::Event;
@@ -197,7 +197,7 @@ impl Lifecycle {
             }
             failed => {
                 let why = failed.err().unwrap_or_default();
-                let orders = self.builds.not_started(&lane, format!("(not started): {why}"));
+                let orders = self.builds.not_started(&lane, not_started(&why));
                 self.build_orders(orders, node, out);
             }
         }
@@ -237,7 +237,11 @@ impl Lifecycle {
                 }
                 LaneOrder::Refuse(waiting, why) => {
                     for WaitingBuild { file, document, .. } in waiting {
-                        self.build_failed((file, &document), &why, node.dirs, out);
+                        self.build_failed((file.clone(), &document), &why, node.dirs, out);
+                        // The reason lies outside of the files: fnd drains, for example. No event tells when it is over.
+                        if is_not_started(&why) {
+                            self.installer.refused(file, node.now.mono);
+                        }
                     }
                     self.prune_builds(out);
                 }

@@ -4,7 +4,7 @@
 
 use super::SourceFiles;
 use fnd_wire::ids::FunctionName;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The first pause; each further one is twice as long.
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     /// The refused files; the flag in the key says whether the entry is for a copy.
-    refused: HashMap<(FunctionName, bool), RefusedFile>,
+    refused: BTreeMap<(FunctionName, bool), RefusedFile>,
     /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
 }
@@ -146,6 +146,16 @@ mod tests {
         again.refused(copy.clone(), at(4));
         again.forget(&copy.function);
         assert_eq!(again.next(), None);
+    }
+
+    #[test]
+    fn files_that_are_due_at_once_are_in_the_order_of_their_names() {
+        let mut again = Retries::default();
+        let sorted: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(candidate).into();
+        for file in sorted.iter().rev() {
+            again.refused(file.clone(), Duration::ZERO);
+        }
+        assert_eq!(again.due(FIRST), sorted);
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! no clock.
 
 use fnd_wire::ids::FunctionName;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 /// The functions with a source.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// The functions whose code is fetched again after a pause.
-    scheduled: HashMap<FunctionName, Scheduled>,
+    scheduled: BTreeMap<FunctionName, Scheduled>,
     /// The earliest of their times, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
     /// The functions whose code their next installation fetches again, because a person asked. The value says whether the spawner
@@ -152,6 +152,17 @@ mod tests {
         assert_eq!((sources.next_due(), sources.is_poll(&function)), (Some(at(190)), false));
         sources.judged(&function, None, at(71));
         assert_eq!(sources.next_due(), None);
+    }
+
+    #[test]
+    fn functions_that_are_due_at_once_are_in_the_order_of_their_names() {
+        let mut sources = Sources::default();
+        let names = ('a'..='h').map(|letter| FunctionName::new(&letter.to_string()));
+        let sorted: Vec<_> = names.collect::<Result<_, _>>().unwrap();
+        for function in sorted.iter().rev() {
+            sources.judged(function, Some(60), Duration::ZERO);
+        }
+        assert_eq!(sources.due(Duration::from_secs(60), |_| false), sorted);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Facts go in, and the orders are compared.
 
 use super::answers::read_document;
+use super::builds::Lane;
 use super::order::Order;
 use super::registry::Registry;
 use super::release::{HoldKind, NotHeld, ReleaseState};
+use super::waiting_builds::BuildEnd;
 use super::*;
 use crate::run::Event;
 use fnd_manifest::judge::{Judge, Verdict};
@@ -510,6 +512,27 @@ fn a_release_follows_a_new_secret_also_if_the_build_of_the_file_fails() {
     let files = (candidate("f"), &document(&name("f")));
     lifecycle.build_failed(files, "(exit-1): no such package", &[], &mut Vec::new());
     assert_eq!(ask(&mut lifecycle), "copy 2");
+}
+
+#[test]
+fn a_file_whose_build_could_not_be_started_is_tried_again() {
+    let mut lifecycle = two_versions();
+    lifecycle.files_changed(vec![candidate("f")]);
+    let (first, number) = (name("fnd-build"), 1);
+    let lane = Lane { first, number };
+    for (seconds, next) in [(100, 102), (102, 106)] {
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        answer(&mut lifecycle, needs_build(), seconds);
+        let (id, mut out) = (InvocationId(seconds.into()), Vec::new());
+        lifecycle.sealed(&lane, Ok(()), node(seconds), &mut out);
+        lifecycle.builds.started(&lane, id, true);
+        // For example while fnd drains.
+        let end = BuildEnd::not_started(id, "fnd takes no new work now");
+        lifecycle.build_ended(end, node(seconds), &mut out);
+        let next = Duration::from_secs(next);
+        assert_eq!(lifecycle.next_due(), Some(next));
+        assert!(lifecycle.install_due(next));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! occasions, and forgets the version only after that.
 
 use fnd_wire::ids::{FunctionName, Version};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Most versions that a request to the spawner can list as kept: so many fit into a frame.
 const NAMED_MAX: usize = 1000;
@@ -20,7 +20,7 @@ const ASKS: u8 = 5;
 /// The installed versions of each function, oldest first.
 #[derive(Debug, Default)]
 pub struct Versions {
-    installed: HashMap<FunctionName, Vec<Version>>,
+    installed: BTreeMap<FunctionName, Vec<Version>>,
     /// Functions whose versions are being deleted. The value says whether somebody wanted to delete more versions meanwhile.
     pruning: HashMap<FunctionName, bool>,
     /// Number of deletion requests for versions that may still be there.
@@ -32,7 +32,7 @@ impl Versions {
     #[must_use]
     pub fn new(installed: HashMap<FunctionName, Vec<Version>>) -> Self {
         Self {
-            installed,
+            installed: installed.into_iter().collect(),
             ..Self::default()
         }
     }
@@ -62,7 +62,7 @@ impl Versions {
             .is_some_and(|installed| !installed.is_empty())
     }
 
-    /// Returns the functions that have at least one version.
+    /// Returns the functions that have at least one version, in the order of their names.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionName> {
         let some = self.installed.iter().filter(|(_, installed)| !installed.is_empty());
         some.map(|(function, _)| function)
@@ -163,6 +163,18 @@ mod tests {
         assert!(versions.has_surplus(&gone, 0) && !versions.has_surplus(&gone, 1));
         assert!(versions.has_surplus(&f, 3) && !versions.has_surplus(&f, 4));
         assert_eq!(versions.functions().collect::<Vec<_>>(), [&f]);
+    }
+
+    #[test]
+    fn functions_are_in_the_order_of_their_names() {
+        let names = ('a'..='h').map(|letter| FunctionName::new(&letter.to_string()));
+        let sorted: Vec<_> = names.collect::<Result<_, _>>().unwrap();
+        let stored = sorted.iter().rev().map(|function| (function.clone(), vec![Version([1; 32])]));
+        let mut versions = Versions::new(stored.collect());
+        assert!(versions.functions().eq(&sorted));
+        let new = FunctionName::new("aa").unwrap();
+        versions.served(&new, Version([2; 32]));
+        assert_eq!(versions.functions().nth(1), Some(&new));
     }
 
     #[test]

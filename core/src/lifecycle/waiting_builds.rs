@@ -11,7 +11,7 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::is_builder;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// How many of the last lines of a failed installation are shown with the function.
 const LINES: usize = 5;
@@ -20,7 +20,7 @@ const LINES: usize = 5;
 #[derive(Debug, Default)]
 pub struct WaitingBuilds {
     builds: Builds,
-    waiting: HashMap<Waiter, WaitingBuild>,
+    waiting: BTreeMap<Waiter, WaitingBuild>,
     /// The last tree of a function's file that could not be built, and why.
     failed: HashMap<FunctionName, (Version, String)>,
     /// The newest build of each function.
@@ -95,7 +95,30 @@ pub struct BuildEnd {
     pub last: String,
 }
 
+/// The beginning of the reason of a build that could not be started.
+const NOT_STARTED: &str = "(not started): ";
+
+/// Returns the reason of a build that could not be started.
+pub(super) fn not_started(why: &str) -> String {
+    format!("{NOT_STARTED}{why}")
+}
+
+/// Returns whether a build has failed because it could not be started.
+pub(super) fn is_not_started(why: &str) -> bool {
+    why.starts_with(NOT_STARTED)
+}
+
 impl BuildEnd {
+    /// Returns the end of an invocation that was refused.
+    #[must_use]
+    pub fn not_started(id: InvocationId, why: &str) -> Self {
+        Self {
+            id,
+            outcome: Err(not_started(why)),
+            last: String::new(),
+        }
+    }
+
     /// Returns the end of an invocation, if it is one of `fnd-build`; `output` is the last lines that it printed.
     #[must_use]
     pub fn of(record: &InvocationRecord, output: &str) -> Option<Self> {
@@ -408,6 +431,26 @@ mod tests {
             ended(&mut builds, waiting(file, task), Err("why".to_owned()));
             assert_eq!(builds.failure(&a, TREE).is_some(), is_remembered, "{task:?}");
         }
+    }
+
+    #[test]
+    fn functions_that_one_build_serves_are_in_the_order_of_their_names() {
+        let mut builds = WaitingBuilds::default();
+        let sorted = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        for function in sorted[1..].iter().rev() {
+            builds.needs(waiting(file(function), BuildTask::Fetch), build(), 1);
+        }
+        // The first request has emptied the lane; the build has not begun.
+        let lane = Lane {
+            first: name("fnd-build"),
+            number: 1,
+        };
+        assert!(builds.needs(waiting(file("a"), BuildTask::Fetch), build(), 1).is_empty());
+        builds.sealed(&lane, Ok(()));
+        builds.started(&lane, ID, true);
+        let (outcome, last) = (Ok(()), String::new());
+        let (fetched, _) = builds.ended(BuildEnd { id: ID, outcome, last });
+        assert_eq!(fetched, sorted.map(name));
     }
 
     #[test]

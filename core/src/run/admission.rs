@@ -54,6 +54,12 @@ impl BudgetQueue {
     /// Charges one more worker, if it fits.
     pub(super) fn take(&mut self, function: &mut SupervisedFunction, rules: &Rules) -> bool {
         let (_, total) = self.with(function, rules);
+        #[cfg(feature = "simulate")]
+        let total = if crate::mutants::Mutant::BudgetOneBehind.is_on() {
+            self.charged
+        } else {
+            total
+        };
         let cpu_fits = self.cpu().is_none_or(|cpu| total.cpu_milli <= cpu);
         let fits = self.workers < self.budget.workers && total.memory <= self.budget.memory && cpu_fits;
         if fits {

@@ -67,6 +67,10 @@ impl Supervisor {
         // Which callers still run is known only now that all workers are adopted.
         self.end_orphans(now, out);
         for id in restored.cancelled {
+            #[cfg(feature = "simulate")]
+            if crate::mutants::Mutant::CancelForgotten.is_on() {
+                continue;
+            }
             // One of a worker that is being ended goes on ending.
             self.end_all(now, id, EndCause::Cancelled(ON_REQUEST.into()), out);
         }

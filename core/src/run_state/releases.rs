@@ -114,6 +114,10 @@ impl Canary {
     pub(crate) fn begins(&mut self, own: bool) {
         // `is_due` is asked before `owed` grows: it is about the call that begins now.
         self.lacks_worker |= !own && self.is_due();
+        #[cfg(feature = "simulate")]
+        if own && crate::mutants::Mutant::CanaryTwice.is_on() {
+            self.owed = (self.owed + self.percent).min(OWED_MAX);
+        }
         self.owed = (self.owed + self.percent).min(OWED_MAX);
         if own {
             self.owed = self.owed.saturating_sub(CALL);

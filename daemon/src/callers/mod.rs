@@ -10,6 +10,7 @@ mod outcomes;
 pub(crate) mod spin;
 
 use crate::buffers::Buffers;
+use crate::effects;
 use crate::http::connections::Connections;
 use ends::{EndWaiter, EndWaiters};
 use fnd_core::run::{Answer, ReplyTo};
@@ -71,7 +72,9 @@ impl Callers {
 
     /// Answers a caller. If the caller has gone, the answer is dropped: the invocation goes on without its caller.
     pub(crate) fn answer(&mut self, to: ReplyTo, answer: Answer) {
-        if let Some(reply) = self.replies.remove(&to) {
+        if effects::leaves()
+            && let Some(reply) = self.replies.remove(&to)
+        {
             let _ = reply.send(answer); // an error: the caller has gone
         }
     }
@@ -86,7 +89,9 @@ impl Callers {
 
     /// Tells the caller of a change whether it is stored.
     pub(crate) fn change_stored(&mut self, number: u64, result: Result<(), Arc<str>>) {
-        if let Some(waiting) = self.changes.remove(&number) {
+        if effects::leaves()
+            && let Some(waiting) = self.changes.remove(&number)
+        {
             let _ = waiting.send(result); // an error: fnd is stopping
         }
     }

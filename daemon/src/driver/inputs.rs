@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// An input of the driver's own loop, or what a task says.
-pub(super) enum LoopInput {
+pub(crate) enum LoopInput {
     /// A frame of the spawner.
     Frame(Incoming),
     /// A message of another thread.
@@ -41,7 +41,7 @@ impl Daemon {
     }
 
     /// The same for the main loop, which need not be woken. Returns whether something was put off.
-    pub(super) fn input_of_loop(&self, input: LoopInput) -> bool {
+    pub(crate) fn input_of_loop(&self, input: LoopInput) -> bool {
         let put_off = {
             let mut state = self.state.borrow_mut();
             state.loop_input(input);
@@ -119,6 +119,10 @@ impl Driver {
                     self.report(ReportEvent::NodeError(format_args!(
                         "failed to store the invocation {id}: {error}"
                     )));
+                }
+                #[cfg(feature = "simulate")]
+                if fnd_core::mutants::Mutant::SlotNotTakenBack.is_on() {
+                    self.schedules.stored(id, true, self.clock.now().unix_ms);
                 }
                 // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again
                 // later.
@@ -283,6 +287,16 @@ impl Daemon {
         state.functions.catalog.rescan(number, Rescan::default());
         state.functions.settling.push((number, sender));
         settled
+    }
+
+    /// Handles the end of the first scan: every function is known.
+    pub(crate) fn all_is_scanned(&self) {
+        let whole = self.state.borrow().functions.unread.is_nothing();
+        self.step(Event::Scanned { whole });
+        let state = &mut *self.state.borrow_mut();
+        state.all_known();
+        // `status` shows the problems of the start. The first reload reports only those that are new since then.
+        drop(state.functions.report_problems(&state.lifecycle));
     }
 
     /// Reads configuration and functions again; resolves when every difference is applied or refused. The service

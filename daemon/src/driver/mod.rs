@@ -52,7 +52,7 @@ use fnd_core::report::ReportEvent;
 use fnd_core::run::{Action, Event, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
-use inputs::LoopInput;
+pub(crate) use inputs::LoopInput;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -171,6 +171,14 @@ pub struct Daemon {
     pub(crate) inbox: Inbox,
 }
 
+/// What the main loop waits for, beside messages.
+pub(crate) struct Waits {
+    deadline: Option<Instant>,
+    socket: Rc<AsyncFd<OwnedFd>>,
+    /// The socket has to have room for frames that wait.
+    room: Option<Rc<AsyncFd<OwnedFd>>>,
+}
+
 impl Driver {
     /// Returns the version of a function that serves.
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&ServingVersion> {
@@ -253,9 +261,24 @@ impl Daemon {
     pub(crate) async fn catch_up(self: Rc<Self>) {
         loop {
             self.put_off.notified().await;
-            self.state.borrow_mut().catch_up();
-            self.wake_if_due();
+            self.catch_up_now();
         }
+    }
+
+    /// Does the actions that were put off.
+    pub(crate) fn catch_up_now(&self) {
+        self.state.borrow_mut().catch_up();
+        self.wake_if_due();
+    }
+
+    /// Checks whether the spawner answers. Returns when to check again.
+    pub(crate) fn check_silence(&self) -> Option<Duration> {
+        let (next, event) = self.state.borrow_mut().workers.check_silence();
+        if let Some(event) = event {
+            self.step(event);
+        }
+        self.wake_if_due();
+        next
     }
 
     /// Wakes the main loop if it would wake too late. It is not woken otherwise: a turn of it costs as much as a call.
@@ -283,40 +306,28 @@ impl Daemon {
         match self.turn(messages).await {
             Ok(never) => match never {},
             Err(error) => {
-                // The main loop takes no further turn. So the ends of all attempts, and the alert about the spawner,
-                // are handled here.
-                self.step(Event::SpawnerLost);
-                let mut state = self.state.borrow_mut();
-                state.node_problem(
-                    AlertCondition::SpawnerLost,
-                    "fnd-spawner is gone, and every function with it",
-                );
-                state.catch_up();
-                drop(state);
+                self.spawner_is_lost();
                 error
             }
         }
     }
 
+    /// Handles the end of the connection to the spawner.
+    pub(crate) fn spawner_is_lost(&self) {
+        // The main loop takes no further turn. So the ends of all attempts, and the alert about the spawner, are handled
+        // here.
+        self.step(Event::SpawnerLost);
+        let mut state = self.state.borrow_mut();
+        state.node_problem(
+            AlertCondition::SpawnerLost,
+            "fnd-spawner is gone, and every function with it",
+        );
+        state.catch_up();
+    }
+
     async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> Result<Infallible, ConnectionError> {
         loop {
-            // The state is borrowed in this block only. Tasks and the control server borrow it while the loop waits.
-            let (deadline, socket, room) = {
-                let mut state = self.state.borrow_mut();
-                if let Some(why) = state.turn.failed.take() {
-                    state.report(ReportEvent::NodeError(format_args!(
-                        "{why}; fnd ends, its functions go on"
-                    )));
-                    resume_unwind(Box::new(why));
-                }
-                // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is
-                // computed.
-                state.report_problems();
-                state.turn.wakes_at = state.next_deadline();
-                let deadline = state.turn.wakes_at.map(|mono| state.clock.instant(mono));
-                let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
-                (deadline, connection.socket(), connection.room())
-            };
+            let Waits { deadline, socket, room } = self.before_waiting()?;
             let timer = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -339,6 +350,27 @@ impl Daemon {
                 () = self.changed.notified() => {}
             }
         }
+    }
+
+    /// Does what each turn of the main loop begins with; returns what the turn waits for.
+    pub(crate) fn before_waiting(&self) -> Result<Waits, ConnectionError> {
+        // The state is borrowed here only. Tasks and the control server borrow it while the loop waits.
+        let mut state = self.state.borrow_mut();
+        if let Some(why) = state.turn.failed.take() {
+            state.report(ReportEvent::NodeError(format_args!(
+                "{why}; fnd ends, its functions go on"
+            )));
+            resume_unwind(Box::new(why));
+        }
+        // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is computed.
+        state.report_problems();
+        state.turn.wakes_at = state.next_deadline();
+        let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
+        Ok(Waits {
+            deadline: state.turn.wakes_at.map(|mono| state.clock.instant(mono)),
+            socket: connection.socket(),
+            room: connection.room(),
+        })
     }
 
     /// Waits until the spawner has answered everything. The spawner ends with the connection, so a directory that it
@@ -394,16 +426,24 @@ impl Daemon {
 
     /// Receives frames; returns whether there are no more for now.
     fn frames(&self) -> Result<bool, ConnectionError> {
-        // Each frame is handled without the borrow that received it, because handling a frame borrows the state again.
         for _ in 0..FRAMES_PER_TURN {
-            let incoming = {
-                let mut state = self.state.borrow_mut();
-                let connection = state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?;
-                connection.receive()?
-            };
-            let Some(incoming) = incoming else { return Ok(true) };
-            self.input_of_loop(LoopInput::Frame(incoming));
+            if !self.frame()? {
+                return Ok(true);
+            }
         }
         Ok(false)
+    }
+
+    /// Receives and handles one frame; returns whether there was one.
+    pub(crate) fn frame(&self) -> Result<bool, ConnectionError> {
+        // The frame is handled without the borrow that received it, because handling a frame borrows the state again.
+        let incoming = {
+            let mut state = self.state.borrow_mut();
+            let connection = state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?;
+            connection.receive()?
+        };
+        let Some(incoming) = incoming else { return Ok(false) };
+        self.input_of_loop(LoopInput::Frame(incoming));
+        Ok(true)
     }
 }

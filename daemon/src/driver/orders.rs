@@ -157,9 +157,7 @@ impl Driver {
         self.lifecycle.builds.started(lane, id, true);
         // The supervisor has refused the build. Its end is handled later, because other orders may still have to be carried out.
         if let Err(why) = self.submit_own(submit) {
-            let outcome = Err(format!("(not started): {why}"));
-            let last = String::new();
-            self.turn.builds.push_back(BuildEnd { id, outcome, last });
+            self.turn.builds.push_back(BuildEnd::not_started(id, &why));
         }
     }
 

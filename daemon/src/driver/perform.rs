@@ -101,6 +101,10 @@ impl Driver {
         self.workers.masks.event(&mut event);
         self.reporter.observe(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
+        #[cfg(feature = "simulate")]
+        if fnd_core::mutants::Mutant::EndNotKept.is_on() {
+            return actions;
+        }
         // The slots get the ends before any action is performed: a kill after an answer must not turn the attempt into
         // `interrupted`.
         actions.iter().for_each(|action| self.records.keep_end(action));
@@ -116,6 +120,10 @@ impl Driver {
                 if self.records.ledger.submit(LedgerCommand::Claim(record)).is_err() {
                     self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
                 }
+                #[cfg(feature = "simulate")]
+                if fnd_core::mutants::Mutant::StartBeforeClaim.is_on() {
+                    self.turn.follow_up.push_back(Event::Claimed(vec![id]));
+                }
             }
             Action::Spawn(order) => {
                 self.reporter.worker_requested(&order);
@@ -124,6 +132,12 @@ impl Driver {
             Action::Run(function) => self.submit_next(function, Trigger::Load),
             Action::Call(order) => {
                 self.reporter.attempt_begins(&order.attempt);
+                #[cfg(feature = "simulate")]
+                if fnd_core::mutants::Mutant::SlotAfterStart.is_on() {
+                    self.turn.follow_up.extend(self.workers.call(&order));
+                    let now_ms = self.clock.now().unix_ms;
+                    return self.records.begins(&order.function, &order.attempt, now_ms);
+                }
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);

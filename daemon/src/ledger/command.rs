@@ -289,7 +289,7 @@ const COMMANDS_MAX: usize = 65_536;
 /// command that exceeds the full limit is lost from the history and counted: the daemon's memory matters more.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 /// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
-const BATCH_MAX: usize = 1024;
+pub(super) const BATCH_MAX: usize = 1024;
 /// How long commands that no caller waits for may gather, so that a busy node commits 20 times a second and an idle
 /// node never.
 const GATHER: Duration = Duration::from_millis(50);
@@ -320,10 +320,15 @@ struct InnerQueue {
     health: WriterHealth,
 }
 
+/// Returns the time since then.
+fn since(then: Instant) -> Duration {
+    crate::clock::monotonic().saturating_duration_since(then)
+}
+
 impl InnerQueue {
     /// Returns how long the oldest command has waited.
     fn age(&self) -> Duration {
-        self.waiting.front().map_or(Duration::ZERO, |(came, _)| came.elapsed())
+        self.waiting.front().map_or(Duration::ZERO, |(came, _)| since(*came))
     }
 }
 
@@ -381,16 +386,12 @@ impl CommandQueue {
     /// Waits for commands, and gathers more for a short time if no caller waits.
     ///
     /// With `failing`, a write has to be retried. Returns after `pause` at the latest.
-    pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
+    pub(super) fn wait(&self, failing: bool, pause: Duration) {
         let mut inner = self.lock();
         if failing {
             // A command with a waiting caller ends the pause early: while writes fail, it is refused at once.
             let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent;
-            inner = self
-                .arrived
-                .wait_timeout_while(inner, pause, idle)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            drop(self.arrived.wait_timeout_while(inner, pause, idle));
         } else {
             let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
             inner = self
@@ -403,13 +404,14 @@ impl CommandQueue {
             let gathering = |inner: &mut InnerQueue| {
                 !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len())
             };
-            inner = self
-                .arrived
-                .wait_timeout_while(inner, left, gathering)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            drop(self.arrived.wait_timeout_while(inner, left, gathering));
         }
-        let count = inner.waiting.len().min(BATCH_MAX);
+    }
+
+    /// Takes the commands that wait, at most `most` of them.
+    pub(super) fn take_now(&self, most: usize) -> Batch {
+        let mut inner = self.lock();
+        let count = inner.waiting.len().min(most);
         // Commands of a failed write are still in hand: then the earlier time stays, because `age` is that of the oldest
         // command.
         inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
@@ -423,6 +425,12 @@ impl CommandQueue {
             // Commands that were queued before the stop are still written.
             last: inner.stopped && inner.waiting.is_empty(),
         }
+    }
+
+    /// Returns how many commands wait.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().waiting.len()
     }
 
     /// Reports the result of a batch and wakes the callers that wait for it.
@@ -465,10 +473,7 @@ impl CommandQueue {
     /// Returns how long the oldest command that is not stored has waited for the disk.
     pub(super) fn age(&self) -> Duration {
         let inner = self.lock();
-        inner
-            .in_hand
-            .map_or(Duration::ZERO, |came| came.elapsed())
-            .max(inner.age())
+        inner.in_hand.map_or(Duration::ZERO, since).max(inner.age())
     }
 
     /// Sets the notices about a ledger that was set aside.

@@ -153,7 +153,9 @@ impl Round {
         let begun = crate::clock::monotonic();
         while checked < found.len() {
             // A step forgets at least one invocation, however slow the disk is: otherwise the round would never end.
-            if bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
+            if bytes > STEP_BYTES
+                || forgotten > 0 && crate::clock::monotonic().saturating_duration_since(begun) > STEP_TIME
+            {
                 break;
             }
             // The candidates of one function may lie apart, so a probe finds the neighbours. Those of all functions lie

@@ -38,6 +38,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+use crate::effects;
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
 use pages::Pages;
@@ -97,7 +98,9 @@ impl InFlight {
 
     /// Fills a slot.
     pub(super) fn begins(&self, begun: Begun) {
-        self.lock().fill(&self.pages, Slot { begun, over: None });
+        if effects::leaves() {
+            self.lock().fill(&self.pages, Slot { begun, over: None });
+        }
     }
 
     /// Adds the end of an attempt to its slot, if it has one. `printed` says that its last output is not on disk yet.
@@ -110,7 +113,9 @@ impl InFlight {
             return;
         };
         let (begun, over) = (begun.clone(), Some(over));
-        slots.fill(&self.pages, Slot { begun, over });
+        if effects::leaves() {
+            slots.fill(&self.pages, Slot { begun, over });
+        }
     }
 
     /// Empties the slots of an invocation's attempts up to this one.
@@ -127,6 +132,9 @@ impl InFlight {
         let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
         let removed: Vec<_> = self.lock().taken.extract_if(these, |_, _| true).collect();
         for (_, FilledSlot { at, .. }) in removed {
+            if !effects::leaves() {
+                return;
+            }
             // Without the lock, so that the main thread does not wait for the write. No other thread writes this slot: it
             // belongs to no attempt any more, and it is free only after the write.
             let written = self.pages.write(at, &slot::EMPTY);

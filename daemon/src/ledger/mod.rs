@@ -68,13 +68,14 @@ pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
-pub(crate) use query::WAITING_MAX;
+pub(crate) use query::{HistoryThread, WAITING_MAX};
 pub use query::{LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};
 pub use retention::{KeepOf, LimitsOf, Retention};
 
 pub use schema::VERSION;
 pub use writer::LedgerWriter;
+pub(crate) use writer::{CommitRule, LedgerThread};
 
 use crate::database::{self, LostCommits};
 use fnd_core::lifecycle::release::Releases;
@@ -83,13 +84,14 @@ use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;
 use in_flight::{Earlier, InFlight};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, Transaction};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use unwritable::Later;
+use writer::WriterEffects;
 
 /// File name of the database in the state directory; SQLite keeps `-wal` and `-shm` files beside it.
 pub const FILE: &str = "ledger.db";
@@ -267,6 +269,31 @@ pub fn open<F>(
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
+    let (opened, writing, reading) = prepare(site, retention, held_attempts, Box::new(commit), acknowledge)?;
+    writing.spawn(&opened.writer).map_err(OpenError::Thread)?;
+    reading.spawn().map_err(OpenError::Thread)?;
+    Ok(opened)
+}
+
+fn commit(transaction: Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.commit()
+}
+
+/// Does the work of [`open`], but starts no thread: the caller spawns the two, or does their work itself. `commit` commits the
+/// transactions of commands.
+///
+/// # Errors
+/// As for [`open`].
+pub(crate) fn prepare<F>(
+    site: Site<'_>,
+    retention: Retention,
+    held_attempts: &[(InvocationId, u32)],
+    commit: CommitRule,
+    acknowledge: F,
+) -> Result<(OpenedLedger, LedgerThread, HistoryThread), OpenError>
+where
+    F: Fn(Acknowledged) + Send + 'static,
+{
     let path = site.state.join(FILE);
     // If a crash has interrupted the replacement of a damaged ledger, no database may have this name yet.
     damage::finish(site.state)?;
@@ -292,13 +319,15 @@ where
     };
     // A copy loses its name when it is complete. One with a name is what a killed program has left.
     database::remove_copies(site.state);
-    let started = LedgerWriter::start((db, later), in_flight, site, retention, Box::new(acknowledge));
-    let writer = started.map_err(|error| match error {
-        writer::StartError::Thread(error) => OpenError::Thread(error),
+    let acknowledge = Box::new(acknowledge);
+    let effects = WriterEffects { commit, acknowledge };
+    let made = LedgerWriter::prepare((db, later), in_flight, site, retention, effects);
+    let (writer, writing) = made.map_err(|error| match error {
+        writer::StartError::Files(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),
     })?;
-    let reader = LedgerReader::start(reading, &writer).map_err(OpenError::Thread)?;
-    Ok(OpenedLedger {
+    let (reader, answering) = LedgerReader::prepare(reading, &writer);
+    let opened = OpenedLedger {
         restored,
         last_id,
         last_runs,
@@ -309,7 +338,8 @@ where
         schedules,
         writer,
         reader,
-    })
+    };
+    Ok((opened, writing, answering))
 }
 
 /// The state that a start reads.

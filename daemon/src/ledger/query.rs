@@ -15,7 +15,7 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -98,6 +98,42 @@ pub enum QueryError {
 
 type QueryJob = Box<dyn FnOnce(&Connection) + Send>;
 
+/// The state of the thread that answers queries.
+pub(crate) struct HistoryThread {
+    db: Reading,
+    waiting: Receiver<QueryJob>,
+    writer: LedgerWriter,
+}
+
+impl HistoryThread {
+    pub(super) fn spawn(self) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("history".into());
+        thread.spawn(move || self.run()).map(drop)
+    }
+
+    fn run(self) {
+        while let Ok(job) = self.waiting.recv() {
+            // Queries that are already waiting share one flush.
+            let jobs: Vec<QueryJob> = std::iter::once(job).chain(self.take_now()).collect();
+            self.writer.flush(FLUSH);
+            self.answer(jobs);
+        }
+    }
+
+    /// Takes the queries that wait.
+    pub(crate) fn take_now(&self) -> Vec<QueryJob> {
+        self.waiting.try_iter().collect()
+    }
+
+    /// Answers queries from the records that are written now.
+    pub(crate) fn answer(&self, jobs: Vec<QueryJob>) {
+        // A lock, because the writer's thread replaces the connection when a makeshift ends.
+        // A query that panicked has changed nothing.
+        let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.into_iter().for_each(|job| job(&db));
+    }
+}
+
 /// Answers queries; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct LedgerReader {
@@ -105,21 +141,11 @@ pub struct LedgerReader {
 }
 
 impl LedgerReader {
-    pub(super) fn start(db: Reading, writer: &LedgerWriter) -> io::Result<Self> {
+    /// Makes a reader, and its thread, which is not started yet.
+    pub(super) fn prepare(db: Reading, writer: &LedgerWriter) -> (Self, HistoryThread) {
         let (jobs, waiting) = sync_channel::<QueryJob>(WAITING_MAX);
         let writer = writer.clone();
-        std::thread::Builder::new().name("history".into()).spawn(move || {
-            while let Ok(job) = waiting.recv() {
-                // Queries that are already waiting share one flush.
-                let jobs: Vec<QueryJob> = std::iter::once(job).chain(waiting.try_iter()).collect();
-                writer.flush(FLUSH);
-                // A lock, because the writer's thread replaces the connection when a makeshift ends.
-                // A query that panicked has changed nothing.
-                let db = db.lock().unwrap_or_else(PoisonError::into_inner);
-                jobs.into_iter().for_each(|job| job(&db));
-            }
-        })?;
-        Ok(Self { jobs })
+        (Self { jobs }, HistoryThread { db, waiting, writer })
     }
 
     /// Lists invocations, newest first.

@@ -15,7 +15,7 @@ use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Why a command could not be stored.
@@ -38,7 +38,7 @@ impl From<rusqlite::Error> for StoreError {
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.
 #[derive(Default)]
-pub(super) struct LedgerCounts<'a>(HashMap<&'a FunctionName, Count<'a>>);
+pub(super) struct LedgerCounts<'a>(BTreeMap<&'a FunctionName, Count<'a>>);
 
 #[derive(Default)]
 struct Count<'a> {
@@ -236,6 +236,11 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         let sql = "INSERT OR IGNORE INTO load (function, hash) VALUES (?1, ?2)";
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
+    }
+    #[cfg(feature = "simulate")]
+    if fnd_core::mutants::Mutant::MarkApart.is_on() {
+        files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
+        return Ok(());
     }
     if let Some(mark) = &accepted.mark {
         // In the same transaction: after a crash the slot has either been handled or it comes again; never both.

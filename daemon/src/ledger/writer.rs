@@ -18,14 +18,14 @@ mod handle;
 mod settle;
 mod transaction;
 
-use super::command::{Acknowledged, Batch, CommandQueue, LedgerCommand, WriterHealth};
+use super::command::{Acknowledged, BATCH_MAX, Batch, CommandQueue, LedgerCommand, WriterHealth};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::schema;
 use super::sweeper::Sweeper;
 use super::unwritable::Later;
 use crate::database::{LogPages, LogRecorder, PresentFiles, read_only_note};
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use settle::changes_figures;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -50,6 +50,15 @@ const STEPS_IN_RETRY: usize = 20;
 
 pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 
+/// Commits a transaction of commands, or says why the disk did not take it.
+pub(crate) type CommitRule = Box<dyn for<'a> FnMut(Transaction<'a>) -> rusqlite::Result<()> + Send>;
+
+/// How the writer reaches the disk and the driver.
+pub(super) struct WriterEffects {
+    pub(super) commit: CommitRule,
+    pub(super) acknowledge: Acknowledge,
+}
+
 /// The last write has failed.
 struct Failing {
     reason: Arc<str>,
@@ -62,7 +71,9 @@ fn rest(took: Duration) -> Duration {
     took.saturating_mul(REST).min(REST_MAX)
 }
 
-struct LedgerThread {
+/// The state of the writer's thread. [`LedgerThread::turn`] does the work of one round, on any thread.
+pub(crate) struct LedgerThread {
+    queue: Arc<CommandQueue>,
     path: PathBuf,
     run: PathBuf,
     /// Records the end of the log; absent while the ledger cannot be written.
@@ -73,6 +84,7 @@ struct LedgerThread {
     in_flight: Arc<InFlight>,
     present: Arc<PresentFiles>,
     notices: Notices,
+    commit: CommitRule,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
@@ -80,104 +92,122 @@ struct LedgerThread {
     backlog_bytes: usize,
     /// Whether `synchronous` is set to `full`.
     full_sync: bool,
+    failing: Option<Failing>,
+    /// The health that was reported last.
+    reported: WriterHealth,
 }
 
 impl LedgerThread {
-    fn run(&mut self, queue: &CommandQueue) {
-        // A start that could not store its changes counts as a failed write, which may be retried at once.
-        let mut failing = self.later.as_ref().map(|later| Failing {
-            reason: Arc::clone(&later.reason),
-            until: crate::clock::monotonic(),
-        });
-        let mut reported = WriterHealth::default();
-        self.report_health(queue, &mut reported);
+    fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        self.report_health(&queue);
         loop {
-            let pause = match &failing {
-                Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
-                None if self.notices.is_clear() => self.sweeper.pause(),
-                None => NOTICES_POLL,
-            };
-            let Batch {
-                commands,
-                retention,
-                last,
-            } = queue.take(failing.is_some(), pause);
-            if let Some(retention) = retention {
-                self.sweeper.retain(*retention);
-            }
-            // Commands of the backlog do not count: they were counted when they were tried first.
-            let count = commands.len();
-            let begun = crate::clock::monotonic();
-            // The last batch is written in any case, because nobody would retry it.
-            if let Some(Failing { reason, .. }) = failing.as_ref().filter(|failing| !last && begun < failing.until) {
-                queue.done(count, Some(reason.to_string()));
-                self.settle(&commands, &Err(Arc::clone(reason)));
-                self.keep(queue, commands);
-                self.report_health(queue, &mut reported);
-                continue;
-            }
-            self.backlog_bytes = 0;
-            let mut all: Vec<LedgerCommand> = std::mem::take(&mut self.backlog).into();
-            all.extend(self.without_refused(commands, queue));
-            let makes_up = self.later.is_some();
-            // While writes fail, an empty transaction is tried too: it shows when the disk works again.
-            let outcome = if all.is_empty() && failing.is_none() {
-                Ok(WrittenRecords::default())
-            } else {
-                self.write(&all)
-            };
-            match outcome {
-                Ok(WrittenRecords { refused, earlier, log }) => {
-                    failing = None;
-                    if makes_up || all.iter().any(changes_figures) {
-                        self.count(queue);
-                    }
-                    // Update the health first: a caller that is acknowledged may ask for it at once.
-                    queue.done(count, None);
-                    queue.lose(refused);
-                    self.settle(&all, &Ok(earlier));
-                    // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
-                    // after that.
-                    self.checkpoint(log);
-                    self.sweep(queue, last);
-                }
-                Err(error) => {
-                    let note = self.path.parent().and_then(read_only_note).unwrap_or_default();
-                    let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
-                    queue.done(count, Some(reason.to_string()));
-                    self.settle(&all, &Err(Arc::clone(&reason)));
-                    self.keep(queue, all);
-                    queue.failed();
-                    if let Unwritten::Sqlite(error) = error {
-                        // Forgetting makes room inside the database when the disk has none.
-                        let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-                        // An error ends the steps like the end of the work: the next retry tries again.
-                        let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
-                        let _ = (0..STEPS_IN_RETRY).take_while(step).count();
-                        self.checkpoint(None);
-                        queue.set_forgetting(self.sweeper.forgetting());
-                    }
-                    let now = crate::clock::monotonic();
-                    let until = now + rest(now.saturating_duration_since(begun));
-                    failing = Some(Failing { reason, until });
-                }
-            }
-            self.report_health(queue, &mut reported);
-            if last {
-                // Files that do not belong to the ledger any more are left to the next start as they are.
-                if let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
-                    log.close(&self.db);
-                }
+            queue.wait(self.failing.is_some(), self.pause());
+            if !self.turn(BATCH_MAX) {
                 return;
             }
         }
     }
 
+    /// Returns how long to wait for commands before the next round.
+    pub(crate) fn pause(&self) -> Duration {
+        match &self.failing {
+            Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
+            None if self.notices.is_clear() => self.sweeper.pause(),
+            None => NOTICES_POLL,
+        }
+    }
+
+    /// Writes the commands that wait, at most `most` of them, and does what follows a write. Returns whether more
+    /// commands may come.
+    pub(crate) fn turn(&mut self, most: usize) -> bool {
+        let queue = &*Arc::clone(&self.queue);
+        let Batch {
+            commands,
+            retention,
+            last,
+        } = queue.take_now(most);
+        if let Some(retention) = retention {
+            self.sweeper.retain(*retention);
+        }
+        // Commands of the backlog do not count: they were counted when they were tried first.
+        let count = commands.len();
+        let begun = crate::clock::monotonic();
+        // The last batch is written in any case, because nobody would retry it.
+        let rests = |failing: &&Failing| !last && begun < failing.until;
+        if let Some(Failing { reason, .. }) = self.failing.as_ref().filter(rests) {
+            let reason = Arc::clone(reason);
+            queue.done(count, Some(reason.to_string()));
+            self.settle(&commands, &Err(reason));
+            self.keep(queue, commands);
+            self.report_health(queue);
+            return true;
+        }
+        self.backlog_bytes = 0;
+        let mut all: Vec<LedgerCommand> = std::mem::take(&mut self.backlog).into();
+        all.extend(self.without_refused(commands, queue));
+        let makes_up = self.later.is_some();
+        // While writes fail, an empty transaction is tried too: it shows when the disk works again.
+        let outcome = if all.is_empty() && self.failing.is_none() {
+            Ok(WrittenRecords::default())
+        } else {
+            self.write(&all)
+        };
+        match outcome {
+            Ok(WrittenRecords { refused, earlier, log }) => {
+                self.failing = None;
+                if makes_up || all.iter().any(changes_figures) {
+                    self.count(queue);
+                }
+                // Update the health first: a caller that is acknowledged may ask for it at once.
+                queue.done(count, None);
+                queue.lose(refused);
+                self.settle(&all, &Ok(earlier));
+                // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
+                // after that.
+                self.checkpoint(log);
+                self.sweep(queue, last);
+            }
+            Err(error) => {
+                let note = self.path.parent().and_then(read_only_note).unwrap_or_default();
+                let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
+                queue.done(count, Some(reason.to_string()));
+                self.settle(&all, &Err(Arc::clone(&reason)));
+                self.keep(queue, all);
+                queue.failed();
+                if let Unwritten::Sqlite(error) = error {
+                    // Forgetting makes room inside the database when the disk has none.
+                    let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+                    // An error ends the steps like the end of the work: the next retry tries again.
+                    let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
+                    let _ = (0..STEPS_IN_RETRY).take_while(step).count();
+                    self.checkpoint(None);
+                    queue.set_forgetting(self.sweeper.forgetting());
+                }
+                let now = crate::clock::monotonic();
+                let until = now + rest(now.saturating_duration_since(begun));
+                self.failing = Some(Failing { reason, until });
+            }
+        }
+        self.report_health(queue);
+        // Files that do not belong to the ledger any more are left to the next start as they are.
+        if last && let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
+            log.close(&self.db);
+        }
+        !last
+    }
+
+    /// Returns how many commands wait to be written for the first time, and how many are kept for a retry.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.queue.waiting(), self.backlog.len())
+    }
+
     /// Reports the health if it has changed since the last report.
-    fn report_health(&self, queue: &CommandQueue, reported: &mut WriterHealth) {
+    fn report_health(&mut self, queue: &CommandQueue) {
         let health = queue.health();
-        if health != *reported {
-            *reported = health;
+        if health != self.reported {
+            self.reported = health;
             (self.acknowledge)(Acknowledged::HealthChanged);
         }
     }

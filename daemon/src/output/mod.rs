@@ -52,6 +52,7 @@ mod tee;
 
 pub use call_output::{CallOutput, CallOutputEnd};
 pub(crate) use journal_line::output_line;
+pub(crate) use poll::OutputThread;
 pub(crate) use records::{EndedRecords, Records};
 
 use crate::clock;
@@ -277,6 +278,23 @@ impl Output {
     /// # Errors
     /// The kernel gives no thread, eventfd or epoll.
     pub fn start(logs: PathBuf, spool: SpoolPlaces, keeper: Keeper, sink: LineSink) -> io::Result<Self> {
+        let (output, poll) = Self::prepare(logs, spool, keeper, sink)?;
+        let thread = std::thread::Builder::new().name("output".into());
+        let thread = thread.spawn(move || poll.run())?;
+        *output.shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(output)
+    }
+
+    /// Returns the handle, and what the thread runs; starts no thread.
+    ///
+    /// # Errors
+    /// The kernel gives no eventfd or epoll.
+    pub(crate) fn prepare(
+        logs: PathBuf,
+        spool: SpoolPlaces,
+        keeper: Keeper,
+        sink: LineSink,
+    ) -> io::Result<(Self, OutputThread)> {
         // The thread waits for pipes and commands by one epoll. A channel of the standard library has no descriptor for
         // it.
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -286,19 +304,17 @@ impl Output {
             wake,
             thread: Mutex::default(),
         });
-        let poll = poll::OutputThread::new(
+        let poll = OutputThread::new(
             Arc::clone(&shared),
             LogStore::new(logs, SEGMENT, keeper.bell()),
             spool,
             sink,
         )?;
-        let thread = std::thread::Builder::new().name("output".into());
-        let thread = thread.spawn(move || poll.run())?;
-        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(Self {
+        let output = Self {
             shared,
             keeper: Arc::new(keeper),
-        })
+        };
+        Ok((output, poll))
     }
 
     /// Sets how much output is kept; what exceeds that is forgotten soon.

@@ -39,7 +39,8 @@ const RELEASED: Duration = Duration::from_millis(500);
 /// The wake-up's number among epoll events; workers count from 1 and each has two.
 const WAKE: u64 = u64::MAX;
 
-pub(super) struct OutputThread {
+/// The output thread's state.
+pub(crate) struct OutputThread {
     pub(super) shared: Arc<SharedOutput>,
     pub(super) io: Io,
     pub(super) store: LogStore,
@@ -108,45 +109,59 @@ impl OutputThread {
     }
 
     pub(super) fn run(mut self) {
-        self.spooled = SpooledAttempts::find(&mut self.io.spools, &self.store);
+        self.find_spooled();
         loop {
-            let timeout = self.timeout();
-            let woken = match self.collect(timeout) {
-                Ok(woken) => woken,
-                Err(error) => {
-                    // Only a defect of fnd can make it fail; without it no output is seen.
-                    tracing::error!("failed to wait for output ({error}), functions' output is lost from now on");
-                    return;
-                }
-            };
-            while let Some(mark) = self.delayed.due(clock::monotonic()) {
-                self.let_go(mark);
+            let wakes_at = self.wakes_at();
+            let timeout = wakes_at.map(|at| at.saturating_duration_since(clock::monotonic()));
+            if !self.turn(timeout.and_then(|timeout| Timespec::try_from(timeout).ok())) {
+                return;
             }
-            while let Some(piped) = self.taken_over() {
-                let marks = [0, 1].map(|stream| piped.worker.0 * 2 + stream);
-                self.start_fresh(piped);
-                // Read at once: these bytes have waited for a moment already. If one pipe were delayed again, its bytes
-                // could come behind later bytes of the other pipe.
-                marks.into_iter().for_each(|mark| self.read_first(mark));
-            }
-            if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
-                self.write_heads();
-            }
-            // Commands come last: pipes that are ready are read before their worker is finished.
-            // `Release` does not wake this thread, so commands are looked for as long as a finished worker has a spool.
-            if woken || !self.finished.is_empty() {
-                for command in self.shared.take() {
-                    if matches!(command, OutputCommand::Stop) {
-                        // Scripts need nothing here: all of their output that was read is in their spools.
-                        self.leave_pools();
-                        self.write_heads();
-                        return;
-                    }
-                    self.perform(command);
-                }
-            }
-            self.keep_concluded();
         }
+    }
+
+    /// Finds the spools that an earlier fnd has left; called before the first turn.
+    pub(crate) fn find_spooled(&mut self) {
+        self.spooled = SpooledAttempts::find(&mut self.io.spools, &self.store);
+    }
+
+    /// Waits until there is something to do, at most for `timeout`, and does it. Returns whether the thread goes on.
+    pub(crate) fn turn(&mut self, timeout: Option<Timespec>) -> bool {
+        let woken = match self.collect(timeout) {
+            Ok(woken) => woken,
+            Err(error) => {
+                // Only a defect of fnd can make it fail; without it no output is seen.
+                tracing::error!("failed to wait for output ({error}), functions' output is lost from now on");
+                return false;
+            }
+        };
+        while let Some(mark) = self.delayed.due(clock::monotonic()) {
+            self.let_go(mark);
+        }
+        while let Some(piped) = self.taken_over() {
+            let marks = [0, 1].map(|stream| piped.worker.0 * 2 + stream);
+            self.start_fresh(piped);
+            // Read at once: these bytes have waited for a moment already. If one pipe were delayed again, its bytes
+            // could come behind later bytes of the other pipe.
+            marks.into_iter().for_each(|mark| self.read_first(mark));
+        }
+        if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
+            self.write_heads();
+        }
+        // Commands come last: pipes that are ready are read before their worker is finished.
+        // `Release` does not wake this thread, so commands are looked for as long as a finished worker has a spool.
+        if woken || !self.finished.is_empty() {
+            for command in self.shared.take() {
+                if matches!(command, OutputCommand::Stop) {
+                    // Scripts need nothing here: all of their output that was read is in their spools.
+                    self.leave_pools();
+                    self.write_heads();
+                    return false;
+                }
+                self.perform(command);
+            }
+        }
+        self.keep_concluded();
+        true
     }
 
     /// Waits until pipes are ready and reads from them. Returns whether there are commands.
@@ -167,14 +182,14 @@ impl OutputThread {
         Ok(woken)
     }
 
-    fn timeout(&mut self) -> Option<Timespec> {
+    /// Returns when the thread has something to do although nothing wakes it.
+    pub(crate) fn wakes_at(&mut self) -> Option<Instant> {
         let running = &self.running;
         let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
         let brief = self.shared.brief().next();
         let released = (!self.finished.is_empty()).then(|| clock::monotonic() + RELEASED);
         let times = self.write_at.into_iter().chain(held).chain(brief).chain(released);
-        let next = times.min()?;
-        Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
+        times.min()
     }
 
     fn start(&mut self, piped: Piped, (capture, spool, stored): (Capture, Spool, u64)) {
@@ -270,7 +285,7 @@ impl OutputThread {
     fn ready(&mut self, mark: u64) {
         match self.pipe(mark) {
             Some(pipe) if pipe.first => self.delayed.delay(mark, clock::monotonic()),
-            Some(_) => self.turn(mark),
+            Some(_) => self.read_piece(mark),
             // It is a warm worker's pipe, or was closed in this turn.
             None => self.read_pool(WorkerId(mark / 2)),
         }
@@ -292,11 +307,11 @@ impl OutputThread {
         if let Err(error) = epoll::modify(&self.io.epoll, &pipe.end, data, epoll::EventFlags::IN) {
             tracing::error!("failed to continue to watch a pipe ({error}), it is read at the end");
         }
-        self.turn(mark);
+        self.read_piece(mark);
     }
 
     /// Reads a bounded piece from a pipe that is ready.
-    fn turn(&mut self, mark: u64) {
+    fn read_piece(&mut self, mark: u64) {
         let stream = stream(mark);
         let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
             return;

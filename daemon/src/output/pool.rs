@@ -186,7 +186,8 @@ impl OutputThread {
             let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
             // Output that is ready meanwhile is not lost. Commands queued after `Stop` are dropped: no caller waits for
             // them.
-            if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(CHECK_PAUSE)).is_err() {
+            let waited = clock::monotonic().saturating_duration_since(begun);
+            if printing.is_empty() || waited > REST_OF_LINE || self.collect(Some(CHECK_PAUSE)).is_err() {
                 break;
             }
             printing.into_iter().for_each(|worker| self.read_pool(worker));

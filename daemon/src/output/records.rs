@@ -8,7 +8,7 @@ use crate::output::{AttemptKey, Captured};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_core::run::{Action, AttemptOrder};
 use fnd_wire::ids::{FunctionName, InvocationId};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
 /// The record of an ended attempt, and of its invocation.
@@ -24,9 +24,9 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 struct Awaited {
     /// Their records, once there are any.
-    calls: HashMap<AttemptKey, Option<EndedRecords>>,
+    calls: BTreeMap<AttemptKey, Option<EndedRecords>>,
     /// Those who wait until the output of some of them is counted.
-    waiting: Vec<(HashSet<AttemptKey>, oneshot::Sender<()>)>,
+    waiting: Vec<(BTreeSet<AttemptKey>, oneshot::Sender<()>)>,
 }
 
 impl Records {
@@ -129,14 +129,14 @@ impl Awaited {
             return Vec::new();
         }
         let of = |(id, _): &AttemptKey| invocation.is_none_or(|invocation| invocation == *id);
-        let due: Vec<_> = self.calls.extract_if(|key, _| of(key)).collect();
+        let due: Vec<_> = self.calls.extract_if(.., |key, _| of(key)).collect();
         due.iter().for_each(|(key, _)| self.is_over(*key));
         due.into_iter().filter_map(|(_, ended)| ended).collect()
     }
 
     /// Returns a receiver for the moment in which none of the present calls waits any more; nothing if none waits.
     fn wait(&mut self) -> Option<oneshot::Receiver<()>> {
-        let keys: HashSet<AttemptKey> = self.calls.keys().copied().collect();
+        let keys: BTreeSet<AttemptKey> = self.calls.keys().copied().collect();
         if keys.is_empty() {
             return None;
         }
@@ -223,5 +223,16 @@ mod tests {
         // The third has ended, but its record has not come yet.
         assert_eq!(keys(&awaited.due(None)), [(InvocationId(2), Attempt(1))]);
         assert!(awaited.due(None).is_empty());
+    }
+
+    #[test]
+    fn records_that_no_longer_wait_are_in_the_order_of_their_invocations() {
+        let mut awaited = Awaited::default();
+        for id in (1..=8).rev() {
+            awaited.calls.insert((InvocationId(id), Attempt(1)), None);
+            assert!(awaited.keep(ended(id, 1)).is_none());
+        }
+        let sorted = (1..=8).map(|id| (InvocationId(id), Attempt(1)));
+        assert!(keys(&awaited.due(None)).into_iter().eq(sorted));
     }
 }

@@ -7,6 +7,7 @@
 //! - `restart`: one fnd after another reads a worker's pipes
 use super::*;
 use crate::output::log_store::{Query, Stream, read};
+use rustix::event::Timespec;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
@@ -107,6 +108,30 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 fn pair(stream: &str, text: &str) -> (String, String) {
     (stream.to_owned(), text.to_owned())
+}
+
+#[test]
+fn a_turn_does_what_waits_and_says_whether_the_thread_goes_on() {
+    let logs = tempfile::tempdir().unwrap();
+    let sink = Box::new(|_: &_, _: &Line<'_>| {});
+    let (output, mut thread) =
+        Output::prepare(logs.path().into(), places(logs.path()), Default::default(), sink).unwrap();
+    let running = Running { output, logs };
+    let now = || Some(Timespec::default());
+    thread.find_spooled();
+    assert_eq!(thread.wakes_at(), None);
+    let (mut out, err) = running.attach(1, meta(1));
+    assert!(thread.wakes_at().is_some(), "a worker's pipes are read after a moment");
+    writeln!(out, "one").unwrap();
+    drop((out, err));
+    let (done, finished) = channel();
+    let done = move |captured: Captured| done.send(captured.stdout_bytes).unwrap();
+    running.output.finish(WorkerId(1), None, done);
+    assert!(finished.try_recv().is_err());
+    assert!(thread.turn(now()));
+    assert_eq!(finished.try_recv(), Ok(4));
+    running.output.stop();
+    assert!(!thread.turn(now()));
 }
 
 #[test]

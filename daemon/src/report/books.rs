@@ -5,12 +5,12 @@ use fnd_core::records::AttemptRecord;
 use fnd_core::run::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(crate) struct ReportBooks {
     /// The function of each process, and whether the process belongs to a pool.
-    workers: HashMap<WorkerId, (FunctionName, bool)>,
+    workers: BTreeMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
     pools: HashMap<FunctionName, u32>,
     /// Running attempts: the caller's trace and the method of the request.
@@ -64,6 +64,7 @@ impl ReportBooks {
         Some((function, scaled))
     }
 
+    /// Returns the processes in the order of their numbers.
     pub(crate) fn workers(&self) -> Vec<WorkerId> {
         self.workers.keys().copied().collect()
     }
@@ -136,6 +137,16 @@ mod tests {
         assert_eq!(books.worker_ended(WorkerId(1)), None, "it is gone");
         assert_eq!(books.worker_ended(WorkerId(3)), Some((name(), Some((1, 0)))));
         assert!(books.pools.is_empty() && books.workers().is_empty());
+    }
+
+    #[test]
+    fn processes_are_in_the_order_of_their_numbers() {
+        let mut books = ReportBooks::default();
+        let numbers = (1..=8).map(WorkerId);
+        for worker in numbers.clone().rev() {
+            books.workers.insert(worker, (name(), false));
+        }
+        assert!(books.workers().into_iter().eq(numbers));
     }
 
     #[test]

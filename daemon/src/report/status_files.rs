@@ -135,7 +135,7 @@ impl StatusFiles {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 
-    /// Returns the functions whose files are to be written now.
+    /// Returns the functions whose files are to be written now, in the order of their names.
     pub(crate) fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
         let mut due = Vec::new();
         self.recent.retain(|function, recent| {
@@ -152,6 +152,8 @@ impl StatusFiles {
             // A function stays listed only if it was just written.
             recent.written == mono
         });
+        // The order must not come from the hash table: the order of the files is visible.
+        due.sort_unstable();
         self.recent.shrink_to(RECENT_KEPT);
         let waiting = self.recent.values().filter(|recent| recent.changed);
         self.next = waiting.map(|recent| recent.written + AT_MOST_EVERY).min();
@@ -194,7 +196,9 @@ impl StatusFiles {
     pub(crate) fn all_due(&mut self) -> Vec<FunctionName> {
         self.next = None;
         let waiting = self.recent.drain().filter(|(_, recent)| recent.changed);
-        waiting.map(|(function, _)| function).collect()
+        let mut due: Vec<_> = waiting.map(|(function, _)| function).collect();
+        due.sort_unstable();
+        due
     }
 
     /// Replaces a function's status file.
@@ -444,6 +448,22 @@ mod tests {
         assert!(files.recent.capacity() < 1000, "{}", files.recent.capacity());
         assert!(!files.changed(&name("f9999"), at(10_000)), "it was just written");
         assert_eq!(files.due(at(10_000)), [waits]);
+    }
+
+    #[test]
+    fn files_that_are_due_at_once_are_written_in_the_order_of_their_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let at = Duration::from_millis;
+        let sorted = ["a", "b", "c", "d", "e", "f", "g", "h"].map(name);
+        for function in sorted.iter().rev() {
+            assert!(files.changed(function, at(0)) && !files.changed(function, at(1)));
+        }
+        assert_eq!(files.due(at(50)), sorted);
+        for function in sorted.iter().rev() {
+            assert!(!files.changed(function, at(51)));
+        }
+        assert_eq!(files.all_due(), sorted);
     }
 
     #[test]

@@ -14,20 +14,20 @@ use std::path::PathBuf;
 use std::process::Child;
 
 /// The link to the spawner, and everything that the spawner sent.
-pub(super) struct Connected {
-    pub(super) clock: Clock,
+pub(crate) struct Connected {
+    pub(crate) clock: Clock,
     /// The spawner's process, where it is fnd's child.
-    pub(super) child: Option<Child>,
-    pub(super) connection: SpawnerConnection,
-    pub(super) welcome: Welcome,
-    pub(super) sockets: PathBuf,
-    pub(super) current: CurrentSettings,
+    pub(crate) child: Option<Child>,
+    pub(crate) connection: SpawnerConnection,
+    pub(crate) welcome: Welcome,
+    pub(crate) sockets: PathBuf,
+    pub(crate) current: CurrentSettings,
     /// Workers of an earlier fnd.
-    pub(super) held: Vec<adoption::AdoptedWorker>,
+    pub(crate) held: Vec<adoption::AdoptedWorker>,
     /// The fingerprints of the secrets of some of them.
-    pub(super) masks: Vec<Masked>,
+    pub(crate) masks: Vec<Masked>,
     /// The ends of some of them.
-    pub(super) exits: Vec<Exited>,
+    pub(crate) exits: Vec<Exited>,
 }
 
 impl Connected {
@@ -36,7 +36,16 @@ impl Connected {
         let clock = Clock::start();
         spawner_process::last_one_ended(cli, places).await;
         let Spawner { socket, child } = spawner_process::spawner(cli, places)?;
-        let mut connection = SpawnerConnection::new(socket)?;
+        Self::greeted(SpawnerConnection::new(socket)?, child, clock, colour).await
+    }
+
+    /// Greets the spawner.
+    pub(crate) async fn greeted(
+        mut connection: SpawnerConnection,
+        child: Option<Child>,
+        clock: Clock,
+        colour: Colour,
+    ) -> anyhow::Result<Self> {
         let Handshake {
             welcome,
             sockets,

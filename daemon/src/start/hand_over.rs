@@ -16,7 +16,7 @@ const LEAVE_AGAIN: Duration = Duration::from_millis(5);
 /// conversation does not end in time is not handed over, and the next fnd kills it.
 ///
 /// Requests to workers that serve HTTP have the same time to end; the others are reported to the next fnd as lost.
-pub(super) async fn workers(daemon: &Daemon) {
+pub(crate) async fn workers(daemon: &Daemon) {
     type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
     let members: Vec<Leaving> = {
         let state = daemon.state.borrow();

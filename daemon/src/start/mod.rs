@@ -13,14 +13,14 @@
 //! - `starter`: the program that started a private fnd
 //! - `watches`: tasks that watch something for as long as fnd runs
 
-mod connected;
+pub(crate) mod connected;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod hand_over;
+pub(crate) mod hand_over;
 pub mod handshake;
-mod opened;
+pub(crate) mod opened;
 mod runtimes;
-mod serving;
+pub(crate) mod serving;
 pub(crate) mod signals;
 pub mod spawner_process;
 mod starter;
@@ -79,7 +79,7 @@ async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
 
 /// Returns the directory of fnd's own state. Where fnd-spawner runs as root, the directory above is root's: root writes
 /// only below directories that no other user can change.
-fn own_state(places: &Places) -> PathBuf {
+pub(crate) fn own_state(places: &Places) -> PathBuf {
     places.state.join("state")
 }
 
@@ -92,7 +92,7 @@ fn own_directory(directory: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes the directories fnd writes to.
-fn prepare(places: &Places) -> anyhow::Result<()> {
+pub(crate) fn prepare(places: &Places) -> anyhow::Result<()> {
     use anyhow::Context as _;
     use std::os::unix::fs::DirBuilderExt as _;
     let make = |path: &Path, mode| {

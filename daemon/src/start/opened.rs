@@ -24,19 +24,19 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The open parts, and the messages of their threads.
-pub(super) struct OpenedStores {
-    pub(super) connected: Connected,
-    pub(super) sender: mpsc::UnboundedSender<DriverMessage>,
-    pub(super) messages: mpsc::UnboundedReceiver<DriverMessage>,
-    pub(super) ledger: ledger::OpenedLedger,
-    pub(super) buffers: Arc<Buffers>,
+pub(crate) struct OpenedStores {
+    pub(crate) connected: Connected,
+    pub(crate) sender: mpsc::UnboundedSender<DriverMessage>,
+    pub(crate) messages: mpsc::UnboundedReceiver<DriverMessage>,
+    pub(crate) ledger: ledger::OpenedLedger,
+    pub(crate) buffers: Arc<Buffers>,
     /// The directory of kept output.
-    pub(super) logs: PathBuf,
-    pub(super) output: Output,
-    pub(super) catalog: Catalog,
-    pub(super) audit: Audit,
-    pub(super) state: StateStore,
-    pub(super) status_files: StatusFiles,
+    pub(crate) logs: PathBuf,
+    pub(crate) output: Output,
+    pub(crate) catalog: Catalog,
+    pub(crate) audit: Audit,
+    pub(crate) state: StateStore,
+    pub(crate) status_files: StatusFiles,
 }
 
 impl OpenedStores {

@@ -5,6 +5,7 @@ use super::opened::OpenedStores;
 use super::{hand_over, own_state, signals, spawner_process, starter, watches};
 use crate::allocator;
 use crate::backend::{self, Backend};
+use crate::buffers::Buffers;
 use crate::callers::Callers;
 use crate::callers::spin::Spin;
 use crate::cli::{DaemonCli, Places};
@@ -30,15 +31,17 @@ use crate::settings::NodeInfo;
 use crate::systemd;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
-use crate::triggers::schedule;
+use crate::triggers::schedule::{self, Alarm};
 use crate::triggers::secrets::TriggerSecrets;
 use crate::views::trees::TreesOnDisk;
 use crate::workers::Workers;
+use crate::workers::adoption::AdoptedWorker;
 use crate::workers::link::ConnectionError;
 use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::Lifecycle;
 use fnd_core::lifecycle::versions::Versions;
-use fnd_core::run::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
+use fnd_core::run::{Event, LAST_RESULT_MAX, LastAttempt, Restored, Supervisor};
+use fnd_wire::frame::{Exited, Masked};
 use fnd_wire::units::counted;
 use std::cell::Cell;
 use std::process::Child;
@@ -47,17 +50,54 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The driver, and what is needed to serve callers and to end.
-pub(super) struct ServingDaemon {
-    pub(super) daemon: Rc<Daemon>,
-    pub(super) control: Backend,
-    pub(super) messages: mpsc::UnboundedReceiver<DriverMessage>,
-    pub(super) writer: ledger::LedgerWriter,
+pub(crate) struct ServingDaemon {
+    pub(crate) daemon: Rc<Daemon>,
+    pub(crate) control: Backend,
+    pub(crate) messages: mpsc::UnboundedReceiver<DriverMessage>,
+    pub(crate) writer: ledger::LedgerWriter,
     child: Option<Child>,
+}
+
+/// The parts of the driver that the machine itself reaches.
+pub(crate) struct MachineParts {
+    /// The alarm of the schedules.
+    pub(crate) alarm: Alarm,
+    pub(crate) listener: Listener,
+    /// Finds the real path of an interpreter.
+    pub(crate) real_path: fn(&str) -> String,
+}
+
+/// What an earlier fnd left to this one.
+pub(crate) struct Inheritance {
+    restored: Restored,
+    last_runs: Vec<LastRun>,
+    buffers: Arc<Buffers>,
+    held: Vec<AdoptedWorker>,
+    masks: Vec<Masked>,
+    exits: Vec<Exited>,
+}
+
+impl MachineParts {
+    fn open(cli: &DaemonCli, places: &Places) -> anyhow::Result<Self> {
+        Ok(Self {
+            alarm: Alarm::new()?,
+            listener: Listener::new(&own_state(places), cli.listen.clone())?,
+            real_path,
+        })
+    }
 }
 
 impl ServingDaemon {
     /// Makes the driver, which adopts the workers of an earlier fnd.
     pub(super) fn new(opened: OpenedStores, cli: &DaemonCli, places: &Places) -> anyhow::Result<Self> {
+        let (serving, inheritance) = Self::assemble(opened, places, MachineParts::open(cli, places)?);
+        serving.begin_tasks();
+        serving.take_over(inheritance);
+        Ok(serving)
+    }
+
+    /// Makes the driver of its parts. It does nothing yet.
+    pub(crate) fn assemble(opened: OpenedStores, places: &Places, machine: MachineParts) -> (Self, Inheritance) {
         let OpenedStores {
             connected,
             sender,
@@ -88,11 +128,14 @@ impl ServingDaemon {
         connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let listener = Listener::new(&own_state(places), cli.listen.clone())?;
+        let MachineParts {
+            alarm,
+            listener,
+            real_path,
+        } = machine;
         let problems = sender.clone();
         listener.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let schedules = schedule::ScheduleTimer::new(ledger.schedules, current.host.clone())?;
-        let alarm = Rc::clone(&schedules.alarm);
+        let schedules = schedule::ScheduleTimer::new(ledger.schedules, current.host.clone(), alarm);
         let started_ms = clock.now().unix_ms;
         let output_read = sender.clone();
         let output_read = move |key, captured| {
@@ -136,22 +179,52 @@ impl ServingDaemon {
             changed,
             clock,
         });
+        let inheritance = Inheritance {
+            restored: ledger.restored,
+            last_runs: ledger.last_runs,
+            buffers,
+            held,
+            masks,
+            exits,
+        };
+        let control = Backend {
+            daemon: Rc::clone(&daemon),
+            reader: ledger.reader,
+            logs,
+            places: Arc::new(places.judged()),
+            audit,
+            state,
+            keys: backend::idempotency::Keys::default(),
+        };
+        let serving = Self {
+            daemon,
+            control,
+            messages,
+            writer: ledger.writer,
+            child,
+        };
+        (serving, inheritance)
+    }
+
+    /// Starts the tasks that run as long as fnd.
+    fn begin_tasks(&self) {
+        let daemon = &self.daemon;
         let inbox = &daemon.inbox;
-        inbox.spawn(TaskOwner::Fnd("work that was put off"), Rc::clone(&daemon).catch_up());
+        inbox.spawn(TaskOwner::Fnd("work that was put off"), Rc::clone(daemon).catch_up());
         inbox.spawn(
             TaskOwner::Fnd("watch of the spawner"),
-            watches::spawner(Rc::clone(&daemon)),
+            watches::spawner(Rc::clone(daemon)),
         );
         inbox.spawn(
             TaskOwner::Fnd("watch of interpreters"),
-            watches::interpreters(Rc::clone(&daemon)),
+            watches::interpreters(Rc::clone(daemon)),
         );
-        inbox.spawn(TaskOwner::Fnd("metrics"), exposition::serve(Rc::clone(&daemon)));
+        inbox.spawn(TaskOwner::Fnd("metrics"), exposition::serve(Rc::clone(daemon)));
         let spin = Rc::clone(&daemon.state.borrow().spin);
         inbox.spawn(TaskOwner::Fnd("search for the next message"), async move {
             spin.run().await;
         });
-        let rung = inbox.clone();
+        let (rung, alarm) = (inbox.clone(), Rc::clone(&daemon.state.borrow().schedules.alarm));
         inbox.spawn(TaskOwner::Fnd("timer of schedules"), async move {
             loop {
                 if !rung.input(Input::Alarm(alarm.rings().await)) {
@@ -159,19 +232,30 @@ impl ServingDaemon {
                 }
             }
         });
-        daemon.state.borrow_mut().settings_changed();
+    }
 
-        let mut restored = ledger.restored;
+    /// Puts the configuration in force, and goes on with what an earlier fnd left.
+    pub(crate) fn take_over(&self, inheritance: Inheritance) {
+        let Inheritance {
+            mut restored,
+            last_runs,
+            buffers,
+            held,
+            masks,
+            exits,
+        } = inheritance;
+        let daemon = &self.daemon;
+        daemon.state.borrow_mut().settings_changed();
         for unfinished in &mut restored.unfinished {
             if let Some(data) = &mut unfinished.accepted.payload.data {
                 // The payloads of queued work count in the budget of bodies, like those of new requests.
                 *data = buffers.hold(data);
             }
         }
-        let successes = ledger.last_runs.iter();
+        let successes = last_runs.iter();
         let successes = successes.filter_map(|run| Some((run.record.function.clone(), run.success_ms?)));
         restored.successes = successes.collect();
-        restored.last = ledger.last_runs.into_iter().map(last_attempt).collect();
+        restored.last = last_runs.into_iter().map(last_attempt).collect();
         (restored.adopted, restored.members) = {
             let state = &mut *daemon.state.borrow_mut();
             state.workers.attach_held((held, masks), &state.output)
@@ -182,22 +266,6 @@ impl ServingDaemon {
         for exited in exits {
             daemon.state.borrow_mut().exited(exited);
         }
-        let control = Backend {
-            daemon: Rc::clone(&daemon),
-            reader: ledger.reader,
-            logs,
-            places: Arc::new(places.judged()),
-            audit,
-            state,
-            keys: backend::idempotency::Keys::default(),
-        };
-        Ok(Self {
-            daemon,
-            control,
-            messages,
-            writer: ledger.writer,
-            child,
-        })
     }
 
     /// Serves until a signal's drain is over, then leaves what goes on to the next fnd.
@@ -277,14 +345,7 @@ async fn supervise(
     let serving = async {
         // Calls that come meanwhile wait in the socket: every function is known before the first call is answered.
         let _ = scanned.await;
-        let whole = daemon.state.borrow().functions.unread.is_nothing();
-        daemon.step(Event::Scanned { whole });
-        daemon.state.borrow_mut().all_known();
-        {
-            let state = &mut *daemon.state.borrow_mut();
-            // `status` shows the problems of the start. The first reload reports only those that are new since then.
-            drop(state.functions.report_problems(&state.lifecycle));
-        }
+        daemon.all_is_scanned();
         systemd::ready();
         // The memory that only finding and installing all functions needed is free now, between blocks that stay.
         allocator::give_back();

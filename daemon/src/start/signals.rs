@@ -79,7 +79,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
 }
 
 /// Waits until every caller was answered, and until work that ends with fnd has ended or its time is over.
-async fn handed_over(daemon: Rc<Daemon>) {
+pub(crate) async fn handed_over(daemon: Rc<Daemon>) {
     let mut answered = daemon.hand_over();
     if tokio::time::timeout(FINISH_MAX, &mut answered).await.is_err() {
         // The second request gives up the calls that could not go on and were to end first.

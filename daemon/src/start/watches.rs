@@ -16,12 +16,7 @@ pub(super) async fn spawner(daemon: Rc<Daemon>) {
         while let Some(at) = next {
             let at = daemon.state.borrow().clock.instant(at);
             tokio::time::sleep_until(at.into()).await;
-            let event;
-            (next, event) = daemon.state.borrow_mut().workers.check_silence();
-            if let Some(event) = event {
-                daemon.step(event);
-            }
-            daemon.wake_if_due();
+            next = daemon.check_silence();
         }
     }
 }

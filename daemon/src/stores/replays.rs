@@ -67,6 +67,16 @@ impl Replays {
         })
     }
 
+    /// Returns what has no thread and no file: it refuses all requests.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn detached() -> Self {
+        Self {
+            memory: Arc::default(),
+            problem: Arc::new(StoreNotice::new(&(Arc::new(|| ()) as _))),
+            thread: Arc::new(StoreThread::detached()),
+        }
+    }
+
     /// Remembers a request before its submission, unless it was admitted before. If the caller goes away meanwhile, the
     /// request counts as admitted.
     ///

@@ -55,6 +55,12 @@ impl<C: Send + 'static> StoreThread<C> {
         Ok(Self(Mutex::new(Some((sender, ended)))))
     }
 
+    /// Returns a handle without a thread: it is as if the thread had ended.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(super) fn detached() -> Self {
+        Self(Mutex::new(None))
+    }
+
     /// Returns a sender; nothing once fnd stops.
     pub(super) fn sender(&self) -> Option<SyncSender<C>> {
         self.lock().as_ref().map(|(sender, _)| sender.clone())

@@ -163,6 +163,18 @@ impl Passwords {
         })
     }
 
+    /// Returns what has no thread: it refuses all logins.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn detached() -> Self {
+        let jobs = Arc::new(Jobs::new());
+        lock(&jobs.waiting).is_over = true;
+        Self {
+            jobs: Arc::new(LoginEnd(jobs)),
+            verified: Arc::default(),
+            key: [0; 32],
+        }
+    }
+
     /// Verifies a login of a caller.
     ///
     /// # Errors

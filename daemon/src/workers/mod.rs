@@ -27,6 +27,7 @@ pub mod usage;
 
 use crate::buffers::{Buffers, SMALL};
 use crate::clock::Clock;
+use crate::effects;
 use crate::input::Inbox;
 use crate::output::{AttemptKey, Captured};
 use crate::workers::handler::WarmWorker;
@@ -38,7 +39,7 @@ use crate::workers::silence::Silence;
 use fnd_core::run::Answered;
 use fnd_wire::frame::{Release, Request, Welcome};
 use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -57,7 +58,8 @@ pub(crate) struct Workers {
     pub(crate) left_behind: Vec<String>,
     /// The purpose of each outstanding request.
     pub(crate) pending: HashMap<u32, PendingRequest>,
-    pub(crate) attached: HashMap<WorkerId, Attached>,
+    /// Ordered, because the next fnd gets the workers in this order.
+    pub(crate) attached: BTreeMap<WorkerId, Attached>,
     /// The fingerprints of secrets, by worker.
     pub(crate) masks: WorkerMasks,
     /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
@@ -94,7 +96,7 @@ impl Workers {
             spawner_pid: child.and_then(|child| i32::try_from(child.id()).ok()),
             left_behind: Vec::new(),
             pending: HashMap::new(),
-            attached: HashMap::new(),
+            attached: BTreeMap::new(),
             masks: WorkerMasks::default(),
             uploads: HashMap::new(),
             sockets,
@@ -142,6 +144,9 @@ impl Workers {
     /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
     pub(crate) fn kill(&mut self, worker: WorkerId) {
         let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        if kill.is_some() && !effects::leaves() {
+            return;
+        }
         // Without cgroups there is no such descriptor, and after the end of the worker its file is gone. The spawner
         // handles both.
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {

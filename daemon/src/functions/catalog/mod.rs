@@ -36,6 +36,6 @@ pub use presence::AWAY;
 pub use scan::Remembered;
 pub(crate) use walk::marked;
 pub use walk::{Unclaimed, WalkRules};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "simulate"))]
 pub(crate) use watch::detached::{CatalogRequest, DetachedCatalog};
 pub use watch::{Catalog, CatalogEvent, CatalogPaths, Rescan};

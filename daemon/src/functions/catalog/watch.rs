@@ -446,24 +446,24 @@ impl CatalogThread {
     }
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "simulate"))]
 pub(crate) mod detached {
-    //! A catalog without its thread: a test answers in its place.
+    //! A catalog without its thread: a test or the simulation answers in its place.
 
     use super::*;
 
     /// A request of the driver to the catalog.
     #[derive(Debug)]
     pub(crate) enum CatalogRequest {
-        /// Scan the directories; the answer has this number.
-        Rescan(u64),
+        /// Scan the directories in this way; the answer has this number.
+        Rescan(u64, Rescan),
         /// Say whether the files of this function are still the same; the answer has this number.
         Confirm(u32, FunctionName),
         /// Tell when the files of this function are reported as they are now; the answer has this number.
         Reported(u32),
     }
 
-    /// The test's end of the handle.
+    /// The other end of the handle.
     pub(crate) struct DetachedCatalog {
         commands: Receiver<CatalogCommand>,
         questions: Questions,
@@ -491,7 +491,7 @@ pub(crate) mod detached {
         /// Returns the requests since the last call.
         pub(crate) fn requests(&self) -> Vec<CatalogRequest> {
             let rescans = self.commands.try_iter().filter_map(|command| match command {
-                CatalogCommand::Rescan { number, .. } => Some(CatalogRequest::Rescan(number)),
+                CatalogCommand::Rescan { number, how } => Some(CatalogRequest::Rescan(number, how)),
                 _ => None,
             });
             let rescans: Vec<_> = rescans.collect();

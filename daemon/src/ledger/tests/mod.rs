@@ -18,6 +18,7 @@
 //! - `records`: what is stored is there again
 //! - `retention`: what is forgotten
 //! - `together`: an end and what follows it
+//! - `turns`: the writer and the reader without threads, on a disk whose verdicts the test chooses
 //! - `unwritable`: a start on a disk without room
 
 mod asynchronous;
@@ -37,6 +38,7 @@ mod present;
 mod records;
 mod retention;
 mod together;
+mod turns;
 mod unwritable;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Accepts commands to store, and reports the state of the writer.
 
-use super::{Acknowledge, LedgerThread};
+use super::{Failing, LedgerThread, WriterEffects};
 use crate::database::PresentFiles;
 use crate::ledger::command::{CommandQueue, Figures, LedgerCommand, WriterHealth};
 use crate::ledger::in_flight::{Begun, InFlight};
@@ -18,16 +18,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Why the writer could not be started.
+/// Why the writer could not be made.
 #[derive(Debug)]
 pub(in crate::ledger) enum StartError {
-    Thread(io::Error),
+    Files(io::Error),
     Sqlite(rusqlite::Error),
 }
 
 impl From<rusqlite::Error> for StartError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
+    }
+}
+
+impl LedgerThread {
+    /// Starts the thread of a writer.
+    pub(in crate::ledger) fn spawn(self, writer: &LedgerWriter) -> io::Result<()> {
+        let thread = std::thread::Builder::new()
+            .name("ledger".into())
+            .spawn(move || self.run())?;
+        *writer.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
     }
 }
 
@@ -41,13 +52,14 @@ pub struct LedgerWriter {
 }
 
 impl LedgerWriter {
-    pub(in crate::ledger) fn start(
+    /// Makes a writer, and its thread, which is not started yet.
+    pub(in crate::ledger) fn prepare(
         (db, later): (Connection, Option<Later>),
         in_flight: InFlight,
         Site { state, run, .. }: Site<'_>,
         retention: Retention,
-        acknowledge: Acknowledge,
-    ) -> Result<Self, StartError> {
+        WriterEffects { commit, acknowledge }: WriterEffects,
+    ) -> Result<(Self, LedgerThread), StartError> {
         let queue = Arc::new(CommandQueue::new());
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
@@ -60,9 +72,15 @@ impl LedgerWriter {
         }
         let path = state.join(FILE);
         // The database has been read, so all of its files exist.
-        let present = Arc::new(PresentFiles::of(&path).map_err(|error| StartError::Thread(error.into()))?);
+        let present = Arc::new(PresentFiles::of(&path).map_err(|error| StartError::Files(error.into()))?);
         let in_flight = Arc::new(in_flight);
+        // A start that could not store its changes counts as a failed write, which may be retried at once.
+        let failing = later.as_ref().map(|later| Failing {
+            reason: Arc::clone(&later.reason),
+            until: crate::clock::monotonic(),
+        });
         let mut state = LedgerThread {
+            queue: Arc::clone(&queue),
             log: None,
             run: run.to_owned(),
             path,
@@ -71,24 +89,23 @@ impl LedgerWriter {
             in_flight: Arc::clone(&in_flight),
             present: Arc::clone(&present),
             notices,
+            commit,
             acknowledge,
             sweeper,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             full_sync: true,
+            failing,
+            reported: WriterHealth::default(),
         };
         state.record_log();
-        let own = Arc::clone(&queue);
-        let thread = std::thread::Builder::new()
-            .name("ledger".into())
-            .spawn(move || state.run(&own))
-            .map_err(StartError::Thread)?;
-        Ok(Self {
+        let writer = Self {
             queue,
             in_flight,
             present,
-            thread: Arc::new(Mutex::new(Some(thread))),
-        })
+            thread: Arc::default(),
+        };
+        Ok((writer, state))
     }
 
     /// Accepts a command; never blocks.

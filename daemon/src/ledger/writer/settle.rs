@@ -24,8 +24,16 @@ impl LedgerThread {
                 // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
                 // a handler continues.
                 recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
+                #[cfg(feature = "simulate")]
+                if fnd_core::mutants::Mutant::AcknowledgedEarly.is_on() && result.is_err() {
+                    recorded.extend(attempt.worker.filter(|_| attempt.cold.is_none()));
+                }
             }
             if result.is_ok() {
+                self.empty_slot(command);
+            }
+            #[cfg(feature = "simulate")]
+            if fnd_core::mutants::Mutant::SlotsEmptiedEarly.is_on() {
                 self.empty_slot(command);
             }
             match command {

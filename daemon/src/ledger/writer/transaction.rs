@@ -106,7 +106,7 @@ impl LedgerThread {
             }
         }
         counts.store(&transaction)?;
-        transaction.commit()?;
+        (self.commit)(transaction)?;
         Ok(written)
     }
 }

@@ -284,7 +284,7 @@ impl World {
         let has_asked = !asked.is_empty();
         for request in asked {
             match request {
-                CatalogRequest::Rescan(number) => {
+                CatalogRequest::Rescan(number, _) => {
                     if !self.is_scanned {
                         self.is_scanned = true;
                         self.reported = self.spawner.files.clone();

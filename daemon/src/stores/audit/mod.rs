@@ -106,6 +106,20 @@ impl Audit {
         })
     }
 
+    /// Returns an audit without a thread: nobody writes its entries.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn detached(places: StorePlaces) -> Self {
+        let shared = SharedAudit {
+            places,
+            state: Mutex::default(),
+            changed: Box::new(|| ()),
+        };
+        Self {
+            shared: Arc::new(shared),
+            thread: Arc::new(StoreThread::detached()),
+        }
+    }
+
     /// Sets how long entries are kept.
     pub(crate) fn retain(&self, keep_for: Duration) {
         self.shared.lock().keep_for = keep_for;

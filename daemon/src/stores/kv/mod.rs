@@ -83,6 +83,21 @@ impl StateStore {
         })
     }
 
+    /// Returns a state without a thread: it refuses all requests.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn detached() -> Self {
+        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
+        let notices = KvNotices {
+            failing: StoreNotice::new(&changed),
+            aside: StoreNotice::new(&changed),
+        };
+        Self {
+            notices: Arc::new(notices),
+            thread: Arc::new(StoreThread::detached()),
+            room: Arc::new(Semaphore::new(WAITING_MAX)),
+        }
+    }
+
     /// Answers a request, a change after it is on the disk.
     ///
     /// # Errors

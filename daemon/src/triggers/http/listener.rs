@@ -67,16 +67,21 @@ impl Listener {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn new(state: &Path, own: Option<Address>) -> io::Result<Self> {
+        Ok(Self::with(Passwords::start()?, Replays::open(state)?, own))
+    }
+
+    /// Returns a listener with these parts; it starts no thread.
+    pub(crate) fn with(passwords: Passwords, replays: Replays, own: Option<Address>) -> Self {
         let http = HttpSettings::default();
-        Ok(Self {
+        Self {
             sockets: Listeners::new(),
             own,
             connections: Rc::new(Connections::new("the public listener", places(&http))),
             trusted: RefCell::default(),
             events: RefCell::default(),
             keyring: RefCell::default(),
-            passwords: Passwords::start()?,
-            replays: Replays::open(state)?,
+            passwords,
+            replays,
             rates: RefCell::default(),
             logs: Cell::new(true),
             calls: RefCell::default(),
@@ -85,7 +90,7 @@ impl Listener {
             tls_problem: RefCell::default(),
             pairs: Cell::default(),
             changed: OnceCell::default(),
-        })
+        }
     }
 
     /// Sets a callback for the times when a problem begins or ends.

@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    timer: AsyncFd<OwnedFd>,
+    /// Absent where a simulation rings the alarm.
+    timer: Option<AsyncFd<OwnedFd>>,
     /// The time that is set, Unix milliseconds.
     at: Cell<Option<u64>>,
     /// The clock was set, and the timer was set before anybody read that.
@@ -32,10 +33,32 @@ impl Alarm {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
         Ok(Self {
-            timer: crate::descriptors::watch(timer, Interest::READABLE)?,
+            timer: Some(crate::descriptors::watch(timer, Interest::READABLE)?),
             at: Cell::new(None),
             clock_set: Notify::new(),
         })
+    }
+
+    /// Returns an alarm that does not ring by itself.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn silent() -> Self {
+        Self {
+            timer: None,
+            at: Cell::new(None),
+            clock_set: Notify::new(),
+        }
+    }
+
+    /// Returns the time that is set, Unix milliseconds.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn at(&self) -> Option<u64> {
+        self.at.get()
+    }
+
+    /// Forgets the time that is set, as [`Self::rings`] does: the alarm has rung.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn has_rung(&self) {
+        self.at.set(None);
     }
 
     /// Sets the time at which the alarm rings; a time that has passed rings at once, and none not at all.
@@ -43,6 +66,7 @@ impl Alarm {
         if self.at.replace(at) == at {
             return;
         }
+        let Some(descriptor) = &self.timer else { return };
         let zero = Timespec::default();
         // A time of zero would disarm the timer, which no slot has: it would be in 1970.
         let it_value = at.map(on_the_machine).map_or(zero, |ms| Timespec {
@@ -54,7 +78,7 @@ impl Alarm {
             it_value,
         };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-        match timerfd_settime(&self.timer, flags, &timer) {
+        match timerfd_settime(descriptor, flags, &timer) {
             Ok(_) => {}
             // The timer is set, and with that the kernel has told of the step of the clock.
             Err(Errno::CANCELED) => self.clock_set.notify_one(),
@@ -84,10 +108,13 @@ impl Alarm {
     }
 
     async fn timer_rings(&self) -> AlarmCause {
+        let Some(timer) = &self.timer else {
+            return std::future::pending().await;
+        };
         loop {
-            let ready = self.timer.readable().await;
+            let ready = timer.readable().await;
             let mut count = [0; 8];
-            let read = rustix::io::read(&self.timer, &mut count);
+            let read = rustix::io::read(timer, &mut count);
             match (ready, read) {
                 (_, Ok(_)) => {
                     self.at.set(None);

@@ -48,17 +48,14 @@ pub(crate) struct ScheduleTimer {
 
 impl ScheduleTimer {
     /// Returns the schedules as the ledger has them, without functions.
-    ///
-    /// # Errors
-    /// The process has no descriptors left.
-    pub(crate) fn new(stored: StoredSchedules, host: String) -> std::io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(stored: StoredSchedules, host: String, alarm: Alarm) -> Self {
+        Self {
             table: Schedules::new(stored.marks),
             paused: stored.paused,
-            alarm: Rc::new(Alarm::new()?),
+            alarm: Rc::new(alarm),
             storing: HashMap::new(),
             host,
-        })
+        }
     }
 
     /// Gives a function the schedules of the version that serves. Returns the marks if they changed.

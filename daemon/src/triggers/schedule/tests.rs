@@ -27,7 +27,7 @@ fn schedule(cron: Option<&str>, every_ms: Option<u64>) -> Schedule {
 
 /// A timer with schedules of one function, which began at `START`.
 fn timer(schedules: &[Schedule]) -> ScheduleTimer {
-    let mut timer = ScheduleTimer::new(StoredSchedules::default(), "host".to_owned()).unwrap();
+    let mut timer = ScheduleTimer::new(StoredSchedules::default(), "host".to_owned(), Alarm::new().unwrap());
     timer.set(START, &name(), (schedules, true)).unwrap();
     timer
 }

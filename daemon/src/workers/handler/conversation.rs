@@ -23,6 +23,7 @@ mod reading;
 mod writing;
 
 use crate::buffers::{Buffers, Reservation};
+use crate::effects;
 use bytes::Bytes;
 use connecting::ConnectionOrigin;
 use fnd_core::records::protocol::{Decoder, OutgoingMessage, ProtocolError, WorkerMessage};
@@ -148,7 +149,7 @@ impl Conversation {
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
     /// is dropped; [`run`](Self::run) reports that the worker is gone.
     pub fn send(&self, message: OutgoingMessage) {
-        if self.course.get() == Course::HungUp {
+        if self.course.get() == Course::HungUp || !effects::leaves() {
             return;
         }
         let mut unsent = self.unsent.borrow_mut();

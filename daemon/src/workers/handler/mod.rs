@@ -17,7 +17,7 @@ use fnd_core::run::{Answered, CallOrder, Event, Rules};
 use fnd_manifest::json_text::JsonText;
 use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct WarmWorker {
     call_output: CallOutput,
     /// Whether it wants the variables of a request.
     pub(crate) variables: bool,
-    calls: HashMap<u64, AttemptKey>,
+    calls: BTreeMap<u64, AttemptKey>,
 }
 
 /// A conversation that is going on, and its task.

@@ -1,0 +1,67 @@
+//! Faults that the simulation of the daemon has to find: each stands in the code at one line, which exists only in the
+//! build of the simulation, and does nothing until it is chosen. A fault that the simulation does not find shows that an
+//! oracle is missing.
+
+use std::cell::Cell;
+
+thread_local! {
+    static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// The end of an invocation is stored by itself, and the calls of its hooks in the next transaction.
+    HooksApart,
+    /// An attempt begins at once, and its claim is stored behind it.
+    StartBeforeClaim,
+    /// The mark of a slot is not stored in the transaction of its invocation.
+    MarkApart,
+    /// A call of a canary counts twice.
+    CanaryTwice,
+    /// The slots of attempts are emptied although the write has failed.
+    SlotsEmptiedEarly,
+    /// A worker is acknowledged although its end is not stored.
+    AcknowledgedEarly,
+    /// The ends of attempts are not kept before the caller is answered.
+    EndNotKept,
+    /// The slot of an attempt is written after its start was sent.
+    SlotAfterStart,
+    /// A slot whose invocation could not be stored counts as handled.
+    SlotNotTakenBack,
+    /// Cancellations that the ledger knows are ignored at a start.
+    CancelForgotten,
+    /// The budget of memory does not count the worker that starts.
+    BudgetOneBehind,
+    /// A change of releases is stored only with the next change of another function.
+    ReleaseStoredLate,
+}
+
+impl Mutant {
+    /// All faults, in the order of their numbers, which begin with 1.
+    pub const ALL: [Self; 12] = [
+        Self::HooksApart,
+        Self::StartBeforeClaim,
+        Self::MarkApart,
+        Self::CanaryTwice,
+        Self::SlotsEmptiedEarly,
+        Self::AcknowledgedEarly,
+        Self::EndNotKept,
+        Self::SlotAfterStart,
+        Self::SlotNotTakenBack,
+        Self::CancelForgotten,
+        Self::BudgetOneBehind,
+        Self::ReleaseStoredLate,
+    ];
+
+    /// Chooses the fault of this thread; absent: none.
+    pub fn choose(mutant: Option<Self>) {
+        CHOSEN.set(mutant);
+    }
+
+    /// Returns whether this fault is chosen in this thread.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        CHOSEN.get() == Some(self)
+    }
+}

@@ -1,0 +1,114 @@
+//! The writer and the reader without threads: the test says when the writer works, how many commands it takes, and what the
+//! disk says of each commit.
+
+use super::*;
+use rusqlite::ffi;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A ledger whose work is done when the test says so.
+struct InLine {
+    opened: OpenedLedger,
+    writing: LedgerThread,
+    reading: HistoryThread,
+    acknowledged: Receiver<Acknowledged>,
+    /// Whether the disk refuses commits.
+    full: Arc<AtomicBool>,
+}
+
+impl InLine {
+    fn open(state: &Path) -> Self {
+        let (sender, acknowledged) = channel();
+        let full = Arc::new(AtomicBool::new(false));
+        let is_full = Arc::clone(&full);
+        let commit: CommitRule = Box::new(move |transaction| match is_full.load(Ordering::Relaxed) {
+            false => transaction.commit(),
+            true => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None)),
+        });
+        let prepared = prepare(site(state), forever(), &[], commit, move |event| {
+            drop(sender.send(event)); // the receiver may be gone at the end
+        });
+        let (opened, writing, reading) = prepared.unwrap();
+        Self {
+            opened,
+            writing,
+            reading,
+            acknowledged,
+            full,
+        }
+    }
+
+    fn store(&self, second: u64) {
+        let command = LedgerCommand::Store(Box::new(accepted(second, "hello")));
+        self.opened.writer.submit(command).unwrap();
+    }
+
+    /// Returns the acknowledgements since the last call, in words.
+    fn acknowledged(&self) -> Vec<String> {
+        let each = self.acknowledged.try_iter().map(|event| match event {
+            Acknowledged::Stored { id, result } if result.is_ok() => format!("{} stored", id.0 >> 80),
+            Acknowledged::Stored { id, .. } => format!("{} refused", id.0 >> 80),
+            Acknowledged::HealthChanged => "health".to_owned(),
+            other => panic!("{other:?}"),
+        });
+        each.collect()
+    }
+
+    /// Answers a question.
+    fn answer<T>(&self, question: impl Future<Output = Result<T, QueryError>>) -> T {
+        let answered = async { self.reading.answer(self.reading.take_now()) };
+        wait(async { tokio::join!(biased; question, answered) }).0.unwrap()
+    }
+
+    /// Returns the ids of the history.
+    fn ids(&self) -> Vec<u128> {
+        let page = self.answer(self.opened.reader.list(unfiltered()));
+        page.records.iter().map(|record| record.id.0 >> 80).collect()
+    }
+}
+
+#[test]
+fn a_round_takes_as_many_commands_as_it_is_given() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    (1..=3).for_each(|second| ledger.store(second));
+    assert_eq!(ledger.acknowledged(), [""; 0], "nothing is written before a round");
+    assert_eq!(ledger.writing.waiting(), (3, 0));
+    assert!(ledger.writing.turn(1));
+    assert_eq!(ledger.acknowledged(), ["1000 stored"]);
+    assert_eq!(ledger.ids(), [1000]);
+    ledger.opened.writer.stop();
+    assert!(ledger.writing.turn(1), "a command waits behind the stop");
+    assert!(!ledger.writing.turn(1));
+    assert_eq!(ledger.acknowledged(), ["2000 stored", "3000 stored"]);
+    assert_eq!(ledger.ids(), [3000, 2000, 1000]);
+}
+
+#[test]
+fn a_refused_commit_refuses_callers_and_keeps_ends() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    ledger.store(1);
+    ledger.writing.turn(64);
+    assert_eq!(ledger.acknowledged(), ["1000 stored"]);
+    ledger.full.store(true, Ordering::Relaxed);
+    let (_, record) = ended(&accepted(1, "hello"), Reason::Timeout, None);
+    let end = LedgerCommand::Update(Box::new(record));
+    ledger.opened.writer.submit(end).unwrap();
+    ledger.store(2);
+    ledger.writing.turn(64);
+    assert_eq!(ledger.acknowledged(), ["2000 refused", "health"]);
+    assert_eq!(ledger.writing.waiting(), (0, 1));
+    assert_eq!(ledger.ids(), [1000]);
+    let health = ledger.opened.writer.health();
+    assert!(health.failing.is_some_and(|reason| reason.contains("disk is full")));
+    ledger.full.store(false, Ordering::Relaxed);
+    let until = crate::clock::monotonic() + LIMIT;
+    // A failed write rests before it is tried again.
+    while ledger.opened.writer.health().failing.is_some() {
+        assert!(crate::clock::monotonic() < until);
+        ledger.writing.turn(64);
+    }
+    assert_eq!(ledger.acknowledged(), ["health"]);
+    let result = ledger.answer(ledger.opened.reader.result(id(1)));
+    assert_eq!(result, ResultOf::Ended(None));
+}

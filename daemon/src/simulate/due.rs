@@ -1,0 +1,164 @@
+//! What one fnd can do next, and the doing of it. Each of these is a turn of the main loop or of a thread.
+
+use super::choice::Choice;
+use super::files::Files;
+use super::life::Life;
+use super::node::Node;
+use crate::driver::{DriverMessage, LoopInput};
+use crate::input::{AlarmCause, Input};
+use crate::workers::link::SpawnerConnection;
+use fastrand::Rng;
+use fnd_core::run::Now;
+use futures_util::FutureExt as _;
+use rustix::time::Timespec;
+use std::time::Duration;
+
+/// How long the writer of the ledger gathers commands for which nobody waits.
+const GATHER: Duration = Duration::from_millis(50);
+/// Most commands that the writer of the ledger takes at once.
+const BATCH_MAX: usize = 512;
+
+impl Life {
+    /// Adds what fnd can do now.
+    pub(super) fn choices(&mut self, now: Now, order: &mut Rng, out: &mut Vec<Choice>) {
+        self.queries.extend(self.history.take_now());
+        let state = self.serving.daemon.state.borrow();
+        let waits_for_room = state.workers.connection.as_ref().is_some_and(|connection| connection.room().is_some());
+        let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now.mono);
+        let alarm_at = state.schedules.alarm.at();
+        let ledger = self.ledger.waiting().0 > 0 || self.due.ledger_at <= now.mono;
+        // Small batches find what happens between two commits.
+        let most = if order.u8(..4) == 0 { BATCH_MAX } else { order.usize(1..=8) };
+        let all = [
+            (self.due.frames || waits_for_room, Choice::Frame),
+            (!self.serving.messages.is_empty(), Choice::Message),
+            (self.tasks.is_woken() || self.due.tasks, Choice::Tasks),
+            (self.due.catch_up, Choice::CatchUp),
+            (is_due(state.turn.wakes_at), Choice::Tick),
+            (alarm_at.is_some_and(|at| at <= now.unix_ms), Choice::Alarm),
+            (self.due.clock_was_set, Choice::ClockWasSet),
+            (is_due(self.due.silence_at), Choice::Silence),
+            (ledger, Choice::Ledger(most)),
+            (!self.queries.is_empty() && self.ledger.waiting().0 == 0, Choice::History),
+            (self.due.output || is_due(self.due.output_at), Choice::Output),
+            (self.has_handed_over(), Choice::Stop),
+        ];
+        out.extend(all.into_iter().filter(|(can, _)| *can).map(|(_, choice)| choice));
+    }
+
+    /// Returns when fnd has something to do although nothing happens.
+    pub(super) fn wakes_at(&self, now: Now) -> Option<Duration> {
+        let state = self.serving.daemon.state.borrow();
+        let until_alarm = |at: u64| now.mono + Duration::from_millis(at.saturating_sub(now.unix_ms));
+        let gathered = (self.ledger.waiting().0 > 0).then(|| now.mono + GATHER);
+        let all = [
+            state.turn.wakes_at,
+            state.schedules.alarm.at().map(until_alarm),
+            self.due.silence_at,
+            Some(self.due.ledger_at),
+            gathered,
+            self.due.output_at,
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// Does a turn of the main loop. Returns whether the spawner is still there.
+    pub(super) fn turn(&mut self, choice: Choice) -> bool {
+        let _inside = self.tasks.enter();
+        let daemon = &self.serving.daemon;
+        match choice {
+            Choice::Frame => {
+                // Frames that wait for room in the socket are sent first.
+                let flushed = daemon.state.borrow_mut().workers.connection.as_mut().map(SpawnerConnection::flush);
+                match (flushed, daemon.frame()) {
+                    (Some(Ok(())), Ok(was_there)) => self.due.frames = was_there,
+                    _ => return false,
+                }
+            }
+            Choice::Message => {
+                if let Ok(message) = self.serving.messages.try_recv() {
+                    daemon.input_of_loop(LoopInput::Message(message));
+                }
+            }
+            Choice::Tick => {
+                let at = daemon.state.borrow().turn.wakes_at;
+                let at = at.map(|at| daemon.state.borrow().clock.instant(at));
+                daemon.input_of_loop(LoopInput::Tick(at));
+            }
+            Choice::CatchUp => {
+                self.due.catch_up = false;
+                daemon.catch_up_now();
+                return true;
+            }
+            Choice::Alarm => self.ring(AlarmCause::Due),
+            Choice::ClockWasSet => {
+                self.due.clock_was_set = false;
+                self.ring(AlarmCause::ClockSet);
+            }
+            Choice::Silence => self.due.silence_at = daemon.check_silence(),
+            _ => {}
+        }
+        true
+    }
+
+    fn ring(&self, cause: AlarmCause) {
+        let daemon = &self.serving.daemon;
+        daemon.state.borrow().schedules.alarm.has_rung();
+        daemon.input(Input::Alarm(cause));
+    }
+
+    /// The wall clock was set. The kernel says so to an alarm that waits.
+    pub(super) fn clock_set(&mut self) {
+        let waits = self.daemon().state.borrow().schedules.alarm.at().is_some();
+        self.due.clock_was_set |= waits;
+    }
+
+    /// Does what follows from a step in the main loop and in the watch of the spawner. Returns whether the spawner is still there.
+    pub(super) fn after_step(&mut self, was_turn: bool) -> bool {
+        let daemon = &self.serving.daemon;
+        self.due.catch_up |= daemon.put_off.notified().now_or_never().is_some();
+        if self.due.silence_at.is_none() {
+            let silence = &daemon.state.borrow().workers.silence;
+            if silence.begun.notified().now_or_never().is_some() {
+                self.due.silence_at = silence.wakes_at;
+            }
+        }
+        // The main loop takes a turn only when something wakes it: a deadline that it is not told of is missed here, too.
+        let is_woken = daemon.changed.notified().now_or_never().is_some();
+        !(was_turn || is_woken) || daemon.before_waiting().is_ok()
+    }
+
+    /// Does a turn of the ledger's writer. Returns whether more may come.
+    pub(super) fn write(&mut self, now: Now, most: usize) -> bool {
+        let goes_on = self.ledger.turn(most);
+        self.due.ledger_at = now.mono + self.ledger.pause();
+        goes_on
+    }
+
+    /// Does a turn of the ledger's reader.
+    pub(super) fn read(&mut self) {
+        self.history.answer(std::mem::take(&mut self.queries));
+    }
+
+    /// Does a turn of the output thread.
+    pub(super) fn read_output(&mut self, now: Now) {
+        self.due.output = false;
+        self.output.turn(Some(Timespec::default()));
+        let mono = crate::clock::monotonic();
+        let wakes_at = self.output.wakes_at();
+        self.due.output_at = wakes_at.map(|at| now.mono + at.saturating_duration_since(mono));
+    }
+
+    /// The catalog answers or reports.
+    pub(super) fn look_at_files(&mut self, files: &mut Files, order: &mut Rng, now: Now) {
+        for event in files.step(order, now.mono) {
+            let _ = self.daemon().state.borrow().messages.send(DriverMessage::Catalog(event)); // fnd runs
+        }
+    }
+
+    /// Lets the tasks of fnd go on.
+    pub(super) fn run_tasks(&mut self, node: &Node<'_>) {
+        self.due.tasks = false;
+        self.tasks.to_rest(node.runtime);
+    }
+}

@@ -1,0 +1,161 @@
+//! O7: what serves once everything has ended: what the file, the releases and the answers to people say together. The model knows
+//! nothing of requests and their order, because many things of a simulation happen at the same time.
+
+use super::files::Files;
+use super::people::{Act, Heard, Told, name};
+use super::spawner::contents::{Content, Fate};
+use crate::driver::Daemon;
+use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
+use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeMap;
+
+/// What people see of the releases of a function.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    serving: Option<Version>,
+    canary: Option<Version>,
+    hold: Option<(HoldKind, Version)>,
+}
+
+impl Shown {
+    pub(super) fn of(daemon: &Daemon, function: &FunctionName) -> Self {
+        let state = daemon.state.borrow();
+        let serving = state.supervisor.version_and_error(function);
+        let releases = state.lifecycle.releases.get(function);
+        let hold = releases.and_then(|releases| releases.hold());
+        Self {
+            serving: serving.and_then(|(version, _)| version),
+            canary: releases
+                .and_then(|releases| releases.canary())
+                .map(|canary| canary.version),
+            hold: hold.map(|hold| (hold.kind, hold.version)),
+        }
+    }
+
+    /// Returns whether it may be what is shown at rest, with this content in the file.
+    fn fits(self, file: Option<Content>) -> bool {
+        let serving = self.serving.map(Content::of);
+        match (self.hold, self.canary.map(Content::of), file) {
+            // A handler that cannot be loaded serves only while no other one does, so another release may serve beside the hold.
+            (Some((_, held)), ..) if Content::of(held).fate() == Fate::NotLoaded => true,
+            (Some((_, held)), ..) => serving == Some(Content::of(held)),
+            (None, Some(canary), Some(file)) => canary == file || !file.is_good(),
+            (None, Some(_), None) => false,
+            (None, None, Some(file)) => !file.is_good() || serving == Some(file),
+            (None, None, None) => serving.is_none(),
+        }
+    }
+}
+
+/// What a person was told last about the releases of a function. It holds as long as nobody does anything about them.
+#[derive(Debug, Clone, Copy)]
+enum Promise {
+    Held(HoldKind, Content),
+    NotHeld,
+    Serves(Content),
+}
+
+/// What people were promised about each function.
+#[derive(Debug, Default)]
+pub(super) struct Promises {
+    promises: BTreeMap<FunctionName, Promise>,
+    /// The acts that have no answer yet, with their function.
+    open: BTreeMap<usize, FunctionName>,
+}
+
+impl Promises {
+    /// An act begins.
+    pub(super) fn begin(&mut self, number: usize, act: &Act) {
+        let Some(function) = act.changes().map(name) else {
+            return;
+        };
+        self.promises.remove(&function);
+        if !matches!(act, Act::Save(..) | Act::Remove(_)) {
+            self.open.insert(number, function);
+        }
+    }
+
+    /// Somebody is told something. `is_settled` says whether nothing goes on with any file: otherwise what comes of the file
+    /// may end what the person was told.
+    pub(super) fn told(&mut self, told: &Told, is_settled: impl FnOnce() -> bool) {
+        let Some(function) = self.open.remove(&told.number) else {
+            return;
+        };
+        let is_alone = !self.open.values().any(|open| *open == function);
+        if let Some(promise) = promise(told).filter(|_| is_alone && is_settled()) {
+            self.promises.insert(function, promise);
+        }
+    }
+
+    /// fnd was killed. Acts without an answer were done, or not at all.
+    pub(super) fn cut(&mut self) {
+        self.open.clear();
+    }
+
+    /// Compares what is shown of these functions with their files and with what people were told, once everything has ended.
+    pub(super) fn check(&self, shown: &BTreeMap<FunctionName, Shown>, files: &Files) -> Result<(), String> {
+        for (function, shown) in shown {
+            let file = files.get(function);
+            if !shown.fits(file) {
+                return Err(format!("O7: `{function}` has {file:?} in its file, and shows {shown:?}"));
+            }
+            let Some(promise) = self.promises.get(function) else {
+                continue;
+            };
+            let hold = shown.hold.map(|(kind, version)| (kind, Content::of(version)));
+            let is_kept = match *promise {
+                Promise::Held(kind, content) => hold == Some((kind, content)),
+                // A canary that fails is rolled back.
+                Promise::NotHeld => hold.is_none_or(|(kind, _)| kind == HoldKind::Rollback),
+                Promise::Serves(content) => shown.serving.map(Content::of) == Some(content),
+            };
+            if !is_kept {
+                return Err(format!(
+                    "a person was told {promise:?} of {function}, which shows {shown:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn promise(told: &Told) -> Option<Promise> {
+    let Heard::Release(Ok(changed)) = &told.heard else {
+        return None;
+    };
+    let content = changed.version.map(Content::of);
+    match told.act {
+        // Its trial takes long, and may fail later.
+        _ if changed.state == ReleaseState::Trying => None,
+        Act::Rollback(..) => Some(Promise::Held(HoldKind::Rollback, content?)),
+        Act::Pin(..) => Some(Promise::Held(HoldKind::Pin, content?)),
+        Act::Unpin(_) => Some(Promise::NotHeld),
+        Act::Promote(_) => Some(Promise::Serves(content?)),
+        _ => None,
+    }
+}
+
+/// Returns whether nothing goes on with any file: no installation, build or check.
+pub(super) fn is_settled(daemon: &Daemon, files: &Files) -> bool {
+    let state = daemon.state.borrow();
+    let (lifecycle, installer) = (&state.lifecycle, &state.lifecycle.installer);
+    let is_built = files.names().any(|function| lifecycle.builds.is_waiting(function));
+    files.is_at_rest() && installer.is_idle() && installer.checks.is_idle() && !is_built
+}
+
+/// Returns the first function of which something else is shown after a restart of fnd, during which nothing else happened.
+pub(super) fn changed_by_restart<'a>(
+    before: &'a BTreeMap<FunctionName, Shown>,
+    after: &BTreeMap<FunctionName, Shown>,
+) -> Option<&'a FunctionName> {
+    // Which release serves beside a held one that cannot be loaded depends on the order of earlier answers.
+    let is_loaded = |shown: &Shown| {
+        shown
+            .hold
+            .is_none_or(|(_, held)| Content::of(held).fate() != Fate::NotLoaded)
+    };
+    let changed = before
+        .iter()
+        .find(|(function, shown)| is_loaded(shown) && after.get(*function) != Some(*shown));
+    changed.map(|(function, _)| function)
+}

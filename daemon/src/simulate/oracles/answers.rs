@@ -1,0 +1,187 @@
+//! O2, O3, O4: what people were told is true, and stays true. Accepted work has a row in the ledger when its caller hears of
+//! it, and one end that never changes. The end that a caller was told is that end.
+
+use super::{Oracle, Verdict};
+use crate::simulate::facts::{Death, Fact};
+use crate::simulate::people::{Heard, Told};
+use crate::simulate::rows::{Row, Rows};
+use fnd_core::records::InvocationRecord;
+use fnd_core::records::outcome::{Reason, RunState};
+use fnd_core::run::{Answer, Now};
+use fnd_wire::ids::InvocationId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long the end of a call may wait after its answer until it goes to the ledger: fnd gathers records for 50 ms, and the
+/// output of the call may have to be read first.
+const UNSAFE: Duration = Duration::from_secs(1);
+
+/// What people were told of invocations.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    promised: BTreeMap<InvocationId, Promise>,
+    /// The invocations of scripts: the spawner keeps their results until the ledger has them.
+    of_scripts: BTreeSet<InvocationId>,
+    /// The ends that the ledger has had at the last death.
+    ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
+    /// When nothing waited to be stored the last time.
+    even_at: Duration,
+    /// The same of a commit that a power cut cannot undo.
+    synced_at: Duration,
+    now: Duration,
+}
+
+#[derive(Debug)]
+struct Promise {
+    /// Whether the invocation was on disk before anybody heard of it.
+    durable: bool,
+    told_at: Duration,
+    /// The end that was told.
+    end: Option<Box<InvocationRecord>>,
+}
+
+/// O4: whoever is told that work is queued, finds it in the ledger at that moment.
+pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> Verdict {
+    if let Fact::Told(told) = fact {
+        let missing = accepted(&told.heard).into_iter().find(|id| !has_row(*id));
+        if let Some(id) = missing {
+            return Err(format!("O4: {id} was accepted, and the ledger does not have it"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the durable invocations that an answer names.
+fn accepted(heard: &Heard) -> Vec<InvocationId> {
+    match heard {
+        Heard::Answer(Answer::Queued(id)) => vec![*id],
+        Heard::Published(Ok(delivered)) => {
+            let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
+            taken.map(|taken| taken.id).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl Oracle for Answers {
+    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+        self.now = now.mono;
+        match fact {
+            Fact::Told(told) => self.told(told),
+            Fact::Began(began) if !began.is_call => drop(self.of_scripts.insert(began.invocation)),
+            Fact::Committed(commit) if commit.is_done && commit.is_even => {
+                self.even_at = self.now;
+                if commit.is_synced {
+                    self.synced_at = self.now;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+        let has_power = death != Death::PowerCut;
+        let (even_at, synced_at) = (self.even_at, self.synced_at);
+        self.promised.retain(|id, promise| {
+            // The end of an attempt is in its slot, which only a power cut loses.
+            let is_in_slot = has_power && promise.end.as_ref().is_none_or(|end| end.attempts > 0);
+            let stored_at = if has_power { even_at } else { synced_at };
+            let is_stored = promise.end.is_some() && promise.told_at + UNSAFE < stored_at;
+            let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
+            promise.durable || is_in_slot || is_stored || is_ended
+        });
+        if matches!(death, Death::Both | Death::PowerCut) {
+            // The results that the spawner kept are gone, and so are those of calls.
+            self.of_scripts.clear();
+        }
+        if !has_power {
+            // The log may have lost ends that nobody was told.
+            self.ended.clear();
+        }
+        self.compare(rows)?;
+        for (id, promise) in &self.promised {
+            if promise.durable && !rows.invocations.contains_key(id) {
+                return Err(format!("O2: {id} was accepted, and the ledger has lost it"));
+            }
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        self.compare(rows)?;
+        for (id, promise) in &self.promised {
+            let Some(row) = rows.invocations.get(id) else {
+                return Err(format!("O2: people know of {id}, and the ledger does not"));
+            };
+            if let Some(end) = promise.end.as_deref() {
+                is_same(end, row, self.of_scripts.contains(id))?;
+            }
+        }
+        rows.invocations.iter().try_for_each(|(id, row)| {
+            let recorded = rows.attempts.get(id).and_then(|attempts| attempts.last());
+            if recorded.is_some_and(|last| *last > row.attempts) {
+                return Err(format!("O2: {id} has {} attempts, and a row of attempt {recorded:?}", row.attempts));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Answers {
+    fn told(&mut self, told: &Told) {
+        for id in accepted(&told.heard) {
+            self.promise(id, true, None);
+        }
+        match &told.heard {
+            Heard::Answer(Answer::Finished(record)) => {
+                self.promise(record.id, record.durable, Some(record.clone()));
+            }
+            Heard::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
+            _ => {}
+        }
+    }
+
+    fn promise(&mut self, id: InvocationId, durable: bool, end: Option<Box<InvocationRecord>>) {
+        let told_at = self.now;
+        let promise = self.promised.entry(id).or_insert(Promise {
+            durable,
+            told_at,
+            end: None,
+        });
+        promise.durable |= durable;
+        // The first end counts: a caller with the same key may hear of it again later.
+        if promise.end.is_none() && end.is_some() {
+            (promise.told_at, promise.end) = (told_at, end);
+        }
+    }
+
+    /// An end that is stored does not change.
+    fn compare(&mut self, rows: &Rows) -> Verdict {
+        let is_final = |(_, row): &(&InvocationId, &Row)| row.state.is_final();
+        for (id, row) in rows.invocations.iter().filter(is_final) {
+            let end = (row.state, row.reason, row.attempts);
+            let before = self.ended.entry(*id).or_insert(end);
+            if *before != end {
+                return Err(format!("O2: the end of {id} was {before:?}, and is {end:?} now"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// O3: the end that a caller was told is the end in the ledger.
+fn is_same(told: &InvocationRecord, row: &Row, has_result: bool) -> Verdict {
+    let id = told.id;
+    let (before, after) = ((told.state, told.reason, told.attempts), (row.state, row.reason, row.attempts));
+    if before != after {
+        return Err(format!("O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"));
+    }
+    let result = told.result.as_ref().map(|result| &result.data[..]);
+    // A kill may lose the result of a call, and an empty result is none.
+    let is_there = row.result.is_some() || (has_result && result.is_some_and(|result| !result.is_empty()));
+    if is_there && row.result.as_deref() != result {
+        return Err(format!("O3: a caller of {id} was told another result than the ledger has"));
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! O10: the numbers that the ledger keeps are those of its rows.
+
+use super::{Oracle, Verdict};
+use crate::simulate::facts::Death;
+use crate::simulate::rows::Rows;
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(super) struct Numbers;
+
+impl Oracle for Numbers {
+    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+        Self::compare(rows)
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        Self::compare(rows)
+    }
+}
+
+impl Numbers {
+    fn compare(rows: &Rows) -> Verdict {
+        let mut counted = BTreeMap::new();
+        for row in rows.invocations.values().filter(|row| row.is_dead_letter) {
+            *counted.entry(&row.function).or_insert(0_u64) += 1;
+        }
+        for (function, kept) in &rows.dead_letters {
+            let count = counted.remove(function).unwrap_or_default();
+            if count != *kept {
+                return Err(format!("O10: `{function}` has {count} dead letters, and the ledger says {kept}"));
+            }
+        }
+        match counted.keys().next() {
+            Some(function) => Err(format!("O10: the dead letters of `{function}` are not counted")),
+            None => Ok(()),
+        }
+    }
+}

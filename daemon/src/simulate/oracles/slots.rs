@@ -1,0 +1,105 @@
+//! O5: each slot of a schedule is one invocation or counts as missed, and never two, whatever the clock did. Each event is one
+//! invocation of each function that takes it.
+
+use super::{Oracle, Verdict};
+use crate::simulate::facts::{Death, Fact};
+use crate::simulate::people::{Act, name};
+use crate::simulate::plan::Plan;
+use crate::simulate::rows::{Row, Rows};
+use crate::simulate::spawner::contents::Manner;
+use fnd_core::records::cause::{Cause, CauseSlots};
+use fnd_core::records::outcome::Trigger;
+use fnd_core::run::Now;
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The time between two slots of every schedule here.
+const EVERY_MS: i64 = 30_000;
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// The functions that have a schedule whichever of their contents serves, and whose schedule nobody stops.
+    functions: BTreeSet<FunctionName>,
+}
+
+impl Slots {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let (mut scheduled, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for (_, act) in &plan.acts {
+            match act {
+                Act::Save(function, content) if content.manner() == Manner::Scheduled => scheduled.insert(*function),
+                Act::Save(function, _)
+                | Act::Remove(function)
+                | Act::SetEnabled(function, _)
+                | Act::Pause(function, _) => others.insert(*function),
+                _ => continue,
+            };
+        }
+        Self {
+            functions: scheduled.difference(&others).map(|function| name(*function)).collect(),
+        }
+    }
+
+    fn compare(&self, rows: &Rows) -> Verdict {
+        let mut slots: BTreeMap<&FunctionName, Vec<(i64, i64)>> = BTreeMap::new();
+        let mut events = BTreeSet::new();
+        for row in rows.invocations.values().filter(|row| is_own(row)) {
+            match &row.cause {
+                Some(Cause::Schedule(cause)) => slots.entry(&row.function).or_default().push(span(cause)),
+                Some(Cause::Event(cause)) => {
+                    let event = (&row.function, &cause.attributes.source, &cause.attributes.id);
+                    if !events.insert(event) {
+                        return Err(format!("O5: `{}` has an event twice: {}", row.function, cause.attributes.id));
+                    }
+                }
+                _ => {}
+            }
+        }
+        slots.into_iter().try_for_each(|(function, spans)| self.in_order(function, spans))
+    }
+
+    fn in_order(&self, function: &FunctionName, mut spans: Vec<(i64, i64)>) -> Verdict {
+        spans.sort_unstable();
+        for pair in spans.windows(2) {
+            let [(_, before), (after, _)] = pair else { continue };
+            let distance = after - before;
+            if distance <= 0 {
+                return Err(format!("O5: `{function}` has run twice for the slot {after}"));
+            }
+            if distance > EVERY_MS && self.functions.contains(function) {
+                return Err(format!("O5: `{function}` has neither run for a slot after {before}, nor missed it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a row is of the trigger that its cause names: a replay has the cause of the run that it repeats.
+fn is_own(row: &Row) -> bool {
+    matches!(row.trigger, Trigger::Schedule | Trigger::Event)
+}
+
+/// Returns the first and the last slot, in Unix milliseconds.
+fn span(cause: &CauseSlots) -> (i64, i64) {
+    let ms = |text: &String| text.parse::<jiff::Timestamp>().expect("an instant").as_millisecond();
+    let last = ms(&cause.scheduled_at);
+    (cause.first.as_ref().map_or(last, ms), last)
+}
+
+impl Oracle for Slots {
+    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+        // Slots that a clock has jumped over backwards are not made up for.
+        if matches!(fact, Fact::ClockStepped(_)) {
+            self.functions.clear();
+        }
+        Ok(())
+    }
+
+    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+        self.compare(rows)
+    }
+
+    fn at_end(&mut self, rows: &Rows) -> Verdict {
+        self.compare(rows)
+    }
+}

@@ -1,0 +1,334 @@
+//! Each oracle accepts a history that is right, and finds the fault in one that is wrong.
+
+use super::*;
+use crate::simulate::facts::{Began, Commit, Death, Started};
+use crate::simulate::people::{Act, Heard, Told};
+use crate::simulate::rows::Row;
+use crate::simulate::spawner::contents::{Content, Fate, Manner};
+use fnd_core::records::InvocationRecord;
+use fnd_core::records::cause::{Cause, CauseSlots, HookCause};
+use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_core::run::Answer;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Release, Request, Spawn};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
+use std::time::Duration;
+
+/// A script without further wishes.
+const PLAIN: Content = Content(0);
+
+const ID: InvocationId = InvocationId(7);
+const FIRST: WorkerId = WorkerId(1);
+const SECOND: WorkerId = WorkerId(2);
+
+fn function() -> FunctionName {
+    FunctionName::new("f1").unwrap()
+}
+
+fn at(seconds: u64) -> Now {
+    Now {
+        mono: Duration::from_secs(seconds),
+        unix_ms: seconds * 1000,
+    }
+}
+
+fn began(worker: WorkerId, attempt: u32) -> Fact {
+    Fact::Began(Began {
+        worker,
+        function: function(),
+        version: PLAIN.version(0),
+        invocation: ID,
+        attempt,
+        is_call: false,
+    })
+}
+
+fn told(act: Act, id: Option<InvocationId>, heard: Heard) -> Fact {
+    Fact::Told(Told {
+        number: 1,
+        act,
+        id,
+        heard,
+    })
+}
+
+fn queued() -> Fact {
+    told(Act::Reload, None, Heard::Answer(Answer::Queued(ID)))
+}
+
+fn finished(state: RunState) -> Fact {
+    let record = InvocationRecord {
+        id: ID,
+        function: function(),
+        trigger: Trigger::Manual,
+        durable: false,
+        state,
+        accepted_ms: 0,
+        started_ms: None,
+        ended_ms: None,
+        attempts: 1,
+        polls: 0,
+        reason: Some(Reason::Ok),
+        message: String::new(),
+        exhausted: None,
+        next_attempt_ms: None,
+        version: None,
+        result: None,
+    };
+    told(Act::Reload, None, Heard::Answer(Answer::Finished(Box::new(record))))
+}
+
+fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> Row {
+    Row {
+        function: function(),
+        trigger,
+        state,
+        durable: true,
+        attempts: 1,
+        reason: Some(Reason::Ok),
+        version: None,
+        result: None,
+        cause,
+        accepted_ms: 0,
+        ended_ms: None,
+        is_dead_letter: false,
+    }
+}
+
+fn rows(all: impl IntoIterator<Item = (u128, Row)>) -> Rows {
+    let invocations = all.into_iter().map(|(id, row)| (InvocationId(id), row)).collect();
+    Rows {
+        invocations,
+        ..Rows::default()
+    }
+}
+
+fn ended(state: RunState) -> Rows {
+    rows([(ID.0, row(Trigger::Manual, state, None))])
+}
+
+/// Returns a script with this manner.
+fn script(manner: Manner) -> Content {
+    let is_wanted = |content: &Content| content.manner() == manner && content.fate() == Fate::Script;
+    (0..=u8::MAX).map(Content).find(is_wanted).expect("scripts have all manners but those of handlers")
+}
+
+/// Returns the plan of a world in which one function has one content.
+fn plan(content: Content) -> Plan {
+    Plan {
+        acts: vec![(0, Act::Save(1, content))],
+        ..Plan::of(1)
+    }
+}
+
+/// Shows facts to an oracle, one in each second. Returns the number of the oracle that finds a fault.
+fn see(oracle: &mut dyn Oracle, facts: impl IntoIterator<Item = Fact>) -> String {
+    let mut facts = facts.into_iter().zip(0..);
+    number(facts.try_for_each(|(fact, seconds)| oracle.see(at(seconds), &fact)))
+}
+
+fn number(verdict: Verdict) -> String {
+    verdict.map_or_else(|broken| broken.split(':').next().unwrap_or_default().to_owned(), |()| "fine".to_owned())
+}
+
+#[test]
+fn an_attempt_begins_once_and_after_the_one_before() {
+    let attempts = |facts: Vec<Fact>| see(&mut attempts::Attempts::default(), facts);
+    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Over(ID, 1), began(SECOND, 2)]), "fine");
+    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 3)]), "fine");
+    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 1)]), "O1");
+    assert_eq!(attempts(vec![began(FIRST, 1), began(SECOND, 2)]), "O1");
+    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(SECOND), began(SECOND, 2)]), "O1");
+}
+
+#[test]
+fn accepted_work_is_in_the_ledger_and_stays_there() {
+    assert_eq!(number(answers::is_stored(&queued(), |id| id == ID)), "fine");
+    assert_eq!(number(answers::is_stored(&queued(), |_| false)), "O4");
+    let mut answers = answers::Answers::default();
+    assert_eq!(see(&mut answers, [queued()]), "fine");
+    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Succeeded))), "fine");
+    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Failed))), "O2", "an end does not change");
+    assert_eq!(number(answers.at_death(Death::Killed, &rows([]))), "O2");
+}
+
+#[test]
+fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
+    let commit = Commit {
+        is_done: true,
+        is_told: true,
+        is_synced: true,
+        is_even: true,
+    };
+    for (facts, death, rows_after, expected) in [
+        (vec![], Death::Killed, ended(RunState::Succeeded), "fine"),
+        (vec![], Death::Killed, ended(RunState::Interrupted), "O3"),
+        (vec![], Death::Killed, rows([]), "O2"),
+        (vec![], Death::PowerCut, rows([]), "fine"),
+        (vec![Fact::Committed(commit)], Death::PowerCut, rows([]), "fine"),
+        (vec![Fact::Life(1), Fact::Committed(commit)], Death::PowerCut, rows([]), "O2"),
+    ] {
+        let mut answers = answers::Answers::default();
+        let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
+        assert_eq!(see(&mut answers, facts), "fine");
+        let found = answers.at_death(death, &rows_after).and_then(|()| answers.at_end(&rows_after));
+        assert_eq!(number(found), expected);
+    }
+}
+
+fn spawn(worker: WorkerId) -> Fact {
+    Fact::Requested(
+        1,
+        Request::Spawn(Spawn {
+            worker,
+            function: FunctionId(1),
+            version: PLAIN.version(0),
+            invocation: ID,
+            environment: vec![],
+            input: false,
+            previous: false,
+            lasts_ms: 0,
+            record: Bytes(vec![]),
+        }),
+    )
+}
+
+fn started(worker: WorkerId, function: &str, content: Content) -> Fact {
+    Fact::Started(Started {
+        worker,
+        function: FunctionName::new(function).unwrap(),
+        version: content.version(0),
+    })
+}
+
+#[test]
+fn requests_name_workers_that_were_asked_for() {
+    let requested = |request| Fact::Requested(2, request);
+    let release = || {
+        requested(Request::Release(Release {
+            function: FunctionId(1),
+            invocation: ID,
+        }))
+    };
+    let acknowledge = || requested(Request::Acknowledge(FIRST));
+    let frames = |facts: Vec<Fact>| see(&mut frames::Frames::default(), facts);
+    let runs = || vec![spawn(FIRST), started(FIRST, "f1", PLAIN)];
+    let after = |facts: Vec<Fact>| frames(runs().into_iter().chain(facts).collect());
+    assert_eq!(after(vec![Fact::Gone(FIRST), acknowledge(), release(), spawn(SECOND)]), "fine");
+    assert_eq!(after(vec![acknowledge()]), "O14");
+    assert_eq!(after(vec![release()]), "O14");
+    assert_eq!(after(vec![spawn(FIRST)]), "O14");
+    assert_eq!(after(vec![requested(Request::Kill(SECOND))]), "O14");
+}
+
+#[test]
+fn the_node_has_a_number_of_workers_and_a_size() {
+    let budget = |facts: Vec<Fact>| see(&mut budget::Budget::default(), facts);
+    let large = script(Manner::Large);
+    let two = || vec![started(FIRST, "f1", large), started(SECOND, "f3", large)];
+    assert_eq!(budget(two()), "fine");
+    assert_eq!(budget(two().into_iter().chain([started(WorkerId(3), "f2", PLAIN)]).collect()), "O9");
+    let gone = [Fact::Gone(FIRST), started(WorkerId(3), "f2", PLAIN)];
+    assert_eq!(budget(two().into_iter().chain(gone).collect()), "fine");
+    assert_eq!(budget((1..=13).map(|n| started(WorkerId(n), "f1", PLAIN)).collect()), "O9");
+    let single = script(Manner::Single);
+    assert_eq!(budget(vec![started(FIRST, "f1", single), started(SECOND, "f1", single)]), "O9");
+}
+
+#[test]
+fn what_a_person_has_stopped_does_not_begin() {
+    let wishes = |facts: Vec<Fact>| see(&mut wishes::Wishes::default(), facts);
+    let done = || Heard::Answer(Answer::Done);
+    let cancelled = || told(Act::Cancel(0), Some(ID), done());
+    assert_eq!(wishes(vec![began(FIRST, 1), cancelled()]), "fine");
+    assert_eq!(wishes(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
+    let disabled = || told(Act::SetEnabled(1, false), None, done());
+    assert_eq!(wishes(vec![disabled(), Fact::Life(2), began(FIRST, 1)]), "O15");
+    assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1), began(FIRST, 2)]), "O15");
+    let enabled = Fact::Asked(2, Act::SetEnabled(1, true));
+    assert_eq!(wishes(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
+    let drained = told(Act::Drain, None, Heard::Changed(true));
+    assert_eq!(wishes(vec![drained, began(FIRST, 1)]), "O15");
+}
+
+#[test]
+fn an_end_has_its_hooks_or_will_have_them() {
+    let plan = plan(script(Manner::Hooked));
+    let mut hooks = hooks::Hooks::new(&plan);
+    let end = || (1, row(Trigger::Manual, RunState::Succeeded, None));
+    let cause = Cause::Hook(HookCause {
+        invocation: InvocationId(1),
+        function: function(),
+        depth: 1,
+        marks: false,
+    });
+    let mut call = row(Trigger::Hook, RunState::Queued, Some(cause));
+    call.function = FunctionName::new("after").unwrap();
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone())]))), "fine");
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end()]))), "O6");
+    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone()), (3, call)]))), "O6");
+    let later = Rows {
+        unfollowed: [InvocationId(1)].into(),
+        ..rows([end()])
+    };
+    assert_eq!(number(hooks.at_death(Death::Killed, &later)), "fine");
+}
+
+#[test]
+fn each_slot_is_one_run_and_none_is_left_out() {
+    let plan = plan(script(Manner::Scheduled));
+    let slot = |first: u64, last: u64| {
+        let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
+        row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
+    };
+    let check = |slots: Vec<Row>| number(slots::Slots::new(&plan).at_end(&rows((1..).zip(slots))));
+    assert_eq!(check(vec![slot(30, 30), slot(60, 120), slot(150, 150)]), "fine");
+    assert_eq!(check(vec![slot(30, 30), slot(30, 30)]), "O5");
+    assert_eq!(check(vec![slot(30, 60), slot(60, 60)]), "O5");
+    assert_eq!(check(vec![slot(30, 30), slot(90, 90)]), "O5");
+    let mut clock = slots::Slots::new(&plan);
+    assert_eq!(see(&mut clock, [Fact::ClockStepped(9)]), "fine");
+    let left_out = rows((1..).zip([slot(30, 30), slot(90, 90)]));
+    assert_eq!(number(clock.at_end(&left_out)), "fine", "somebody has set the clock");
+}
+
+#[test]
+fn a_canary_gets_its_share_and_no_more() {
+    let share = |own: &[bool]| {
+        let mut shares = share::Shares::default();
+        let canary = Content(7).version(0);
+        number(own.iter().try_for_each(|own| {
+            let version = if *own { canary } else { Content(1).version(0) };
+            let began = Began {
+                worker: FIRST,
+                function: function(),
+                version,
+                invocation: ID,
+                attempt: 1,
+                is_call: true,
+            };
+            shares.count(&began, Some((canary, 50)))
+        }))
+    };
+    assert_eq!(share(&[false, true, false, true, true, false]), "fine");
+    assert_eq!(share(&[false, false, false]), "fine", "it has no free worker");
+    assert_eq!(share(&[false, true, true, true, true]), "O8");
+}
+
+#[test]
+fn numbers_are_right_and_nothing_is_left() {
+    let mut dead = row(Trigger::Manual, RunState::Failed, None);
+    dead.is_dead_letter = true;
+    let counted = |count| Rows {
+        dead_letters: [(function(), count)].into(),
+        ..rows([(1, dead.clone())])
+    };
+    assert_eq!(number(numbers::Numbers.at_end(&counted(1))), "fine");
+    assert_eq!(number(numbers::Numbers.at_end(&counted(2))), "O10");
+    assert_eq!(number(rest::Rest.at_end(&ended(RunState::Succeeded))), "fine");
+    assert_eq!(number(rest::Rest.at_end(&ended(RunState::Running))), "O12");
+    assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");
+    assert_eq!(number(rest::is_nothing_left(&[("workers", 0), ("slots", 2)])), "O11");
+}

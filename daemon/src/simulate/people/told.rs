@@ -1,0 +1,65 @@
+//! What people are told.
+
+use super::Act;
+use crate::backend::NotPublished;
+use fnd_core::api::ReleaseChanged;
+use fnd_core::lifecycle::release::NotHeld;
+use fnd_core::run::{Answer, Delivered};
+use fnd_wire::ids::InvocationId;
+
+/// An answer to a person.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The number of the act.
+    pub(crate) number: usize,
+    pub(crate) act: Act,
+    /// The invocation that the person chose: to be cancelled, run again or discarded.
+    pub(crate) id: Option<InvocationId>,
+    pub(crate) heard: Heard,
+}
+
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Answer(Answer),
+    Published(Result<Vec<Delivered>, NotPublished>),
+    Release(Result<ReleaseChanged, NotHeld>),
+    /// Whether a change was made that has no answer of its own: a pause, a discarded dead letter, the end of a drain.
+    Changed(bool),
+    /// It was carried out.
+    Done,
+    /// It could not be carried out.
+    Failed,
+    /// There was nothing to choose from.
+    Nothing,
+    /// fnd is stopping.
+    Gone,
+}
+
+impl Heard {
+    /// Returns the number of the answer's kind, for the hash of all events.
+    pub(crate) fn kind(&self) -> u64 {
+        match self {
+            Self::Answer(answer) => match answer {
+                Answer::Queued(_) => 0,
+                Answer::Finished(_) => 1,
+                Answer::TimedOut { .. } => 2,
+                Answer::Rejected(_) => 3,
+                Answer::Published(_) => 4,
+                Answer::NotPublished { .. } => 5,
+                Answer::Done => 6,
+                Answer::NotFound => 7,
+                Answer::StoreFailed => 8,
+            },
+            Self::Published(Ok(_)) => 9,
+            Self::Published(Err(_)) => 10,
+            Self::Release(Ok(_)) => 11,
+            Self::Release(Err(_)) => 12,
+            Self::Changed(false) => 13,
+            Self::Changed(true) => 14,
+            Self::Done => 15,
+            Self::Failed => 16,
+            Self::Nothing => 17,
+            Self::Gone => 18,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The rows of the ledger, read beside fnd through a connection of its own. The statements are not those of the ledger: an
+//! error in them would hide itself.
+
+use crate::database;
+use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The columns that [`row`] reads, in this order.
+const COLUMNS: &str =
+    "id, function, trigger, state, durable, attempts, reason, version, result, cause, accepted_ms, ended_ms, dead";
+
+/// A row of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) function: FunctionName,
+    pub(crate) trigger: Trigger,
+    pub(crate) state: RunState,
+    pub(crate) durable: bool,
+    pub(crate) attempts: u32,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) version: Option<Version>,
+    pub(crate) result: Option<Vec<u8>>,
+    pub(crate) cause: Option<Cause>,
+    pub(crate) accepted_ms: u64,
+    pub(crate) ended_ms: Option<u64>,
+    pub(crate) is_dead_letter: bool,
+}
+
+/// Everything that the ledger says at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) invocations: BTreeMap<InvocationId, Row>,
+    /// The numbers of the attempts that have a row.
+    pub(crate) attempts: BTreeMap<InvocationId, BTreeSet<u32>>,
+    /// The last slot of each schedule that was handled, by function and key.
+    pub(crate) marks: BTreeMap<(FunctionName, String), u64>,
+    /// The number of dead letters of each function, as the ledger has counted them.
+    pub(crate) dead_letters: BTreeMap<FunctionName, u64>,
+    /// The ends of which it is not decided yet what follows.
+    pub(crate) unfollowed: BTreeSet<InvocationId>,
+}
+
+/// A connection that reads beside the fnd that writes.
+pub(crate) struct LedgerReader {
+    db: Connection,
+}
+
+impl LedgerReader {
+    /// Opens the database of a node.
+    ///
+    /// # Panics
+    /// It cannot be opened: then the simulation itself is broken, and so with every other panic here.
+    pub(crate) fn open(path: &Path) -> Self {
+        let db = database::open_read_only(path).expect("the ledger is there");
+        // The log has to stay when nothing else has the database open: the next fnd begins with it.
+        database::keep_log_on_close(&db, true).expect("a setting of the connection");
+        Self { db }
+    }
+
+    /// Returns the row of an invocation.
+    pub(crate) fn row(&self, id: InvocationId) -> Option<Row> {
+        let sql = format!("SELECT {COLUMNS} FROM invocation WHERE id = ?1");
+        let mut statement = self.db.prepare_cached(&sql).expect("a statement");
+        let read = statement.query_row(params![id.0.to_be_bytes()], row);
+        read.optional().expect("a row that can be read").map(|(_, row)| row)
+    }
+
+    /// Reads everything.
+    pub(crate) fn all(&self) -> Rows {
+        let mut rows = Rows::default();
+        let sql = format!("SELECT {COLUMNS} FROM invocation");
+        self.each(&sql, |found| {
+            let (id, row) = row(found)?;
+            rows.invocations.insert(id, row);
+            Ok(())
+        });
+        self.each("SELECT invocation, n FROM attempt", |found| {
+            rows.attempts.entry(id(found, 0)?).or_default().insert(found.get(1)?);
+            Ok(())
+        });
+        self.each("SELECT function, key, last_ms FROM schedule", |found| {
+            rows.marks.insert((name(found, 0)?, found.get(1)?), found.get(2)?);
+            Ok(())
+        });
+        self.each("SELECT name, dead FROM function", |found| {
+            rows.dead_letters.insert(name(found, 0)?, found.get(1)?);
+            Ok(())
+        });
+        self.each("SELECT invocation FROM unfollowed", |found| {
+            rows.unfollowed.insert(id(found, 0)?);
+            Ok(())
+        });
+        rows
+    }
+
+    fn each(&self, sql: &str, mut read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>) {
+        let mut statement = self.db.prepare_cached(sql).expect("a statement");
+        let mut found = statement.query([]).expect("rows");
+        while let Some(row) = found.next().expect("the next row") {
+            read(row).expect("a row that can be read");
+        }
+    }
+}
+
+fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, Row)> {
+    let word = |column| found.get::<_, String>(column);
+    let cause: Option<String> = found.get(9)?;
+    let reason: Option<String> = found.get(6)?;
+    let row = Row {
+        function: name(found, 1)?,
+        trigger: Trigger::parse(&word(2)?).expect("a trigger"),
+        state: RunState::parse(&word(3)?).expect("a state"),
+        durable: found.get(4)?,
+        attempts: found.get(5)?,
+        reason: reason.map(|word| Reason::parse(&word).expect("a reason")),
+        version: found.get::<_, Option<[u8; 32]>>(7)?.map(Version),
+        result: found.get(8)?,
+        cause: cause.map(|text| serde_json::from_str(&text).expect("a cause")),
+        accepted_ms: found.get(10)?,
+        ended_ms: found.get(11)?,
+        is_dead_letter: found.get::<_, Option<u8>>(12)? == Some(1),
+    };
+    Ok((id(found, 0)?, row))
+}
+
+fn id(found: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<InvocationId> {
+    Ok(InvocationId(u128::from_be_bytes(found.get(column)?)))
+}
+
+fn name(found: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<FunctionName> {
+    let text: String = found.get(column)?;
+    Ok(FunctionName::new(&text).expect("a name of a function"))
+}

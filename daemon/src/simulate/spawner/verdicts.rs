@@ -1,0 +1,135 @@
+//! The verdicts of the real judge on the contents of files, and on the configuration.
+
+use super::contents::Content;
+use fnd_manifest::judge::Judge;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::SettingsRead;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The configuration of every node. Without a number for the memory, the memory of the machine would decide what runs. No
+/// directories are measured.
+const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs = 2\n\
+    [defaults.limits]\nhome = \"none\"\ncache = \"none\"\n";
+
+/// The judge's verdict on a content.
+pub(super) struct JudgedContent {
+    pub(super) document: Bytes,
+    pub(super) is_accepted: bool,
+    /// The document about the run that builds its dependencies, or checks its syntax; absent if there is nothing to do.
+    pub(super) run: Option<Bytes>,
+}
+
+/// The judge, with the verdicts that it has given. The same question always has the same answer, and an answer takes
+/// longer than everything else that an installation does here.
+struct Verdicts {
+    judge: Judge,
+    settings: Bytes,
+    known: BTreeMap<(FunctionName, Content, bool), Rc<JudgedContent>>,
+}
+
+thread_local! {
+    static VERDICTS: RefCell<Verdicts> = RefCell::new(Verdicts::new());
+}
+
+/// Judges a content of a function, or prepares the check of its syntax.
+pub(super) fn judge(function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
+    VERDICTS.with_borrow_mut(|verdicts| verdicts.judge(function, content, is_check))
+}
+
+/// Judges the configuration.
+pub(super) fn settings() -> SettingsRead {
+    SettingsRead {
+        document: VERDICTS.with_borrow(|verdicts| verdicts.settings.clone()),
+        problems: Vec::new(),
+        applied: true,
+    }
+}
+
+impl Verdicts {
+    fn new() -> Self {
+        let runtime = |(id, text): (&str, &str)| file(format!("/runtimes/{id}/runtime.toml"), text);
+        let runtimes = [
+            ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
+            ("python", include_str!("../../../../runtimes/python/runtime.toml")),
+        ];
+        let settings = JudgeRequest::Settings(JudgeSettings {
+            files: vec![file("/etc/fnd/fnd.toml".to_owned(), SETTINGS)],
+            runtimes: runtimes.map(runtime).into(),
+        });
+        let mut judge = Judge::new();
+        let JudgeReply::Settings(read) = judge.answer(&settings) else {
+            unreachable!("settings are answered with settings");
+        };
+        assert!(read.verdict.policy.is_some(), "the configuration has no error");
+        Self {
+            judge,
+            settings: read.verdict.document,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn judge(&mut self, function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
+        let key = (function.clone(), content, is_check);
+        if let Some(known) = self.known.get(&key) {
+            return Rc::clone(known);
+        }
+        let manifest = content.manifest();
+        let asked = JudgeFunction {
+            name: function.clone(),
+            files: vec![file(format!("/functions/{}.py", function.as_str()), &content.code())],
+            manifest: (!manifest.is_empty()).then(|| file(format!("/functions/{}.toml", function.as_str()), &manifest)),
+            form: CodeLayout::File,
+        };
+        let request = if is_check {
+            JudgeRequest::Check(asked)
+        } else {
+            JudgeRequest::Function(asked)
+        };
+        let JudgeReply::Function(judgment) = self.judge.answer(&request) else {
+            unreachable!("a function is answered with a function");
+        };
+        let judged = Rc::new(JudgedContent {
+            is_accepted: judgment.verdict.plan.is_some(),
+            document: judgment.verdict.document,
+            run: judgment.build.map(|build| build.document),
+        });
+        self.known.insert(key, Rc::clone(&judged));
+        judged
+    }
+}
+
+fn file(path: String, text: &str) -> JudgedFile {
+    JudgedFile {
+        path,
+        bytes: Bytes(text.as_bytes().to_vec()),
+        mode: 0o644,
+        trusted: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::spawner::contents::Fate;
+    use fnd_manifest::judge::Verdict;
+
+    #[test]
+    fn the_judge_refuses_those_contents_only_that_are_to_be_refused() {
+        let name = FunctionName::new("f").unwrap();
+        for content in (0..=u8::MAX).map(Content) {
+            let judged = judge(&name, content, false);
+            let verdict: Verdict = serde_json::from_slice(&judged.document.0).unwrap();
+            let is_refused = content.fate() == Fate::Refused;
+            assert_eq!(
+                judged.is_accepted, !is_refused,
+                "{content:?}: {:?}",
+                verdict.diagnostics
+            );
+            assert_eq!(judged.run.is_some(), content.has_tree(), "{content:?}");
+        }
+    }
+}

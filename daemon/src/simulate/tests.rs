@@ -1,0 +1,32 @@
+//! The simulation in the ordinary tests: few seeds, because the tests are not optimized. `make simulate` runs thousands.
+
+use super::plan::Plan;
+use super::seeds;
+
+/// Number of seeds that every run of the tests tries.
+const SEEDS: u64 = 6;
+
+fn keeps_its_promises(seed: u64) {
+    let outcome = seeds::attempt(&Plan::of(seed), true);
+    if let Some(broken) = outcome.broken {
+        panic!("seed {seed}: {broken}\n{}", outcome.trace.join("\n"));
+    }
+}
+
+#[test]
+fn fnd_keeps_its_promises_in_a_few_worlds() {
+    (1..=SEEDS).for_each(keeps_its_promises);
+}
+
+#[test]
+fn seeds_that_have_failed_once_fail_no_more() {
+    seeds::failed().for_each(keeps_its_promises);
+}
+
+#[test]
+fn the_same_seed_has_the_same_history() {
+    for seed in 1..=3 {
+        let [first, second] = [(); 2].map(|()| seeds::attempt(&Plan::of(seed), false));
+        assert_eq!((first.hash, first.steps), (second.hash, second.steps), "seed {seed}");
+    }
+}

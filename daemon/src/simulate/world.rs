@@ -1,0 +1,354 @@
+//! The world: a machine, at most one fnd on it, people, faults. It lists what can happen next, chooses one thing by the seed, and
+//! lets it happen. Nothing happens beside that, so a seed repeats everything.
+
+use super::choice::Choice;
+use super::choices::Choices;
+use super::disk::Verdict;
+use super::facts::{Death, Fact};
+use super::faults::FaultKinds;
+use super::life::Life;
+use super::node::Node;
+use super::model::{Promises, Shown, changed_by_restart, is_settled};
+use super::oracles::{Oracles, Verdict as Promise};
+use super::outages::Outages;
+use super::people::{self, Act, People};
+use super::plan::Plan;
+use super::rows::LedgerReader;
+use super::spawner::{SpawnerModel, SpawnerStep};
+use super::trace::Trace;
+use super::Outcome;
+use fastrand::Rng;
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+/// How long the world goes on after the last fault, so that everything can end.
+const CALM: Duration = Duration::from_secs(600);
+/// Most microseconds for which something that can happen has to wait.
+const BUSY_MAX_US: u64 = 20_000;
+/// Most steps after the last fault. A world that takes more of them does not come to rest.
+const CALM_STEPS: u32 = 60_000;
+
+pub(super) struct World<'a> {
+    pub(super) node: Node<'a>,
+    pub(super) life: Option<Life>,
+    pub(super) lives: u32,
+    pub(super) people: People,
+    pub(super) choices: Choices,
+    pub(super) trace: Trace,
+    /// The faults that can still happen; none once the faults have stopped.
+    pub(super) kinds: FaultKinds,
+    pub(super) outages: Outages,
+    /// What people do, and when; each act has a number.
+    acts: VecDeque<(Duration, Act)>,
+    act: usize,
+    pub(super) oracles: Oracles,
+    /// What people were told of releases.
+    pub(super) promises: Promises,
+    pub(super) reader: Option<LedgerReader>,
+    /// What the oracles say of the last death.
+    pub(super) at_death: Promise,
+    steps: u32,
+    invocations: u32,
+    /// What can happen next, used again for each step.
+    can: Vec<Choice>,
+    spawner_can: Vec<SpawnerStep>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(runtime: &'a Runtime, plan: &Plan, trace: Trace) -> Self {
+        let choices = Choices::of(plan.seed);
+        let acts = plan.acts.iter();
+        Self {
+            node: Node::new(runtime, plan.kinds, choices.workers.clone()),
+            life: None,
+            lives: 0,
+            people: People::default(),
+            choices,
+            trace,
+            kinds: plan.kinds,
+            outages: Outages::new(plan),
+            acts: acts.map(|(at_ms, act)| (Duration::from_millis(*at_ms), act.clone())).collect(),
+            act: 0,
+            oracles: Oracles::new(plan),
+            promises: Promises::default(),
+            reader: None,
+            at_death: Ok(()),
+            steps: 0,
+            invocations: 0,
+            can: Vec::new(),
+            spawner_can: Vec::new(),
+        }
+    }
+
+    /// Lets everything happen that the plan has, and then waits until all work has ended.
+    ///
+    /// # Errors
+    /// What an oracle says.
+    pub(super) fn run(&mut self, plan: &Plan) -> Result<(), String> {
+        let lasts = Duration::from_millis(plan.lasts_ms);
+        while self.steps < plan.steps && self.node.clock.elapsed() < lasts {
+            self.step()?;
+        }
+        self.end_faults();
+        self.acts.clear();
+        let now = self.node.clock.elapsed();
+        self.acts.extend(Act::last(plan.functions).map(|act| (now, act)));
+        self.come_to_rest()?;
+        self.is_nothing_left()?;
+        let before = self.shown(plan.functions);
+        self.promises.check(&before, &self.node.files)?;
+        // The next fnd also runs what the ledger has and this fnd does not know: a commit may be done that fnd takes for failed.
+        self.die(Death::Killed);
+        self.come_to_rest()?;
+        let after = self.shown(plan.functions);
+        if let Some(function) = changed_by_restart(&before, &after) {
+            let (before, after) = (before.get(function), after.get(function));
+            return Err(format!("O7: a restart makes {after:?} of {before:?}, which `{function}` showed"));
+        }
+        self.promises.check(&after, &self.node.files)?;
+        self.at_rest()
+    }
+
+    /// Waits until all work has ended.
+    fn come_to_rest(&mut self) -> Promise {
+        let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
+        while self.node.clock.elapsed() < until {
+            if self.steps == most {
+                return Err(format!("it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Returns what people see of the releases of each function.
+    fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
+        let Some(life) = &self.life else { return BTreeMap::new() };
+        let names = (0..functions).map(people::name);
+        names.map(|name| (name.clone(), Shown::of(life.daemon(), &name))).collect()
+    }
+
+    pub(super) fn step(&mut self) -> Result<(), String> {
+        self.steps += 1;
+        let choice = self.choose();
+        let now = self.node.clock.now();
+        self.trace.step(self.steps, self.node.clock.elapsed(), now.unix_ms);
+        self.trace.note([100 + choice.number(), u64::try_from(now.mono.as_micros()).unwrap_or(0), now.unix_ms]);
+        self.trace.say(|| choice.to_string());
+        self.perform(choice);
+        self.handle_death();
+        if let Some(life) = &self.life {
+            let _inside = life.tasks.enter();
+            let told = self.people.hear();
+            let is_settled = || life.serving.messages.is_empty() && is_settled(life.daemon(), &self.node.files);
+            told.iter().for_each(|told| self.promises.told(told, is_settled));
+            self.node.facts.extend(told.into_iter().map(Fact::Told));
+        }
+        self.judge()
+    }
+
+    /// Hands the facts of the step to the hash, the trace and the oracles.
+    fn judge(&mut self) -> Result<(), String> {
+        std::mem::replace(&mut self.at_death, Ok(()))?;
+        let now = self.node.clock.now();
+        for fact in self.node.facts.take() {
+            self.trace.note(fact.numbers());
+            self.trace.say(|| format!("  {fact}"));
+            self.oracles.see(now, &fact, self.reader.as_ref())?;
+            if let (Fact::Began(began), Some(life)) = (&fact, &self.life)
+                && began.is_call
+            {
+                self.oracles.call(began, life.canary(&began.function))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what there is when everything has ended.
+    fn at_rest(&mut self) -> Promise {
+        let rows = LedgerReader::open(&self.node.ledger()).all();
+        self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
+        self.is_nothing_left()?;
+        self.oracles.at_end(&rows)
+    }
+
+    fn is_nothing_left(&self) -> Promise {
+        let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
+        let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
+        Oracles::is_nothing_left(&left)
+    }
+
+    /// Returns what has come of the simulation.
+    pub(super) fn outcome(&self, broken: Option<String>) -> Outcome {
+        Outcome {
+            broken,
+            steps: self.steps,
+            invocations: self.invocations,
+            hash: self.trace.hash(),
+            trace: self.trace.lines().map(str::to_owned).collect(),
+        }
+    }
+
+    /// Chooses what happens next.
+    fn choose(&mut self) -> Choice {
+        let now = self.node.clock.now();
+        self.can.clear();
+        match &mut self.life {
+            None => self.can.push(Choice::Start),
+            Some(life) => {
+                life.choices(now, &mut self.choices.order, &mut self.can);
+                self.node.files.take_requests(&life.catalog);
+                if self.node.files.has_work(now.mono) {
+                    self.can.push(Choice::Files);
+                }
+            }
+        }
+        self.node.spawner(SpawnerModel::hear);
+        self.node.spawner.steps(now, &mut self.spawner_can);
+        self.can.extend(self.spawner_can.drain(..).map(Choice::Spawner));
+        let elapsed = self.node.clock.elapsed();
+        let can_act = |act: &Act| match act {
+            Act::Save(..) | Act::Remove(_) => true,
+            _ => self.life.as_ref().is_some_and(|life| life.backend().is_some()),
+        };
+        if self.acts.front().is_some_and(|(at, act)| *at <= elapsed && can_act(act)) {
+            self.can.push(Choice::Person);
+        }
+        if self.outages.wakes_at().is_some_and(|at| at <= elapsed) {
+            self.can.push(Choice::Fault);
+        }
+        // Once the faults have stopped, nothing is slow any more.
+        if !self.outages.are_over || self.can.is_empty() {
+            self.can.push(Choice::Wait);
+        }
+        weighted(&self.can, &mut self.choices.order)
+    }
+
+    fn perform(&mut self, choice: Choice) {
+        let now = self.node.clock.now();
+        match choice {
+            Choice::Wait => return self.wait(),
+            Choice::Start => return self.start(),
+            Choice::Person => return self.person(),
+            Choice::Fault => return self.fault(),
+            Choice::Stop => return self.end(Death::Stopped),
+            Choice::Spawner(step) => self.node.spawner(|spawner, turn| spawner.step(step, turn)),
+            Choice::Ledger(most) => drop(self.write_ledger(most)),
+            _ => {}
+        }
+        let Some(life) = &mut self.life else { return };
+        let mut is_connected = true;
+        let mut was_turn = false;
+        match choice {
+            Choice::Tasks => life.run_tasks(&self.node),
+            Choice::History => life.read(),
+            Choice::Output => life.read_output(now),
+            Choice::Files => life.look_at_files(&mut self.node.files, &mut self.choices.files, now),
+            Choice::Ledger(_) => {}
+            Choice::Spawner(step) => {
+                (life.due.frames, life.due.tasks) = (true, true);
+                life.due.output |= matches!(step, SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_));
+            }
+            _ => {
+                was_turn = matches!(choice, Choice::Frame | Choice::Message | Choice::Tick);
+                is_connected = life.turn(choice);
+                life.due.output |= matches!(choice, Choice::Frame | Choice::Message);
+            }
+        }
+        if !(is_connected && life.after_step(was_turn)) {
+            self.lose_spawner();
+        }
+    }
+
+    /// Does a turn of the ledger's writer. Returns whether more may come.
+    pub(super) fn write_ledger(&mut self, most: usize) -> bool {
+        let Some(life) = &mut self.life else { return false };
+        let verdict = Verdict::any(&mut self.choices.disk, self.kinds);
+        self.node.disk.decide(verdict);
+        let goes_on = life.write(self.node.clock.now(), most);
+        let round = self.node.disk.after_round(life.ledger.waiting() == (0, 0));
+        self.node.facts.extend(round.commit.map(Fact::Committed));
+        if round.death.is_some() {
+            self.outages.death = round.death;
+        }
+        goes_on
+    }
+
+    /// Starts fnd.
+    fn start(&mut self) {
+        self.lives += 1;
+        let mut life = Life::start(&mut self.node, self.choices.daemon.u64(..));
+        life.after_step(true);
+        self.life = Some(life);
+        self.reader = Some(LedgerReader::open(&self.node.ledger()));
+        self.node.facts.push(Fact::Life(self.lives));
+    }
+
+    /// The connection to the spawner has ended: fnd ends, too.
+    fn lose_spawner(&mut self) {
+        if let Some(life) = &self.life {
+            let _inside = life.tasks.enter();
+            life.daemon().spawner_is_lost();
+        }
+        self.end(Death::Both);
+    }
+
+    /// Time goes on until something is due.
+    fn wait(&mut self) {
+        let now = self.node.clock.now();
+        let elapsed = self.node.clock.elapsed();
+        let next_act = self.acts.front().map(|(at, _)| *at).filter(|at| *at > elapsed);
+        let of_people = next_act.into_iter().chain(self.outages.wakes_at());
+        let of_people = of_people.map(|at| now.mono + at.saturating_sub(elapsed));
+        let of_fnd = self.life.iter().filter_map(|life| life.wakes_at(now));
+        let of_node = [self.node.files.wakes_at(), self.node.spawner.wakes_at()];
+        let next = of_people.chain(of_fnd).chain(of_node.into_iter().flatten());
+        // What is due already waits until it is chosen.
+        let next = next.filter(|at| *at > now.mono).min();
+        let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        // What can happen now happens within milliseconds on a real machine, unless it is slow on purpose.
+        if self.can.len() > 1 {
+            until = until.min(now.mono + Duration::from_micros(self.choices.order.u64(1..BUSY_MAX_US)));
+        }
+        match &self.life {
+            Some(life) => self.node.wait_until(until, &life.tasks.woken.notify),
+            None => self.node.wait_until(until, &Notify::new()),
+        }
+    }
+
+    fn person(&mut self) {
+        let Some((_, act)) = self.acts.pop_front() else { return };
+        let number = self.act;
+        self.act += 1;
+        self.node.facts.push(Fact::Asked(number, act.clone()));
+        self.promises.begin(number, &act);
+        match &act {
+            Act::Save(function, content) => self.node.files.save(people::name(*function), *content),
+            Act::Remove(function) => self.node.files.remove(&people::name(*function)),
+            _ => {
+                let Some(life) = &mut self.life else { return };
+                let _inside = life.tasks.enter();
+                if let Some(backend) = life.backend() {
+                    self.people.act(number, &act, backend);
+                }
+                life.after_step(false);
+            }
+        }
+    }
+}
+
+/// Draws one of the choices by their weights.
+fn weighted(can: &[Choice], order: &mut Rng) -> Choice {
+    let sum: u32 = can.iter().map(|choice| choice.weight()).sum();
+    let mut drawn = order.u32(0..sum);
+    for choice in can {
+        match drawn.checked_sub(choice.weight()) {
+            Some(rest) => drawn = rest,
+            None => return *choice,
+        }
+    }
+    Choice::Wait
+}
