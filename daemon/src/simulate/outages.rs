@@ -96,6 +96,7 @@ impl World<'_> {
         self.node.spawner.replace(false);
         if self.node.spawner.is_of_0_1() {
             // It cannot install everything that there is.
+            self.node.spawner(SpawnerModel::killed);
             self.die(Death::Both);
         }
     }
