@@ -20,6 +20,8 @@ pub(super) struct Outages {
     faults: VecDeque<(Duration, Fault)>,
     /// Until when the disk is full.
     full_until: Option<Duration>,
+    /// By how much the wall clock was set, all in all.
+    stepped_ms: i64,
     /// No fault comes any more.
     pub(super) are_over: bool,
     /// How fnd dies when its fuse has burnt.
@@ -32,6 +34,7 @@ impl Outages {
         Self {
             faults: faults.map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault)).collect(),
             full_until: None,
+            stepped_ms: 0,
             are_over: false,
             death: None,
         }
@@ -66,6 +69,7 @@ impl World<'_> {
             }
             Fault::StopInOrder => self.life.iter_mut().for_each(Life::ask_to_stop),
             Fault::ClockStep(step_ms) => {
+                self.outages.stepped_ms += step_ms;
                 self.set_clock(step_ms);
                 self.life.iter_mut().for_each(Life::clock_set);
             }
@@ -89,6 +93,11 @@ impl World<'_> {
         self.outages.faults.clear();
         if self.outages.full_until.take().is_some() {
             self.node.disk.fill(false);
+        }
+        // What a restart finds delayed waits for the wall clock, for hours if the clock stays behind.
+        if self.outages.stepped_ms < 0 {
+            self.set_clock(-self.outages.stepped_ms);
+            self.life.iter_mut().for_each(Life::clock_set);
         }
         self.node.spawner.recover();
         self.node.temper = FaultKinds::NONE.temper();
