@@ -32,7 +32,9 @@ impl Outages {
     pub(super) fn new(plan: &Plan) -> Self {
         let faults = plan.faults.iter();
         Self {
-            faults: faults.map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault)).collect(),
+            faults: faults
+                .map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault))
+                .collect(),
             full_until: None,
             stepped_ms: 0,
             are_over: false,
@@ -55,7 +57,9 @@ impl World<'_> {
         if self.outages.full_until.take_if(|until| *until <= elapsed).is_some() {
             return self.node.disk.fill(false);
         }
-        let Some((_, fault)) = self.outages.faults.pop_front() else { return };
+        let Some((_, fault)) = self.outages.faults.pop_front() else {
+            return;
+        };
         self.trace.say(|| fault.to_string());
         match fault {
             Fault::KillFnd(things) => self.light_fuse(things, Death::Killed),

@@ -125,7 +125,10 @@ impl Oracle for Answers {
         rows.invocations.iter().try_for_each(|(id, row)| {
             let recorded = rows.attempts.get(id).and_then(|attempts| attempts.last());
             if recorded.is_some_and(|last| *last > row.attempts) {
-                return Err(format!("O2: {id} has {} attempts, and a row of attempt {recorded:?}", row.attempts));
+                return Err(format!(
+                    "O2: {id} has {} attempts, and a row of attempt {recorded:?}",
+                    row.attempts
+                ));
             }
             Ok(())
         })
@@ -177,15 +180,22 @@ impl Answers {
 /// O3: the end that a caller was told is the end in the ledger.
 fn is_same(told: &InvocationRecord, row: &Row, has_result: bool) -> Verdict {
     let id = told.id;
-    let (before, after) = ((told.state, told.reason, told.attempts), (row.state, row.reason, row.attempts));
+    let (before, after) = (
+        (told.state, told.reason, told.attempts),
+        (row.state, row.reason, row.attempts),
+    );
     if before != after {
-        return Err(format!("O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"));
+        return Err(format!(
+            "O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"
+        ));
     }
     let result = told.result.as_ref().map(|result| &result.data[..]);
     // A kill may lose the result of a call, and an empty result is none.
     let is_there = row.result.is_some() || (has_result && result.is_some_and(|result| !result.is_empty()));
     if is_there && row.result.as_deref() != result {
-        return Err(format!("O3: a caller of {id} was told another result than the ledger has"));
+        return Err(format!(
+            "O3: a caller of {id} was told another result than the ledger has"
+        ));
     }
     Ok(())
 }

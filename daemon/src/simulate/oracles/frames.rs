@@ -78,7 +78,10 @@ impl Frames {
     fn spawn(&mut self, spawn: &Spawn) -> Verdict {
         let worker = spawn.worker;
         if worker.0 <= self.last {
-            return Err(format!("O14: fnd asks for {worker}, and has asked for {} before", WorkerId(self.last)));
+            return Err(format!(
+                "O14: fnd asks for {worker}, and has asked for {} before",
+                WorkerId(self.last)
+            ));
         }
         self.last = worker.0;
         let known = KnownWorker {

@@ -37,7 +37,10 @@ impl Bench {
             facts: Facts::default(),
             random: Rng::with_seed(1),
             now,
-            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
             connection: None,
         }
     }
