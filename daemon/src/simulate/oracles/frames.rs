@@ -44,6 +44,7 @@ impl Oracle for Frames {
                 self.last = 0;
                 Ok(())
             }
+            Fact::Violation(why) => Err(format!("O14: {why}")),
             _ => Ok(()),
         }
     }

@@ -128,7 +128,7 @@ impl Bench {
 
     fn defects(&mut self) -> Vec<Fact> {
         let mut facts = self.facts.take();
-        facts.retain(|fact| matches!(fact, Fact::Defect(_)));
+        facts.retain(|fact| matches!(fact, Fact::Violation(_)));
         facts
     }
 }
