@@ -50,7 +50,10 @@ mod tests {
     fn nothing_leaves_a_dying_fnd_after_its_last_thing() {
         assert!(leaves() && !fuse::has_burnt());
         fuse::set(Some(2));
-        assert_eq!([leaves(), fuse::has_burnt(), leaves(), leaves()], [true, false, true, false]);
+        assert_eq!(
+            [leaves(), fuse::has_burnt(), leaves(), leaves()],
+            [true, false, true, false]
+        );
         assert!(fuse::has_burnt());
         fuse::set(None);
         assert!(leaves() && !fuse::has_burnt());

@@ -41,7 +41,8 @@ impl Rule {
 }
 
 /// The driver, and the rooms above it, through which callers reach it.
-const ABOVE: &str = "crate::backend crate::control crate::driver crate::exposition crate::public crate::simulate crate::start";
+const ABOVE: &str =
+    "crate::backend crate::control crate::driver crate::exposition crate::public crate::simulate crate::start";
 const ABOVE_WHY: &str = "a part hands inputs to the driver's inbox, and sees neither the driver nor what is above it";
 const ONE_WAY: &str = "`Driver::report` is the one way of news";
 const MACHINE: &str = "libc nix rustix tokio tracing std::env std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream";

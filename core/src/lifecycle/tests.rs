@@ -11,7 +11,7 @@ use crate::run::Event;
 use fnd_manifest::judge::{Judge, Verdict};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Problem, Refused, SET_ASIDE};
-use fnd_wire::ids::FunctionId;
+use fnd_wire::ids::{FunctionId, InvocationId};
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
 use std::sync::Arc;
 use std::time::Duration;

@@ -169,7 +169,10 @@ mod tests {
     fn functions_are_in_the_order_of_their_names() {
         let names = ('a'..='h').map(|letter| FunctionName::new(&letter.to_string()));
         let sorted: Vec<_> = names.collect::<Result<_, _>>().unwrap();
-        let stored = sorted.iter().rev().map(|function| (function.clone(), vec![Version([1; 32])]));
+        let stored = sorted
+            .iter()
+            .rev()
+            .map(|function| (function.clone(), vec![Version([1; 32])]));
         let mut versions = Versions::new(stored.collect());
         assert!(versions.functions().eq(&sorted));
         let new = FunctionName::new("aa").unwrap();

@@ -445,7 +445,11 @@ mod tests {
             first: name("fnd-build"),
             number: 1,
         };
-        assert!(builds.needs(waiting(file("a"), BuildTask::Fetch), build(), 1).is_empty());
+        assert!(
+            builds
+                .needs(waiting(file("a"), BuildTask::Fetch), build(), 1)
+                .is_empty()
+        );
         builds.sealed(&lane, Ok(()));
         builds.started(&lane, ID, true);
         let (outcome, last) = (Ok(()), String::new());

@@ -129,10 +129,13 @@ impl Driver {
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
                 // The invocation may be over already: its watcher hears of its end after this.
                 self.files_stored(id, result.is_ok());
-                self.answer_first(match result {
-                    Ok(()) => Event::Stored(id),
-                    Err(_) => Event::StoreFailed(id),
-                });
+                match result {
+                    Ok(()) => self.answer_first(Event::Stored(id)),
+                    Err(error) => {
+                        self.answer_first(Event::StoreFailed(id));
+                        self.not_stored(id, &error);
+                    }
+                }
             }
             DriverMessage::Stored(Acknowledged::Published { number, result }) => match result {
                 Ok(shares) => {

@@ -14,7 +14,7 @@ use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Event, Submit};
 use fnd_wire::frame::{Installed, Request, Sweep};
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::path::Path;
 
 impl Driver {
@@ -159,6 +159,12 @@ impl Driver {
         if let Err(why) = self.submit_own(submit) {
             self.turn.builds.push_back(BuildEnd::not_started(id, &why));
         }
+    }
+
+    /// Handles an invocation that the ledger has not stored. If it is a build, its lane waits for its end, and no record tells
+    /// of that.
+    pub(super) fn not_stored(&mut self, id: InvocationId, why: &str) {
+        self.turn.builds.push_back(BuildEnd::not_started(id, why));
     }
 
     /// Handles the end of an invocation of `fnd-build`.

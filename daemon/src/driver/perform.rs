@@ -178,6 +178,7 @@ impl Driver {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.files_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
+                    self.not_stored(id, "the disk is too far behind");
                 }
             }
             Action::StoreCaller(accepted) => self.records.store(LedgerCommand::Store(accepted)),

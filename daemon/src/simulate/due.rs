@@ -23,12 +23,20 @@ impl Life {
     pub(super) fn choices(&mut self, now: Now, order: &mut Rng, out: &mut Vec<Choice>) {
         self.queries.extend(self.history.take_now());
         let state = self.serving.daemon.state.borrow();
-        let waits_for_room = state.workers.connection.as_ref().is_some_and(|connection| connection.room().is_some());
+        let waits_for_room = state
+            .workers
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.room().is_some());
         let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now.mono);
         let alarm_at = state.schedules.alarm.at();
         let ledger = self.ledger.waiting().0 > 0 || self.due.ledger_at <= now.mono;
         // Small batches find what happens between two commits.
-        let most = if order.u8(..4) == 0 { BATCH_MAX } else { order.usize(1..=8) };
+        let most = if order.u8(..4) == 0 {
+            BATCH_MAX
+        } else {
+            order.usize(1..=8)
+        };
         let all = [
             (self.due.frames || waits_for_room, Choice::Frame),
             (!self.serving.messages.is_empty(), Choice::Message),
@@ -39,7 +47,10 @@ impl Life {
             (self.due.clock_was_set, Choice::ClockWasSet),
             (is_due(self.due.silence_at), Choice::Silence),
             (ledger, Choice::Ledger(most)),
-            (!self.queries.is_empty() && self.ledger.waiting().0 == 0, Choice::History),
+            (
+                !self.queries.is_empty() && self.ledger.waiting().0 == 0,
+                Choice::History,
+            ),
             (self.due.output || is_due(self.due.output_at), Choice::Output),
             (self.has_handed_over(), Choice::Stop),
         ];
@@ -69,7 +80,13 @@ impl Life {
         match choice {
             Choice::Frame => {
                 // Frames that wait for room in the socket are sent first.
-                let flushed = daemon.state.borrow_mut().workers.connection.as_mut().map(SpawnerConnection::flush);
+                let flushed = daemon
+                    .state
+                    .borrow_mut()
+                    .workers
+                    .connection
+                    .as_mut()
+                    .map(SpawnerConnection::flush);
                 match (flushed, daemon.frame()) {
                     (Some(Ok(())), Ok(was_there)) => self.due.frames = was_there,
                     _ => return false,
@@ -152,7 +169,12 @@ impl Life {
     /// The catalog answers or reports.
     pub(super) fn look_at_files(&mut self, files: &mut Files, order: &mut Rng, now: Now) {
         for event in files.step(order, now.mono) {
-            let _ = self.daemon().state.borrow().messages.send(DriverMessage::Catalog(event)); // fnd runs
+            let _ = self
+                .daemon()
+                .state
+                .borrow()
+                .messages
+                .send(DriverMessage::Catalog(event)); // fnd runs
         }
     }
 

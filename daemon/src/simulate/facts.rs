@@ -27,6 +27,8 @@ pub(crate) enum Fact {
     Committed(Commit),
     /// The node's wall clock was set, by so many milliseconds.
     ClockStepped(i64),
+    /// fnd asks the spawner for something that no fnd may ask for.
+    Violation(String),
 }
 
 /// What has died.
@@ -114,6 +116,7 @@ impl Fact {
                 [9, flags.iter().fold(0, |all, flag| all * 2 + u64::from(*flag)), 0]
             }
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],
+            Self::Violation(_) => [11, 0, 0],
             Self::Started(started) => [12, started.worker.0, 0],
         }
     }

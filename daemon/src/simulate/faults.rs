@@ -147,7 +147,7 @@ impl Fault {
         match self {
             Self::KillFnd(_) | Self::KillSpawner | Self::StopSpawner | Self::KillBoth(_) | Self::StopInOrder => {
                 FaultKind::Kills
-            },
+            }
             Self::PowerCut => FaultKind::PowerCuts,
             Self::DiskFull(_) => FaultKind::Disk,
             Self::ClockStep(_) | Self::Suspend(_) => FaultKind::Clock,

@@ -218,7 +218,10 @@ impl Life {
         vec![
             ("live invocation", state.supervisor.live_invocations().count()),
             ("message of a thread", self.serving.messages.len()),
-            ("command of the ledger", self.ledger.waiting().0 + self.ledger.waiting().1),
+            (
+                "command of the ledger",
+                self.ledger.waiting().0 + self.ledger.waiting().1,
+            ),
             ("work that was put off", usize::from(state.turn.is_put_off())),
             ("person who waits", people.waiting()),
         ]

@@ -97,7 +97,9 @@ impl Promises {
         for (function, shown) in shown {
             let file = files.get(function);
             if !shown.fits(file) {
-                return Err(format!("O7: `{function}` has {file:?} in its file, and shows {shown:?}"));
+                return Err(format!(
+                    "O7: `{function}` has {file:?} in its file, and shows {shown:?}"
+                ));
             }
             let Some(promise) = self.promises.get(function) else {
                 continue;

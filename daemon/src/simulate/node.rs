@@ -14,8 +14,8 @@ use crate::workers::link::SpawnerConnection;
 use fastrand::Rng;
 use fnd_manifest::diagnostic::Colour;
 use std::path::PathBuf;
-use tempfile::TempDir;
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
@@ -89,7 +89,9 @@ impl<'a> Node<'a> {
         let connection = SpawnerConnection::new(socket).expect("the machine has room for a socket");
         let greeted = Connected::greeted(connection, None, self.clock.machine(), Colour::Plain);
         // Everything that the spawner answers is in the socket already.
-        self.runtime.block_on(greeted).expect("the spawner answers as it should")
+        self.runtime
+            .block_on(greeted)
+            .expect("the spawner answers as it should")
     }
 
     /// Waits until a time on the monotonic clock, or until a timer of a task wakes that task.

@@ -20,6 +20,8 @@ pub(super) struct Outages {
     faults: VecDeque<(Duration, Fault)>,
     /// Until when the disk is full.
     full_until: Option<Duration>,
+    /// By how much the wall clock was set, all in all.
+    stepped_ms: i64,
     /// No fault comes any more.
     pub(super) are_over: bool,
     /// How fnd dies when its fuse has burnt.
@@ -30,8 +32,11 @@ impl Outages {
     pub(super) fn new(plan: &Plan) -> Self {
         let faults = plan.faults.iter();
         Self {
-            faults: faults.map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault)).collect(),
+            faults: faults
+                .map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault))
+                .collect(),
             full_until: None,
+            stepped_ms: 0,
             are_over: false,
             death: None,
         }
@@ -52,7 +57,9 @@ impl World<'_> {
         if self.outages.full_until.take_if(|until| *until <= elapsed).is_some() {
             return self.node.disk.fill(false);
         }
-        let Some((_, fault)) = self.outages.faults.pop_front() else { return };
+        let Some((_, fault)) = self.outages.faults.pop_front() else {
+            return;
+        };
         self.trace.say(|| fault.to_string());
         match fault {
             Fault::KillFnd(things) => self.light_fuse(things, Death::Killed),
@@ -66,6 +73,7 @@ impl World<'_> {
             }
             Fault::StopInOrder => self.life.iter_mut().for_each(Life::ask_to_stop),
             Fault::ClockStep(step_ms) => {
+                self.outages.stepped_ms += step_ms;
                 self.set_clock(step_ms);
                 self.life.iter_mut().for_each(Life::clock_set);
             }
@@ -90,12 +98,18 @@ impl World<'_> {
         if self.outages.full_until.take().is_some() {
             self.node.disk.fill(false);
         }
+        // What a restart finds delayed waits for the wall clock, for hours if the clock stays behind.
+        if self.outages.stepped_ms < 0 {
+            self.set_clock(-self.outages.stepped_ms);
+            self.life.iter_mut().for_each(Life::clock_set);
+        }
         self.node.spawner.recover();
         self.node.temper = FaultKinds::NONE.temper();
         fuse::set(None);
         self.node.spawner.replace(false);
         if self.node.spawner.is_of_0_1() {
             // It cannot install everything that there is.
+            self.node.spawner(SpawnerModel::killed);
             self.die(Death::Both);
         }
     }

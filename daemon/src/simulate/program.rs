@@ -153,9 +153,17 @@ fn each(seeds: &[u64], mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) 
 /// Prints the shortest history that was found for a seed that has failed.
 fn tell(seed: u64, broken: &str) {
     let (plan, outcome) = shorten::shorten(&plan(seed), broken);
-    say(&format!("\nseed {seed}, made shorter: {} faults and {} acts", plan.faults.len(), plan.acts.len()));
-    plan.acts.iter().for_each(|(at_ms, act)| say(&format!("  at {at_ms} ms {act:?}")));
-    plan.faults.iter().for_each(|(at_ms, fault)| say(&format!("  at {at_ms} ms {fault:?}")));
+    say(&format!(
+        "\nseed {seed}, made shorter: {} faults and {} acts",
+        plan.faults.len(),
+        plan.acts.len()
+    ));
+    plan.acts
+        .iter()
+        .for_each(|(at_ms, act)| say(&format!("  at {at_ms} ms {act:?}")));
+    plan.faults
+        .iter()
+        .for_each(|(at_ms, fault)| say(&format!("  at {at_ms} ms {fault:?}")));
     outcome.trace.iter().for_each(|line| say(line));
     say(&format!("seed {seed}: {}", outcome.broken.as_deref().unwrap_or(broken)));
     say(&format!("again, with its whole trace: make simulate SEED={seed}\n"));
@@ -171,12 +179,17 @@ fn mutants(first: u64) -> bool {
             tried += 1;
             // A seed that fails without the mutant has found something else.
             let is_other = |_: &String| seeds::attempt(&plan(end.seed), false).broken.is_some();
-            found = end.broken.filter(|broken| !is_other(broken)).map(|broken| (end.seed, broken));
+            found = end
+                .broken
+                .filter(|broken| !is_other(broken))
+                .map(|broken| (end.seed, broken));
             found.is_none()
         });
         are_found &= found.is_some();
         say(&match found {
-            Some((seed, broken)) => format!("mutant {number} {mutant:?}: found by seed {seed} after {tried} seeds: {broken}"),
+            Some((seed, broken)) => {
+                format!("mutant {number} {mutant:?}: found by seed {seed} after {tried} seeds: {broken}")
+            }
             None => format!("mutant {number} {mutant:?}: NOT FOUND in {tried} seeds"),
         });
     }

@@ -15,7 +15,9 @@ thread_local! {
 
 /// Returns the seeds that have failed once.
 pub(super) fn failed() -> impl Iterator<Item = u64> {
-    let lines = FAILED.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines = FAILED
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
     lines
         .filter(|seed| !seed.is_empty())
         .map(|seed| seed.parse().expect("a line begins with a seed, and words follow `#`"))

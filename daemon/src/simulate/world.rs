@@ -1,14 +1,15 @@
 //! The world: a machine, at most one fnd on it, people, faults. It lists what can happen next, chooses one thing by the seed, and
 //! lets it happen. Nothing happens beside that, so a seed repeats everything.
 
+use super::Outcome;
 use super::choice::Choice;
 use super::choices::Choices;
 use super::disk::Verdict;
 use super::facts::{Death, Fact};
 use super::faults::FaultKinds;
 use super::life::Life;
-use super::node::Node;
 use super::model::{Promises, Shown, changed_by_restart, is_settled};
+use super::node::Node;
 use super::oracles::{Oracles, Verdict as Promise};
 use super::outages::Outages;
 use super::people::{self, Act, People};
@@ -16,7 +17,6 @@ use super::plan::Plan;
 use super::rows::LedgerReader;
 use super::spawner::{SpawnerModel, SpawnerStep};
 use super::trace::Trace;
-use super::Outcome;
 use fastrand::Rng;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, VecDeque};
@@ -70,7 +70,9 @@ impl<'a> World<'a> {
             trace,
             kinds: plan.kinds,
             outages: Outages::new(plan),
-            acts: acts.map(|(at_ms, act)| (Duration::from_millis(*at_ms), act.clone())).collect(),
+            acts: acts
+                .map(|(at_ms, act)| (Duration::from_millis(*at_ms), act.clone()))
+                .collect(),
             act: 0,
             oracles: Oracles::new(plan),
             promises: Promises::default(),
@@ -106,7 +108,9 @@ impl<'a> World<'a> {
         let after = self.shown(plan.functions);
         if let Some(function) = changed_by_restart(&before, &after) {
             let (before, after) = (before.get(function), after.get(function));
-            return Err(format!("O7: a restart makes {after:?} of {before:?}, which `{function}` showed"));
+            return Err(format!(
+                "O7: a restart makes {after:?} of {before:?}, which `{function}` showed"
+            ));
         }
         self.promises.check(&after, &self.node.files)?;
         self.at_rest()
@@ -115,9 +119,16 @@ impl<'a> World<'a> {
     /// Waits until all work has ended.
     fn come_to_rest(&mut self) -> Promise {
         let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
-        while self.node.clock.elapsed() < until {
+        // A schedule may have begun something just now.
+        let goes_on = |world: &Self| {
+            let elapsed = world.node.clock.elapsed();
+            elapsed < until || elapsed < until + CALM / 5 && world.is_nothing_left().is_err()
+        };
+        while goes_on(self) {
             if self.steps == most {
-                return Err(format!("it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"));
+                return Err(format!(
+                    "it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"
+                ));
             }
             self.step()?;
         }
@@ -128,7 +139,9 @@ impl<'a> World<'a> {
     fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
         let Some(life) = &self.life else { return BTreeMap::new() };
         let names = (0..functions).map(people::name);
-        names.map(|name| (name.clone(), Shown::of(life.daemon(), &name))).collect()
+        names
+            .map(|name| (name.clone(), Shown::of(life.daemon(), &name)))
+            .collect()
     }
 
     pub(super) fn step(&mut self) -> Result<(), String> {
@@ -136,7 +149,11 @@ impl<'a> World<'a> {
         let choice = self.choose();
         let now = self.node.clock.now();
         self.trace.step(self.steps, self.node.clock.elapsed(), now.unix_ms);
-        self.trace.note([100 + choice.number(), u64::try_from(now.mono.as_micros()).unwrap_or(0), now.unix_ms]);
+        self.trace.note([
+            100 + choice.number(),
+            u64::try_from(now.mono.as_micros()).unwrap_or(0),
+            now.unix_ms,
+        ]);
         self.trace.say(|| choice.to_string());
         self.perform(choice);
         self.handle_death();
@@ -214,7 +231,11 @@ impl<'a> World<'a> {
             Act::Save(..) | Act::Remove(_) => true,
             _ => self.life.as_ref().is_some_and(|life| life.backend().is_some()),
         };
-        if self.acts.front().is_some_and(|(at, act)| *at <= elapsed && can_act(act)) {
+        if self
+            .acts
+            .front()
+            .is_some_and(|(at, act)| *at <= elapsed && can_act(act))
+        {
             self.can.push(Choice::Person);
         }
         if self.outages.wakes_at().is_some_and(|at| at <= elapsed) {
@@ -250,7 +271,10 @@ impl<'a> World<'a> {
             Choice::Ledger(_) => {}
             Choice::Spawner(step) => {
                 (life.due.frames, life.due.tasks) = (true, true);
-                life.due.output |= matches!(step, SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_));
+                life.due.output |= matches!(
+                    step,
+                    SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_)
+                );
             }
             _ => {
                 was_turn = matches!(choice, Choice::Frame | Choice::Message | Choice::Tick);

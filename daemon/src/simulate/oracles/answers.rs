@@ -3,7 +3,7 @@
 
 use super::{Oracle, Verdict};
 use crate::simulate::facts::{Death, Fact};
-use crate::simulate::people::{Heard, Told};
+use crate::simulate::people::{Act, Heard, Told};
 use crate::simulate::rows::{Row, Rows};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, RunState};
@@ -43,7 +43,7 @@ struct Promise {
 /// O4: whoever is told that work is queued, finds it in the ledger at that moment.
 pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> Verdict {
     if let Fact::Told(told) = fact {
-        let missing = accepted(&told.heard).into_iter().find(|id| !has_row(*id));
+        let missing = accepted(told).into_iter().find(|id| !has_row(*id));
         if let Some(id) = missing {
             return Err(format!("O4: {id} was accepted, and the ledger does not have it"));
         }
@@ -52,8 +52,12 @@ pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> 
 }
 
 /// Returns the durable invocations that an answer names.
-fn accepted(heard: &Heard) -> Vec<InvocationId> {
-    match heard {
+fn accepted(told: &Told) -> Vec<InvocationId> {
+    match &told.heard {
+        // With a key the request may share the call of somebody who waits, and that is not on the disk.
+        Heard::Answer(Answer::Queued(_)) if matches!(&told.act, Act::Submit(request) if request.key.is_some()) => {
+            Vec::new()
+        }
         Heard::Answer(Answer::Queued(id)) => vec![*id],
         Heard::Published(Ok(delivered)) => {
             let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
@@ -121,7 +125,10 @@ impl Oracle for Answers {
         rows.invocations.iter().try_for_each(|(id, row)| {
             let recorded = rows.attempts.get(id).and_then(|attempts| attempts.last());
             if recorded.is_some_and(|last| *last > row.attempts) {
-                return Err(format!("O2: {id} has {} attempts, and a row of attempt {recorded:?}", row.attempts));
+                return Err(format!(
+                    "O2: {id} has {} attempts, and a row of attempt {recorded:?}",
+                    row.attempts
+                ));
             }
             Ok(())
         })
@@ -130,7 +137,7 @@ impl Oracle for Answers {
 
 impl Answers {
     fn told(&mut self, told: &Told) {
-        for id in accepted(&told.heard) {
+        for id in accepted(told) {
             self.promise(id, true, None);
         }
         match &told.heard {
@@ -173,15 +180,22 @@ impl Answers {
 /// O3: the end that a caller was told is the end in the ledger.
 fn is_same(told: &InvocationRecord, row: &Row, has_result: bool) -> Verdict {
     let id = told.id;
-    let (before, after) = ((told.state, told.reason, told.attempts), (row.state, row.reason, row.attempts));
+    let (before, after) = (
+        (told.state, told.reason, told.attempts),
+        (row.state, row.reason, row.attempts),
+    );
     if before != after {
-        return Err(format!("O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"));
+        return Err(format!(
+            "O3: a caller of {id} was told {before:?}, and the ledger says {after:?}"
+        ));
     }
     let result = told.result.as_ref().map(|result| &result.data[..]);
     // A kill may lose the result of a call, and an empty result is none.
     let is_there = row.result.is_some() || (has_result && result.is_some_and(|result| !result.is_empty()));
     if is_there && row.result.as_deref() != result {
-        return Err(format!("O3: a caller of {id} was told another result than the ledger has"));
+        return Err(format!(
+            "O3: a caller of {id} was told another result than the ledger has"
+        ));
     }
     Ok(())
 }

@@ -50,11 +50,16 @@ impl Budget {
         }
         let sum: u64 = memory.values().sum();
         if sum > MEMORY_MAX {
-            return Err(format!("O9: with {worker} of `{function}` the functions may use {sum} bytes of memory"));
+            return Err(format!(
+                "O9: with {worker} of `{function}` the functions may use {sum} bytes of memory"
+            ));
         }
         // A handler's worker may still be ending while the next one starts; an attempt of a script ends with its process.
         let same = |started: &&Started| started.function == *function && started.version == newest.version;
-        let (count, most) = (self.workers.values().filter(same).count(), scripts_of(Content::of(newest.version)));
+        let (count, most) = (
+            self.workers.values().filter(same).count(),
+            scripts_of(Content::of(newest.version)),
+        );
         if most.is_some_and(|most| count > most) {
             return Err(format!("O9: `{function}` has {count} workers with {worker}"));
         }

@@ -44,6 +44,7 @@ impl Oracle for Frames {
                 self.last = 0;
                 Ok(())
             }
+            Fact::Violation(why) => Err(format!("O14: {why}")),
             _ => Ok(()),
         }
     }
@@ -78,7 +79,10 @@ impl Frames {
     fn spawn(&mut self, spawn: &Spawn) -> Verdict {
         let worker = spawn.worker;
         if worker.0 <= self.last {
-            return Err(format!("O14: fnd asks for {worker}, and has asked for {} before", WorkerId(self.last)));
+            return Err(format!(
+                "O14: fnd asks for {worker}, and has asked for {} before",
+                WorkerId(self.last)
+            ));
         }
         self.last = worker.0;
         let known = KnownWorker {

@@ -50,7 +50,10 @@ impl Hooks {
             }
         }
         for (id, row) in &rows.invocations {
-            let has_hook = matches!(row.state, RunState::Succeeded | RunState::Failed | RunState::Interrupted);
+            let has_hook = matches!(
+                row.state,
+                RunState::Succeeded | RunState::Failed | RunState::Interrupted
+            );
             if !has_hook || !self.functions.contains(&row.function) {
                 continue;
             }

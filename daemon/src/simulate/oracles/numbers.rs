@@ -27,7 +27,9 @@ impl Numbers {
         for (function, kept) in &rows.dead_letters {
             let count = counted.remove(function).unwrap_or_default();
             if count != *kept {
-                return Err(format!("O10: `{function}` has {count} dead letters, and the ledger says {kept}"));
+                return Err(format!(
+                    "O10: `{function}` has {count} dead letters, and the ledger says {kept}"
+                ));
             }
         }
         match counted.keys().next() {

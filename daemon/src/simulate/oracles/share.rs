@@ -34,7 +34,10 @@ impl Shares {
             return Ok(());
         };
         let fresh = CanaryCalls { canary, all: 0, own: 0 };
-        let calls = self.functions.entry(began.function.clone()).or_insert_with(|| fresh.clone());
+        let calls = self
+            .functions
+            .entry(began.function.clone())
+            .or_insert_with(|| fresh.clone());
         if calls.canary != canary {
             *calls = fresh;
         }

@@ -49,13 +49,18 @@ impl Slots {
                 Some(Cause::Event(cause)) => {
                     let event = (&row.function, &cause.attributes.source, &cause.attributes.id);
                     if !events.insert(event) {
-                        return Err(format!("O5: `{}` has an event twice: {}", row.function, cause.attributes.id));
+                        return Err(format!(
+                            "O5: `{}` has an event twice: {}",
+                            row.function, cause.attributes.id
+                        ));
                     }
                 }
                 _ => {}
             }
         }
-        slots.into_iter().try_for_each(|(function, spans)| self.in_order(function, spans))
+        slots
+            .into_iter()
+            .try_for_each(|(function, spans)| self.in_order(function, spans))
     }
 
     fn in_order(&self, function: &FunctionName, mut spans: Vec<(i64, i64)>) -> Verdict {
@@ -67,7 +72,9 @@ impl Slots {
                 return Err(format!("O5: `{function}` has run twice for the slot {after}"));
             }
             if distance > EVERY_MS && self.functions.contains(function) {
-                return Err(format!("O5: `{function}` has neither run for a slot after {before}, nor missed it"));
+                return Err(format!(
+                    "O5: `{function}` has neither run for a slot after {before}, nor missed it"
+                ));
             }
         }
         Ok(())

@@ -110,7 +110,10 @@ fn ended(state: RunState) -> Rows {
 /// Returns a script with this manner.
 fn script(manner: Manner) -> Content {
     let is_wanted = |content: &Content| content.manner() == manner && content.fate() == Fate::Script;
-    (0..=u8::MAX).map(Content).find(is_wanted).expect("scripts have all manners but those of handlers")
+    (0..=u8::MAX)
+        .map(Content)
+        .find(is_wanted)
+        .expect("scripts have all manners but those of handlers")
 }
 
 /// Returns the plan of a world in which one function has one content.
@@ -128,17 +131,32 @@ fn see(oracle: &mut dyn Oracle, facts: impl IntoIterator<Item = Fact>) -> String
 }
 
 fn number(verdict: Verdict) -> String {
-    verdict.map_or_else(|broken| broken.split(':').next().unwrap_or_default().to_owned(), |()| "fine".to_owned())
+    verdict.map_or_else(
+        |broken| broken.split(':').next().unwrap_or_default().to_owned(),
+        |()| "fine".to_owned(),
+    )
 }
 
 #[test]
 fn an_attempt_begins_once_and_after_the_one_before() {
     let attempts = |facts: Vec<Fact>| see(&mut attempts::Attempts::default(), facts);
-    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Over(ID, 1), began(SECOND, 2)]), "fine");
-    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 3)]), "fine");
-    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 1)]), "O1");
+    assert_eq!(
+        attempts(vec![began(FIRST, 1), Fact::Over(ID, 1), began(SECOND, 2)]),
+        "fine"
+    );
+    assert_eq!(
+        attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 3)]),
+        "fine"
+    );
+    assert_eq!(
+        attempts(vec![began(FIRST, 1), Fact::Gone(FIRST), began(SECOND, 1)]),
+        "O1"
+    );
     assert_eq!(attempts(vec![began(FIRST, 1), began(SECOND, 2)]), "O1");
-    assert_eq!(attempts(vec![began(FIRST, 1), Fact::Gone(SECOND), began(SECOND, 2)]), "O1");
+    assert_eq!(
+        attempts(vec![began(FIRST, 1), Fact::Gone(SECOND), began(SECOND, 2)]),
+        "O1"
+    );
 }
 
 #[test]
@@ -147,8 +165,15 @@ fn accepted_work_is_in_the_ledger_and_stays_there() {
     assert_eq!(number(answers::is_stored(&queued(), |_| false)), "O4");
     let mut answers = answers::Answers::default();
     assert_eq!(see(&mut answers, [queued()]), "fine");
-    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Succeeded))), "fine");
-    assert_eq!(number(answers.at_death(Death::Killed, &ended(RunState::Failed))), "O2", "an end does not change");
+    assert_eq!(
+        number(answers.at_death(Death::Killed, &ended(RunState::Succeeded))),
+        "fine"
+    );
+    assert_eq!(
+        number(answers.at_death(Death::Killed, &ended(RunState::Failed))),
+        "O2",
+        "an end does not change"
+    );
     assert_eq!(number(answers.at_death(Death::Killed, &rows([]))), "O2");
 }
 
@@ -166,12 +191,19 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
         (vec![], Death::Killed, rows([]), "O2"),
         (vec![], Death::PowerCut, rows([]), "fine"),
         (vec![Fact::Committed(commit)], Death::PowerCut, rows([]), "fine"),
-        (vec![Fact::Life(1), Fact::Committed(commit)], Death::PowerCut, rows([]), "O2"),
+        (
+            vec![Fact::Life(1), Fact::Committed(commit)],
+            Death::PowerCut,
+            rows([]),
+            "O2",
+        ),
     ] {
         let mut answers = answers::Answers::default();
         let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
         assert_eq!(see(&mut answers, facts), "fine");
-        let found = answers.at_death(death, &rows_after).and_then(|()| answers.at_end(&rows_after));
+        let found = answers
+            .at_death(death, &rows_after)
+            .and_then(|()| answers.at_end(&rows_after));
         assert_eq!(number(found), expected);
     }
 }
@@ -214,7 +246,10 @@ fn requests_name_workers_that_were_asked_for() {
     let frames = |facts: Vec<Fact>| see(&mut frames::Frames::default(), facts);
     let runs = || vec![spawn(FIRST), started(FIRST, "f1", PLAIN)];
     let after = |facts: Vec<Fact>| frames(runs().into_iter().chain(facts).collect());
-    assert_eq!(after(vec![Fact::Gone(FIRST), acknowledge(), release(), spawn(SECOND)]), "fine");
+    assert_eq!(
+        after(vec![Fact::Gone(FIRST), acknowledge(), release(), spawn(SECOND)]),
+        "fine"
+    );
     assert_eq!(after(vec![acknowledge()]), "O14");
     assert_eq!(after(vec![release()]), "O14");
     assert_eq!(after(vec![spawn(FIRST)]), "O14");
@@ -227,12 +262,21 @@ fn the_node_has_a_number_of_workers_and_a_size() {
     let large = script(Manner::Large);
     let two = || vec![started(FIRST, "f1", large), started(SECOND, "f3", large)];
     assert_eq!(budget(two()), "fine");
-    assert_eq!(budget(two().into_iter().chain([started(WorkerId(3), "f2", PLAIN)]).collect()), "O9");
+    assert_eq!(
+        budget(two().into_iter().chain([started(WorkerId(3), "f2", PLAIN)]).collect()),
+        "O9"
+    );
     let gone = [Fact::Gone(FIRST), started(WorkerId(3), "f2", PLAIN)];
     assert_eq!(budget(two().into_iter().chain(gone).collect()), "fine");
-    assert_eq!(budget((1..=13).map(|n| started(WorkerId(n), "f1", PLAIN)).collect()), "O9");
+    assert_eq!(
+        budget((1..=13).map(|n| started(WorkerId(n), "f1", PLAIN)).collect()),
+        "O9"
+    );
     let single = script(Manner::Single);
-    assert_eq!(budget(vec![started(FIRST, "f1", single), started(SECOND, "f1", single)]), "O9");
+    assert_eq!(
+        budget(vec![started(FIRST, "f1", single), started(SECOND, "f1", single)]),
+        "O9"
+    );
 }
 
 #[test]
@@ -266,9 +310,15 @@ fn an_end_has_its_hooks_or_will_have_them() {
     });
     let mut call = row(Trigger::Hook, RunState::Queued, Some(cause));
     call.function = FunctionName::new("after").unwrap();
-    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone())]))), "fine");
+    assert_eq!(
+        number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone())]))),
+        "fine"
+    );
     assert_eq!(number(hooks.at_death(Death::Killed, &rows([end()]))), "O6");
-    assert_eq!(number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone()), (3, call)]))), "O6");
+    assert_eq!(
+        number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone()), (3, call)]))),
+        "O6"
+    );
     let later = Rows {
         unfollowed: [InvocationId(1)].into(),
         ..rows([end()])

@@ -63,7 +63,10 @@ impl People {
 
     /// One of those who wait for a run closes the connection.
     fn leave(&mut self, which: u8) {
-        let waiting = self.callers.iter().filter(|(_, caller)| matches!(caller.act, Act::Submit(_)));
+        let waiting = self
+            .callers
+            .iter()
+            .filter(|(_, caller)| matches!(caller.act, Act::Submit(_)));
         let waiting: Vec<usize> = waiting.map(|(number, _)| *number).collect();
         if let Some(number) = waiting.get(usize::from(which) % waiting.len().max(1)) {
             self.callers.remove(number);

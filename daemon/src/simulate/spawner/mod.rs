@@ -79,7 +79,7 @@ impl SpawnerTurn<'_> {
 
     /// fnd has broken a rule of the protocol.
     fn defect(&mut self, text: String) {
-        self.facts.push(Fact::Defect(text));
+        self.facts.push(Fact::Violation(text));
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn fnd_reads_what_a_worker_writes() {
         let long = vec![b'a'; 2 * FRAME_MAX + 1];
-        for data in [&b""[..], b"{\"n\":1}", &long] {
+        for data in [&b""[..], &b"{\"n\":1}"[..], &long[..]] {
             let Ok(Some(WorkerMessage::Result {
                 call: 7, data: read, ..
             })) = decoded(&result(7, data))
