@@ -181,6 +181,6 @@ impl Life {
     /// Lets the tasks of fnd go on.
     pub(super) fn run_tasks(&mut self, node: &Node<'_>) {
         self.due.tasks = false;
-        self.tasks.to_rest(node.runtime);
+        self.tasks.run_to_rest(node.runtime);
     }
 }

@@ -56,11 +56,6 @@ impl FaultKinds {
         self.0 & Self::bit(kind) != 0
     }
 
-    /// Returns the others.
-    pub(crate) fn without(self, kind: FaultKind) -> Self {
-        Self(self.0 & !Self::bit(kind))
-    }
-
     /// Returns the faults that workers may have.
     pub(crate) fn temper(self) -> Temper {
         Temper {
@@ -141,20 +136,6 @@ impl Fault {
             FaultKind::SlowWorkers | FaultKind::DyingWorkers | FaultKind::LyingWorkers => return None,
         })
     }
-
-    /// Returns the kind that it belongs to.
-    pub(crate) fn kind(self) -> FaultKind {
-        match self {
-            Self::KillFnd(_) | Self::KillSpawner | Self::StopSpawner | Self::KillBoth(_) | Self::StopInOrder => {
-                FaultKind::Kills
-            }
-            Self::PowerCut => FaultKind::PowerCuts,
-            Self::DiskFull(_) => FaultKind::Disk,
-            Self::ClockStep(_) | Self::Suspend(_) => FaultKind::Clock,
-            Self::SpawnerSilent(_) | Self::CannotStart(_) => FaultKind::Spawner,
-            Self::Upgrade | Self::Downgrade => FaultKind::Protocol,
-        }
-    }
 }
 
 impl fmt::Display for Fault {
@@ -198,6 +179,29 @@ pub(crate) fn schedule(random: &mut Rng, kinds: FaultKinds, lasts_ms: u64) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl FaultKinds {
+        /// Returns the others.
+        fn without(self, kind: FaultKind) -> Self {
+            Self(self.0 & !Self::bit(kind))
+        }
+    }
+
+    impl Fault {
+        /// Returns the kind that it belongs to.
+        fn kind(self) -> FaultKind {
+            match self {
+                Self::KillFnd(_) | Self::KillSpawner | Self::StopSpawner | Self::KillBoth(_) | Self::StopInOrder => {
+                    FaultKind::Kills
+                }
+                Self::PowerCut => FaultKind::PowerCuts,
+                Self::DiskFull(_) => FaultKind::Disk,
+                Self::ClockStep(_) | Self::Suspend(_) => FaultKind::Clock,
+                Self::SpawnerSilent(_) | Self::CannotStart(_) => FaultKind::Spawner,
+                Self::Upgrade | Self::Downgrade => FaultKind::Protocol,
+            }
+        }
+    }
 
     #[test]
     fn a_schedule_has_no_fault_of_a_kind_that_is_left_out() {

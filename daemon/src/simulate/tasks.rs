@@ -57,7 +57,7 @@ impl FndTasks {
     }
 
     /// Lets the tasks run until all of them wait.
-    pub(super) fn to_rest(&mut self, runtime: &Runtime) {
+    pub(super) fn run_to_rest(&mut self, runtime: &Runtime) {
         let waker = Waker::from(Arc::clone(&self.woken));
         loop {
             // Asks the kernel which sockets and pipes are ready, and does not move the clock.
