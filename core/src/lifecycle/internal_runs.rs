@@ -161,8 +161,8 @@ impl Lifecycle {
         out: &mut Vec<Order>,
     ) -> bool {
         let function = &files.function;
-        self.installer.is_final(files);
         let Some(verdict) = read_verdict(function, document, out) else {
+            self.installer.is_final(files);
             return false;
         };
         if keeps_error {
@@ -241,6 +241,8 @@ impl Lifecycle {
                         // The reason lies outside of the files: fnd drains, for example. No event tells when it is over.
                         if is_not_started(&why) {
                             self.installer.refused(file, node.now.mono);
+                        } else {
+                            self.installer.is_final(&file);
                         }
                     }
                     self.prune_builds(out);
