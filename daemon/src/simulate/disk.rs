@@ -23,7 +23,7 @@ const HEADER: u64 = 32;
 
 /// What the disk says of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CommitVerdict {
     Done,
     /// Nothing is written.
     Refused,
@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-impl Verdict {
+impl CommitVerdict {
     /// Draws a verdict.
     pub(crate) fn any(random: &mut Rng, kinds: FaultKinds) -> Self {
         let drawn = match random.u16(0..600) {
@@ -51,7 +51,7 @@ impl Verdict {
 
 /// What came of a round of the ledger's writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct WriterRound {
     /// Absent if the writer had nothing to commit.
     pub(crate) commit: Option<Commit>,
     /// What has died in the middle of the round. The fuse of fnd has burnt.
@@ -60,10 +60,10 @@ pub(crate) struct Round {
 
 #[derive(Default)]
 struct DiskState {
-    next: Option<Verdict>,
+    next: Option<CommitVerdict>,
     is_full: bool,
     /// The verdict on the commit of this round.
-    given: Option<Verdict>,
+    given: Option<CommitVerdict>,
     /// Whether that commit asked for a sync.
     asked_sync: bool,
 }
@@ -78,7 +78,7 @@ struct LogIndex {
     copied: u32,
 }
 
-pub(crate) struct Disk {
+pub(crate) struct SimulatedDisk {
     database: PathBuf,
     state: Arc<Mutex<DiskState>>,
     /// The log after the last round.
@@ -87,7 +87,7 @@ pub(crate) struct Disk {
     synced: u32,
 }
 
-impl Disk {
+impl SimulatedDisk {
     /// Returns the disk with this directory of the ledger.
     pub(crate) fn new(directory: &Path) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Disk {
     }
 
     /// Decides on the commit of the next round.
-    pub(crate) fn decide(&self, verdict: Verdict) {
+    pub(crate) fn decide(&self, verdict: CommitVerdict) {
         lock(&self.state).next = Some(verdict);
     }
 
@@ -121,7 +121,7 @@ impl Disk {
     }
 
     /// Looks at what a round of the ledger's writer has written. `is_even` says that the writer has nothing left to write.
-    pub(crate) fn after_round(&mut self, is_even: bool) -> Round {
+    pub(crate) fn after_round(&mut self, is_even: bool) -> WriterRound {
         let DiskState { given, asked_sync, .. } = {
             let mut state = lock(&self.state);
             let is_full = state.is_full;
@@ -142,21 +142,24 @@ impl Disk {
             self.synced = now.frames;
         }
         self.log = now;
-        let commit = |verdict: Verdict| {
-            let is_done = matches!(verdict, Verdict::Done | Verdict::Unknown | Verdict::DoneThenDead);
+        let commit = |verdict: CommitVerdict| {
+            let is_done = matches!(
+                verdict,
+                CommitVerdict::Done | CommitVerdict::Unknown | CommitVerdict::DoneThenDead
+            );
             Commit {
                 is_done,
-                is_told: verdict == Verdict::Done,
+                is_told: verdict == CommitVerdict::Done,
                 is_synced: is_done && self.synced == now.frames,
                 is_even,
             }
         };
-        Round {
+        WriterRound {
             commit: given.map(commit),
             death: match given {
-                Some(Verdict::DoneThenDead) => Some(Death::Killed),
-                Some(Verdict::Lost) => Some(Death::PowerCut),
-                Some(Verdict::Done | Verdict::Refused | Verdict::Unknown) | None => None,
+                Some(CommitVerdict::DoneThenDead) => Some(Death::Killed),
+                Some(CommitVerdict::Lost) => Some(Death::PowerCut),
+                Some(CommitVerdict::Done | CommitVerdict::Refused | CommitVerdict::Unknown) | None => None,
             },
         }
     }
@@ -198,26 +201,26 @@ impl Disk {
 
 impl DiskState {
     fn commit(&mut self, transaction: Transaction<'_>) -> rusqlite::Result<()> {
-        let drawn = self.next.take().unwrap_or(Verdict::Done);
-        let verdict = if self.is_full { Verdict::Refused } else { drawn };
+        let drawn = self.next.take().unwrap_or(CommitVerdict::Done);
+        let verdict = if self.is_full { CommitVerdict::Refused } else { drawn };
         self.given = Some(verdict);
         match verdict {
-            Verdict::Refused if self.is_full => return Err(failure(ffi::SQLITE_FULL)),
-            Verdict::Refused => return Err(failure(ffi::SQLITE_IOERR)),
-            Verdict::Lost => {
+            CommitVerdict::Refused if self.is_full => return Err(failure(ffi::SQLITE_FULL)),
+            CommitVerdict::Refused => return Err(failure(ffi::SQLITE_IOERR)),
+            CommitVerdict::Lost => {
                 fuse::set(Some(0));
                 return Err(failure(ffi::SQLITE_IOERR));
             }
-            Verdict::Done | Verdict::Unknown | Verdict::DoneThenDead => {}
+            CommitVerdict::Done | CommitVerdict::Unknown | CommitVerdict::DoneThenDead => {}
         }
         self.asked_sync = transaction
             .prepare_cached("PRAGMA synchronous")?
             .query_row([], |row| Ok(row.get::<_, i64>(0)? > 1))?;
         transaction.commit()?;
         match verdict {
-            Verdict::Unknown => return Err(failure(ffi::SQLITE_IOERR)),
-            Verdict::DoneThenDead => fuse::set(Some(0)),
-            Verdict::Done | Verdict::Refused | Verdict::Lost => {}
+            CommitVerdict::Unknown => return Err(failure(ffi::SQLITE_IOERR)),
+            CommitVerdict::DoneThenDead => fuse::set(Some(0)),
+            CommitVerdict::Done | CommitVerdict::Refused | CommitVerdict::Lost => {}
         }
         Ok(())
     }

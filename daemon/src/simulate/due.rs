@@ -1,9 +1,9 @@
 //! What one fnd can do next, and the doing of it. Each of these is a turn of the main loop or of a thread.
 
-use super::choice::Choice;
 use super::files::Files;
-use super::life::Life;
+use super::life::FndLife;
 use super::node::Node;
+use super::world_step::WorldStep;
 use crate::driver::{DriverMessage, LoopInput};
 use crate::input::{AlarmCause, Input};
 use crate::workers::link::SpawnerConnection;
@@ -18,9 +18,9 @@ const GATHER: Duration = Duration::from_millis(50);
 /// Most commands that the writer of the ledger takes at once.
 const BATCH_MAX: usize = 512;
 
-impl Life {
+impl FndLife {
     /// Adds what fnd can do now.
-    pub(super) fn choices(&mut self, now: Now, order: &mut Rng, out: &mut Vec<Choice>) {
+    pub(super) fn steps(&mut self, now: Now, order: &mut Rng, out: &mut Vec<WorldStep>) {
         self.queries.extend(self.history.take_now());
         let state = self.serving.daemon.state.borrow();
         let waits_for_room = state
@@ -38,21 +38,21 @@ impl Life {
             order.usize(1..=8)
         };
         let all = [
-            (self.due.frames || waits_for_room, Choice::Frame),
-            (!self.serving.messages.is_empty(), Choice::Message),
-            (self.tasks.is_woken() || self.due.tasks, Choice::Tasks),
-            (self.due.catch_up, Choice::CatchUp),
-            (is_due(state.turn.wakes_at), Choice::Tick),
-            (alarm_at.is_some_and(|at| at <= now.unix_ms), Choice::Alarm),
-            (self.due.clock_was_set, Choice::ClockWasSet),
-            (is_due(self.due.silence_at), Choice::Silence),
-            (ledger, Choice::Ledger(most)),
+            (self.due.frames || waits_for_room, WorldStep::Frame),
+            (!self.serving.messages.is_empty(), WorldStep::Message),
+            (self.tasks.is_woken() || self.due.tasks, WorldStep::Tasks),
+            (self.due.catch_up, WorldStep::CatchUp),
+            (is_due(state.turn.wakes_at), WorldStep::Tick),
+            (alarm_at.is_some_and(|at| at <= now.unix_ms), WorldStep::Alarm),
+            (self.due.clock_was_set, WorldStep::ClockWasSet),
+            (is_due(self.due.silence_at), WorldStep::Silence),
+            (ledger, WorldStep::Ledger(most)),
             (
                 !self.queries.is_empty() && self.ledger.waiting().0 == 0,
-                Choice::History,
+                WorldStep::History,
             ),
-            (self.due.output || is_due(self.due.output_at), Choice::Output),
-            (self.has_handed_over(), Choice::Stop),
+            (self.due.output || is_due(self.due.output_at), WorldStep::Output),
+            (self.has_handed_over(), WorldStep::Stop),
         ];
         out.extend(all.into_iter().filter(|(can, _)| *can).map(|(_, choice)| choice));
     }
@@ -74,11 +74,11 @@ impl Life {
     }
 
     /// Does a turn of the main loop. Returns whether the spawner is still there.
-    pub(super) fn turn(&mut self, choice: Choice) -> bool {
+    pub(super) fn turn(&mut self, choice: WorldStep) -> bool {
         let _inside = self.tasks.enter();
         let daemon = &self.serving.daemon;
         match choice {
-            Choice::Frame => {
+            WorldStep::Frame => {
                 // Frames that wait for room in the socket are sent first.
                 let flushed = daemon
                     .state
@@ -92,27 +92,27 @@ impl Life {
                     _ => return false,
                 }
             }
-            Choice::Message => {
+            WorldStep::Message => {
                 if let Ok(message) = self.serving.messages.try_recv() {
                     daemon.input_of_loop(LoopInput::Message(message));
                 }
             }
-            Choice::Tick => {
+            WorldStep::Tick => {
                 let at = daemon.state.borrow().turn.wakes_at;
                 let at = at.map(|at| daemon.state.borrow().clock.instant(at));
                 daemon.input_of_loop(LoopInput::Tick(at));
             }
-            Choice::CatchUp => {
+            WorldStep::CatchUp => {
                 self.due.catch_up = false;
                 daemon.catch_up_now();
                 return true;
             }
-            Choice::Alarm => self.ring(AlarmCause::Due),
-            Choice::ClockWasSet => {
+            WorldStep::Alarm => self.ring(AlarmCause::Due),
+            WorldStep::ClockWasSet => {
                 self.due.clock_was_set = false;
                 self.ring(AlarmCause::ClockSet);
             }
-            Choice::Silence => self.due.silence_at = daemon.check_silence(),
+            WorldStep::Silence => self.due.silence_at = daemon.check_silence(),
             _ => {}
         }
         true

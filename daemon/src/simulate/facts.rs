@@ -1,7 +1,7 @@
 //! What happens, as somebody outside of fnd sees it. The models push facts; after each step the world hands them to the
 //! oracles, the hash and the trace. No fact says anything that only fnd knows.
 
-use super::people::{Act, Told};
+use super::people::{AnsweredAct, PersonAct};
 use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 
@@ -12,12 +12,12 @@ pub(crate) enum Fact {
     Life(u32),
     Death(Death),
     /// A person acts; acts have numbers.
-    Asked(usize, Act),
-    Told(Told),
+    Asked(usize, PersonAct),
+    Answered(AnsweredAct),
     /// The spawner has received a request of fnd, with this number.
     Requested(u32, Request),
     /// The process of a worker has started.
-    Started(Started),
+    Started(StartedWorker),
     /// A function sees an attempt.
     Began(Began),
     /// The process of a script has ended, or a handler has answered a call or will never answer it.
@@ -46,7 +46,7 @@ pub(crate) enum Death {
 
 /// A process of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Started {
+pub(crate) struct StartedWorker {
     pub(crate) worker: WorkerId,
     pub(crate) function: FunctionName,
     pub(crate) version: Version,
@@ -106,7 +106,7 @@ impl Fact {
             Self::Life(number) => [1, u64::from(*number), 0],
             Self::Death(death) => [2, *death as u64, 0],
             Self::Asked(number, _) => [3, *number as u64, 0],
-            Self::Told(told) => [4, told.number as u64, told.heard.kind()],
+            Self::Answered(told) => [4, told.number as u64, told.heard.kind()],
             Self::Requested(number, request) => [5, u64::from(*number), kind(request)],
             Self::Began(began) => [6, low(began.invocation), u64::from(began.attempt)],
             Self::Over(invocation, attempt) => [7, low(*invocation), u64::from(*attempt)],

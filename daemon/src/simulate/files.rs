@@ -2,7 +2,7 @@
 //! looked. In between fnd may ask whether the file is still as it was reported, and the spawner may read newer content than the
 //! catalog has seen.
 
-use super::spawner::contents::Content;
+use super::spawner::contents::SourceContent;
 use crate::functions::catalog::{CatalogEvent, CatalogRequest, DetachedCatalog};
 use fastrand::Rng;
 use fnd_core::lifecycle::SourceFiles;
@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// A file that was saved. Two savings of one content differ, as the times of their files do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SavedFile {
-    content: Content,
+    content: SourceContent,
     number: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn save(&mut self, name: FunctionName, content: Content) {
+    pub(crate) fn save(&mut self, name: FunctionName, content: SourceContent) {
         self.last += 1;
         let number = self.last;
         self.saved.insert(name, SavedFile { content, number });
@@ -48,7 +48,7 @@ impl Files {
     }
 
     /// Returns what the spawner finds now.
-    pub(crate) fn get(&self, name: &FunctionName) -> Option<Content> {
+    pub(crate) fn get(&self, name: &FunctionName) -> Option<SourceContent> {
         self.saved.get(name).map(|file| file.content)
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn a_file_counts_as_the_same_only_if_its_newest_saving_was_reported() {
         let (catalog, requests) = Catalog::detached();
         let (mut files, mut order, now) = (Files::default(), Rng::with_seed(1), Duration::from_secs(9));
-        files.save(name(1), Content(1));
+        files.save(name(1), SourceContent(1));
         assert!(!files.has_work(now), "nobody has asked for a scan");
         catalog.rescan(7, Rescan::default());
         files.take_requests(&requests);
@@ -190,7 +190,7 @@ mod tests {
             [CatalogEvent::Changed(_), CatalogEvent::Scanned(7)]
         ));
         for _ in 0..20 {
-            files.save(name(1), Content(1));
+            files.save(name(1), SourceContent(1));
             catalog.confirm(1, files_of(&name(1)));
             files.take_requests(&requests);
             let is_right = match &all(&mut files, &mut order, now)[..] {
@@ -213,7 +213,7 @@ mod tests {
         now += QUIET;
         assert!(matches!(&all(&mut files, &mut order, now)[..], [CatalogEvent::Quiet]));
         assert!(files.is_at_rest());
-        files.save(name(1), Content(1));
+        files.save(name(1), SourceContent(1));
         files.begin();
         assert!(!files.has_work(now), "the next fnd has not asked");
     }

@@ -34,15 +34,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// A query of the ledger.
-pub(super) type Query = Box<dyn FnOnce(&Connection) + Send>;
+pub(super) type LedgerQuery = Box<dyn FnOnce(&Connection) + Send>;
 
-pub(super) struct Life {
+pub(super) struct FndLife {
     pub(super) serving: ServingDaemon,
     pub(super) tasks: FndTasks,
     pub(super) ledger: LedgerThread,
     pub(super) history: HistoryThread,
     /// The queries that wait for the reader of the ledger.
-    pub(super) queries: Vec<Query>,
+    pub(super) queries: Vec<LedgerQuery>,
     pub(super) output: OutputThread,
     pub(super) catalog: DetachedCatalog,
     /// Every function is known, so that people are served.
@@ -73,7 +73,7 @@ pub(super) struct DueWork {
     pub(super) output_at: Option<Duration>,
 }
 
-impl Life {
+impl FndLife {
     /// Starts fnd; `seed` decides its random numbers.
     pub(super) fn start(node: &mut Node<'_>, seed: u64) -> Self {
         fastrand::seed(seed);

@@ -6,8 +6,6 @@
 //! how to read what a simulation says.
 //!
 //! Files:
-//! - `choice`: what can happen next, in words
-//! - `choices`: the random numbers of a seed
 //! - `clock`: both clocks of the machine
 //! - `disk`: the verdict on each commit of the ledger, and what a power cut takes
 //! - `due`: what one fnd can do next, and the doing of it
@@ -22,6 +20,7 @@
 //! - `people`: people, their requests and what they are told
 //! - `plan`: what people do and what goes wrong in a simulation
 //! - `program`: the program: which seeds it runs, and what it prints
+//! - `random_streams`: the random numbers of a seed
 //! - `rows`: the rows of the ledger, read beside fnd
 //! - `seeds`: runs seeds, and knows those that have failed once
 //! - `shorten`: makes the history of a seed that fails shorter
@@ -31,9 +30,8 @@
 //! - `words`: facts in words
 //! - `workers`: the models of the processes
 //! - `world`: chooses what happens next, and lets it happen
+//! - `world_step`: the steps that the world can choose, in words
 
-mod choice;
-mod choices;
 mod clock;
 mod disk;
 mod due;
@@ -49,6 +47,7 @@ mod people;
 mod plan;
 #[cfg(feature = "simulate")]
 mod program;
+mod random_streams;
 mod rows;
 mod seeds;
 #[cfg(feature = "simulate")]
@@ -61,14 +60,15 @@ mod trace;
 mod words;
 mod workers;
 mod world;
+mod world_step;
 
-use plan::Plan;
-use trace::Trace;
+use plan::WorldPlan;
+use trace::WorldTrace;
 use world::World;
 
 /// What has come of a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct WorldOutcome {
     /// The promise that is broken, in words.
     pub(crate) broken: Option<String>,
     pub(crate) steps: u32,
@@ -87,14 +87,14 @@ pub fn main() -> std::process::ExitCode {
 }
 
 /// Runs a plan; `speaks`: with a trace in words.
-pub(crate) fn run(plan: &Plan, speaks: bool) -> Outcome {
+pub(crate) fn run(plan: &WorldPlan, speaks: bool) -> WorldOutcome {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.expect("the machine has room for descriptors");
     let _inside = runtime.enter();
     #[cfg(feature = "simulate")]
     fnd_core::mutants::Mutant::choose(plan.mutant);
-    let mut world = World::new(&runtime, plan, Trace::new(speaks));
+    let mut world = World::new(&runtime, plan, WorldTrace::new(speaks));
     let broken = world.run(plan).err();
     world.outcome(broken)
 }

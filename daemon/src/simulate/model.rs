@@ -2,8 +2,8 @@
 //! nothing of requests and their order, because many things of a simulation happen at the same time.
 
 use super::files::Files;
-use super::people::{Act, Heard, Told, name};
-use super::spawner::contents::{Content, Fate};
+use super::people::{ActAnswer, AnsweredAct, PersonAct, name};
+use super::spawner::contents::{Fate, SourceContent};
 use crate::driver::Daemon;
 use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
 use fnd_wire::ids::{FunctionName, Version};
@@ -33,12 +33,12 @@ impl Shown {
     }
 
     /// Returns whether it may be what is shown at rest, with this content in the file.
-    fn fits(self, file: Option<Content>) -> bool {
-        let serving = self.serving.map(Content::of);
-        match (self.hold, self.canary.map(Content::of), file) {
+    fn fits(self, file: Option<SourceContent>) -> bool {
+        let serving = self.serving.map(SourceContent::of);
+        match (self.hold, self.canary.map(SourceContent::of), file) {
             // A handler that cannot be loaded serves only while no other one does, so another release may serve beside the hold.
-            (Some((_, held)), ..) if Content::of(held).fate() == Fate::NotLoaded => true,
-            (Some((_, held)), ..) => serving == Some(Content::of(held)),
+            (Some((_, held)), ..) if SourceContent::of(held).fate() == Fate::NotLoaded => true,
+            (Some((_, held)), ..) => serving == Some(SourceContent::of(held)),
             (None, Some(canary), Some(file)) => canary == file || !file.is_good(),
             (None, Some(_), None) => false,
             (None, None, Some(file)) => !file.is_good() || serving == Some(file),
@@ -49,35 +49,35 @@ impl Shown {
 
 /// What a person was told last about the releases of a function. It holds as long as nobody does anything about them.
 #[derive(Debug, Clone, Copy)]
-enum Promise {
-    Held(HoldKind, Content),
+enum ReleasePromise {
+    Held(HoldKind, SourceContent),
     NotHeld,
-    Serves(Content),
+    Serves(SourceContent),
 }
 
 /// What people were promised about each function.
 #[derive(Debug, Default)]
 pub(super) struct Promises {
-    promises: BTreeMap<FunctionName, Promise>,
+    promises: BTreeMap<FunctionName, ReleasePromise>,
     /// The acts that have no answer yet, with their function.
     open: BTreeMap<usize, FunctionName>,
 }
 
 impl Promises {
     /// An act begins.
-    pub(super) fn begin(&mut self, number: usize, act: &Act) {
+    pub(super) fn begin(&mut self, number: usize, act: &PersonAct) {
         let Some(function) = act.changes().map(name) else {
             return;
         };
         self.promises.remove(&function);
-        if !matches!(act, Act::Save(..) | Act::Remove(_)) {
+        if !matches!(act, PersonAct::Save(..) | PersonAct::Remove(_)) {
             self.open.insert(number, function);
         }
     }
 
     /// Somebody is told something. `is_settled` says whether nothing goes on with any file: otherwise what comes of the file
     /// may end what the person was told.
-    pub(super) fn told(&mut self, told: &Told, is_settled: impl FnOnce() -> bool) {
+    pub(super) fn told(&mut self, told: &AnsweredAct, is_settled: impl FnOnce() -> bool) {
         let Some(function) = self.open.remove(&told.number) else {
             return;
         };
@@ -104,12 +104,12 @@ impl Promises {
             let Some(promise) = self.promises.get(function) else {
                 continue;
             };
-            let hold = shown.hold.map(|(kind, version)| (kind, Content::of(version)));
+            let hold = shown.hold.map(|(kind, version)| (kind, SourceContent::of(version)));
             let is_kept = match *promise {
-                Promise::Held(kind, content) => hold == Some((kind, content)),
+                ReleasePromise::Held(kind, content) => hold == Some((kind, content)),
                 // A canary that fails is rolled back.
-                Promise::NotHeld => hold.is_none_or(|(kind, _)| kind == HoldKind::Rollback),
-                Promise::Serves(content) => shown.serving.map(Content::of) == Some(content),
+                ReleasePromise::NotHeld => hold.is_none_or(|(kind, _)| kind == HoldKind::Rollback),
+                ReleasePromise::Serves(content) => shown.serving.map(SourceContent::of) == Some(content),
             };
             if !is_kept {
                 return Err(format!(
@@ -121,18 +121,18 @@ impl Promises {
     }
 }
 
-fn promise(told: &Told) -> Option<Promise> {
-    let Heard::Release(Ok(changed)) = &told.heard else {
+fn promise(told: &AnsweredAct) -> Option<ReleasePromise> {
+    let ActAnswer::Release(Ok(changed)) = &told.heard else {
         return None;
     };
-    let content = changed.version.map(Content::of);
+    let content = changed.version.map(SourceContent::of);
     match told.act {
         // Its trial takes long, and may fail later.
         _ if changed.state == ReleaseState::Trying => None,
-        Act::Rollback(..) => Some(Promise::Held(HoldKind::Rollback, content?)),
-        Act::Pin(..) => Some(Promise::Held(HoldKind::Pin, content?)),
-        Act::Unpin(_) => Some(Promise::NotHeld),
-        Act::Promote(_) => Some(Promise::Serves(content?)),
+        PersonAct::Rollback(..) => Some(ReleasePromise::Held(HoldKind::Rollback, content?)),
+        PersonAct::Pin(..) => Some(ReleasePromise::Held(HoldKind::Pin, content?)),
+        PersonAct::Unpin(_) => Some(ReleasePromise::NotHeld),
+        PersonAct::Promote(_) => Some(ReleasePromise::Serves(content?)),
         _ => None,
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn changed_by_restart<'a>(
     let is_loaded = |shown: &Shown| {
         shown
             .hold
-            .is_none_or(|(_, held)| Content::of(held).fate() != Fate::NotLoaded)
+            .is_none_or(|(_, held)| SourceContent::of(held).fate() != Fate::NotLoaded)
     };
     let changed = before
         .iter()

@@ -1,7 +1,7 @@
 //! The machine and everything on it that goes on when fnd ends: the disk, the spawner with its workers, the files of people.
 
 use super::clock::SimulatedClock;
-use super::disk::Disk;
+use super::disk::SimulatedDisk;
 use super::facts::Facts;
 use super::faults::FaultKinds;
 use super::files::Files;
@@ -25,7 +25,7 @@ pub(super) struct Node<'a> {
     pub(super) places: Places,
     pub(super) spawner: SpawnerModel,
     pub(super) files: Files,
-    pub(super) disk: Disk,
+    pub(super) disk: SimulatedDisk,
     /// What has happened in this step.
     pub(super) facts: Facts,
     /// The faults that workers may have.
@@ -54,7 +54,7 @@ impl<'a> Node<'a> {
         Self {
             runtime,
             clock: SimulatedClock::new(),
-            disk: Disk::new(&crate::start::own_state(&places)),
+            disk: SimulatedDisk::new(&crate::start::own_state(&places)),
             places,
             spawner: SpawnerModel::new(),
             temper: kinds.temper(),

@@ -3,9 +3,9 @@
 use super::clock::SimulatedClock;
 use super::facts::{Death, Fact};
 use super::faults::{Fault, FaultKinds};
-use super::life::Life;
-use super::plan::Plan;
-use super::rows::LedgerReader;
+use super::life::FndLife;
+use super::plan::WorldPlan;
+use super::rows::RowReader;
 use super::spawner::{SpawnerModel, SpawnerTurn};
 use super::world::World;
 use crate::effects::fuse;
@@ -29,7 +29,7 @@ pub(super) struct Outages {
 }
 
 impl Outages {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &WorldPlan) -> Self {
         let faults = plan.faults.iter();
         Self {
             faults: faults
@@ -71,11 +71,11 @@ impl World<'_> {
                 fuse::set(Some(0));
                 self.die(Death::PowerCut);
             }
-            Fault::StopInOrder => self.life.iter_mut().for_each(Life::ask_to_stop),
+            Fault::StopInOrder => self.life.iter_mut().for_each(FndLife::ask_to_stop),
             Fault::ClockStep(step_ms) => {
                 self.outages.stepped_ms += step_ms;
                 self.set_clock(step_ms);
-                self.life.iter_mut().for_each(Life::clock_set);
+                self.life.iter_mut().for_each(FndLife::clock_set);
             }
             Fault::Suspend(ms) => self.set_clock(i64::try_from(ms).unwrap_or(i64::MAX)),
             Fault::DiskFull(ms) => {
@@ -101,7 +101,7 @@ impl World<'_> {
         // What a restart finds delayed waits for the wall clock, for hours if the clock stays behind.
         if self.outages.stepped_ms < 0 {
             self.set_clock(-self.outages.stepped_ms);
-            self.life.iter_mut().for_each(Life::clock_set);
+            self.life.iter_mut().for_each(FndLife::clock_set);
         }
         self.node.spawner.recover();
         self.node.temper = FaultKinds::NONE.temper();
@@ -173,11 +173,11 @@ impl World<'_> {
         match death {
             // A spawner that has ended has told what it had to tell.
             Death::Killed | Death::Stopped | Death::Both => {}
-            Death::PowerCut => self.node.lose_power(&mut self.choices.disk),
+            Death::PowerCut => self.node.lose_power(&mut self.streams.disk),
         }
         self.node.facts.push(Fact::Death(death));
         if self.lives > 0 {
-            let rows = LedgerReader::open(&self.node.ledger()).all();
+            let rows = RowReader::open(&self.node.ledger()).all();
             self.at_death = self.oracles.at_death(death, &rows);
         }
     }

@@ -1,9 +1,9 @@
 //! The plan of a simulation: what people do and what goes wrong, and when. A seed makes a plan; shortening takes parts of it away.
 
-use super::choices::Stream;
 use super::faults::{Fault, FaultKinds, schedule};
-use super::people::Act;
-use super::spawner::contents::{Content, Manner};
+use super::people::PersonAct;
+use super::random_streams::RandomStream;
+use super::spawner::contents::{Manner, SourceContent};
 use fastrand::Rng;
 #[cfg(feature = "simulate")]
 use fnd_core::mutants::Mutant;
@@ -18,7 +18,7 @@ const FUNCTIONS: (u8, u8) = (2, 5);
 const BURST: usize = 16;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct WorldPlan {
     pub(crate) seed: u64,
     /// Most steps until the faults stop.
     pub(crate) steps: u32,
@@ -28,25 +28,25 @@ pub(crate) struct Plan {
     pub(crate) functions: u8,
     pub(crate) kinds: FaultKinds,
     /// What people do, with the milliseconds since the begin, earliest first.
-    pub(crate) acts: Vec<(u64, Act)>,
+    pub(crate) acts: Vec<(u64, PersonAct)>,
     /// What goes wrong, likewise.
     pub(crate) faults: Vec<(u64, Fault)>,
     #[cfg(feature = "simulate")]
     pub(crate) mutant: Option<Mutant>,
 }
 
-impl Plan {
+impl WorldPlan {
     pub(crate) fn of(seed: u64) -> Self {
-        let mut random = Stream::Plan.of(seed);
+        let mut random = RandomStream::Plan.of(seed);
         let lasts_ms = random.u64(60_000..600_000);
         let functions = random.u8(FUNCTIONS.0..=FUNCTIONS.1);
         let themes = [&[Manner::Large][..], &[Manner::Hooked, Manner::Scheduled], &[], &[]];
         let theme = themes[random.usize(..themes.len())];
         let contents = (0..functions).map(|function| contents(&mut random, function, theme));
-        let contents: Vec<Vec<Content>> = contents.collect();
+        let contents: Vec<Vec<SourceContent>> = contents.collect();
         let kinds = FaultKinds::any(&mut random);
         let is_calm = random.bool();
-        let mut people = Stream::People.of(seed);
+        let mut people = RandomStream::People.of(seed);
         Self {
             seed,
             steps: STEPS,
@@ -54,7 +54,7 @@ impl Plan {
             functions,
             kinds,
             acts: acts(&mut people, (lasts_ms, is_calm), &contents),
-            faults: schedule(&mut Stream::Faults.of(seed), kinds, lasts_ms),
+            faults: schedule(&mut RandomStream::Faults.of(seed), kinds, lasts_ms),
             #[cfg(feature = "simulate")]
             mutant: None,
         }
@@ -63,38 +63,40 @@ impl Plan {
 
 /// Draws the contents that a function may have. They have much in common, so that one follows from another: a few manifests, each
 /// with code of several fates. With a theme, only its manifests come.
-fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<Content> {
+fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<SourceContent> {
     if function == 0 {
         // A script and a handler without further wishes: the calls of hooks end here.
-        return vec![Content(0), Content(1)];
+        return vec![SourceContent(0), SourceContent(1)];
     }
     let manners: Vec<Manner> = match random.choice(theme) {
         Some(manner) => vec![*manner],
-        None => (0..random.u8(1..=2)).map(|_| Content(random.u8(..)).manner()).collect(),
+        None => (0..random.u8(1..=2))
+            .map(|_| SourceContent(random.u8(..)).manner())
+            .collect(),
     };
-    // Scripts and handlers that can serve are most frequent. The numbers are the fates of `Content`.
+    // Scripts and handlers that can serve are most frequent. The numbers are the fates of `SourceContent`.
     let fates = [0, 0, 1, 1, 1, 5, 7, 7, 2, 3, 4, 6];
     let any = |random: &mut Rng, fates: &[u8]| {
         let fate = random.choice(fates).copied().unwrap_or_default();
         let manner = random.choice(&manners).copied();
         // Contents that differ in nothing but the code come, too.
-        let is_it = |content: &Content| content.0 & 7 == fate && Some(content.manner()) == manner;
-        let all: Vec<Content> = (0..=u8::MAX).map(Content).filter(is_it).collect();
+        let is_it = |content: &SourceContent| content.0 & 7 == fate && Some(content.manner()) == manner;
+        let all: Vec<SourceContent> = (0..=u8::MAX).map(SourceContent).filter(is_it).collect();
         // A script has no manifest that only a handler may have.
-        random.choice(all).unwrap_or(Content(fate))
+        random.choice(all).unwrap_or(SourceContent(fate))
     };
     // The first one serves.
     let first = any(random, &fates[..8]);
     let count = random.usize(2..5);
-    let more: Vec<Content> = (0..count).map(|_| any(random, &fates)).collect();
+    let more: Vec<SourceContent> = (0..count).map(|_| any(random, &fates)).collect();
     [first].into_iter().chain(more).collect()
 }
 
 /// Draws what people do. Where the node `is_calm`, nobody deletes a function, disables it or pauses its schedules: then all that
 /// ought to run has to run.
-fn acts(people: &mut Rng, (lasts_ms, is_calm): (u64, bool), contents: &[Vec<Content>]) -> Vec<(u64, Act)> {
-    let first = |(function, contents): (u8, &Vec<Content>)| (0, Act::Save(function, contents[0]));
-    let mut acts: Vec<(u64, Act)> = (0..).zip(contents).map(first).collect();
+fn acts(people: &mut Rng, (lasts_ms, is_calm): (u64, bool), contents: &[Vec<SourceContent>]) -> Vec<(u64, PersonAct)> {
+    let first = |(function, contents): (u8, &Vec<SourceContent>)| (0, PersonAct::Save(function, contents[0]));
+    let mut acts: Vec<(u64, PersonAct)> = (0..).zip(contents).map(first).collect();
     let count = people.usize(ACTS.0..ACTS.1);
     while acts.len() < count {
         // Much of what goes wrong goes wrong only if several things happen at the same time.
@@ -103,13 +105,18 @@ fn acts(people: &mut Rng, (lasts_ms, is_calm): (u64, bool), contents: &[Vec<Cont
         for _ in 0..burst {
             let function = people.usize(..contents.len());
             let number = u8::try_from(function).expect("there are few functions");
-            let act = Act::any(people, number, &contents[function]);
-            if is_calm && matches!(act, Act::Remove(_) | Act::SetEnabled(..) | Act::Pause(..)) {
+            let act = PersonAct::any(people, number, &contents[function]);
+            if is_calm
+                && matches!(
+                    act,
+                    PersonAct::Remove(_) | PersonAct::SetEnabled(..) | PersonAct::Pause(..)
+                )
+            {
                 continue;
             }
-            if act == Act::Drain {
+            if act == PersonAct::Drain {
                 // While fnd drains, nothing goes on.
-                acts.push((at_ms + people.u64(1..20_000), Act::CancelDrain));
+                acts.push((at_ms + people.u64(1..20_000), PersonAct::CancelDrain));
             }
             acts.push((at_ms, act));
             at_ms += spread_ms;
@@ -126,18 +133,18 @@ mod tests {
 
     #[test]
     fn a_seed_makes_one_plan_and_other_seeds_make_others() {
-        let text = |seed| format!("{:?}", Plan::of(seed));
+        let text = |seed| format!("{:?}", WorldPlan::of(seed));
         assert_eq!(text(7), text(7));
         assert_ne!(text(7), text(8));
     }
 
     #[test]
     fn plans_begin_with_files_that_can_serve_and_ask_for_many_runs() {
-        for plan in (0..100).map(Plan::of) {
+        for plan in (0..100).map(WorldPlan::of) {
             for number in 0..plan.functions {
-                let is_saved = |(at_ms, act): &(u64, Act)| {
+                let is_saved = |(at_ms, act): &(u64, PersonAct)| {
                     *at_ms == 0
-                        && matches!(act, Act::Save(function, content) if *function == number && content.is_good())
+                        && matches!(act, PersonAct::Save(function, content) if *function == number && content.is_good())
                 };
                 assert!(plan.acts.iter().any(is_saved), "{plan:?}");
             }
@@ -145,7 +152,7 @@ mod tests {
             let requests = plan
                 .acts
                 .iter()
-                .filter(|(_, act)| matches!(act, Act::Submit(_)))
+                .filter(|(_, act)| matches!(act, PersonAct::Submit(_)))
                 .count();
             assert!(requests > 60, "seed {} has {requests} requests", plan.seed);
         }

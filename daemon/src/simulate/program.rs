@@ -3,7 +3,7 @@
 //! - `SEED`: runs this seed alone and prints its trace; `STEPS`: at most so many steps
 //! - `MUTANT`: with this fault, by its number; `MUTANTS`: runs each of them until a seed finds it
 
-use super::plan::Plan;
+use super::plan::WorldPlan;
 use super::{seeds, shorten};
 use crate::clock;
 use fnd_core::mutants::Mutant;
@@ -43,8 +43,8 @@ fn say(text: &str) {
 }
 
 /// Returns the plan of a seed with the limit of `STEPS` and the fault of `MUTANT`.
-fn plan(seed: u64) -> Plan {
-    let mut plan = Plan::of(seed);
+fn plan(seed: u64) -> WorldPlan {
+    let mut plan = WorldPlan::of(seed);
     if let Some(steps) = number("STEPS").and_then(|steps| u32::try_from(steps).ok()) {
         plan.steps = steps;
     }

@@ -15,7 +15,7 @@ const COLUMNS: &str =
 
 /// A row of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct InvocationRow {
     pub(crate) function: FunctionName,
     pub(crate) trigger: Trigger,
     pub(crate) state: RunState,
@@ -32,8 +32,8 @@ pub(crate) struct Row {
 
 /// Everything that the ledger says at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) invocations: BTreeMap<InvocationId, Row>,
+pub(crate) struct LedgerRows {
+    pub(crate) invocations: BTreeMap<InvocationId, InvocationRow>,
     /// The numbers of the attempts that have a row.
     pub(crate) attempts: BTreeMap<InvocationId, BTreeSet<u32>>,
     /// The last slot of each schedule that was handled, by function and key.
@@ -45,11 +45,11 @@ pub(crate) struct Rows {
 }
 
 /// A connection that reads beside the fnd that writes.
-pub(crate) struct LedgerReader {
+pub(crate) struct RowReader {
     db: Connection,
 }
 
-impl LedgerReader {
+impl RowReader {
     /// Opens the database of a node.
     ///
     /// # Panics
@@ -62,7 +62,7 @@ impl LedgerReader {
     }
 
     /// Returns the row of an invocation.
-    pub(crate) fn row(&self, id: InvocationId) -> Option<Row> {
+    pub(crate) fn row(&self, id: InvocationId) -> Option<InvocationRow> {
         let sql = format!("SELECT {COLUMNS} FROM invocation WHERE id = ?1");
         let mut statement = self.db.prepare_cached(&sql).expect("a statement");
         let read = statement.query_row(params![id.0.to_be_bytes()], row);
@@ -70,8 +70,8 @@ impl LedgerReader {
     }
 
     /// Reads everything.
-    pub(crate) fn all(&self) -> Rows {
-        let mut rows = Rows::default();
+    pub(crate) fn all(&self) -> LedgerRows {
+        let mut rows = LedgerRows::default();
         let sql = format!("SELECT {COLUMNS} FROM invocation");
         self.each(&sql, |found| {
             let (id, row) = row(found)?;
@@ -106,11 +106,11 @@ impl LedgerReader {
     }
 }
 
-fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, Row)> {
+fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, InvocationRow)> {
     let word = |column| found.get::<_, String>(column);
     let cause: Option<String> = found.get(9)?;
     let reason: Option<String> = found.get(6)?;
-    let row = Row {
+    let row = InvocationRow {
         function: name(found, 1)?,
         trigger: Trigger::parse(&word(2)?).expect("a trigger"),
         state: RunState::parse(&word(3)?).expect("a state"),

@@ -1,7 +1,7 @@
 //! Runs seeds, and knows those that have failed once: every run begins with them.
 
-use super::plan::Plan;
-use super::{Outcome, run};
+use super::plan::WorldPlan;
+use super::{WorldOutcome, run};
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
@@ -24,12 +24,12 @@ pub(super) fn failed() -> impl Iterator<Item = u64> {
 }
 
 /// Runs a plan. A panic is a promise that is broken: fnd asserts much about itself.
-pub(super) fn attempt(plan: &Plan, speaks: bool) -> Outcome {
+pub(super) fn attempt(plan: &WorldPlan, speaks: bool) -> WorldOutcome {
     match panic::catch_unwind(AssertUnwindSafe(|| run(plan, speaks))) {
         Ok(outcome) => outcome,
-        Err(_) => Outcome {
+        Err(_) => WorldOutcome {
             broken: Some(PANIC.take().unwrap_or_else(|| "panic".to_owned())),
-            ..Outcome::default()
+            ..WorldOutcome::default()
         },
     }
 }

@@ -1,8 +1,8 @@
 //! Makes a history that breaks a promise shorter: fewer faults, fewer acts, fewer steps. The seed stays, so that the world
 //! draws the same numbers; what happens may change all the same, and only what still breaks the same promise is taken.
 
-use super::Outcome;
-use super::plan::Plan;
+use super::WorldOutcome;
+use super::plan::WorldPlan;
 use super::seeds::attempt;
 use crate::clock;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ const ATTEMPTS_MAX: u32 = 300;
 const LASTS_MAX: Duration = Duration::from_secs(20);
 
 /// Returns the shortest plan that was found, and what comes of it. `broken` is the promise that the plan breaks.
-pub(super) fn shorten(plan: &Plan, broken: &str) -> (Plan, Outcome) {
-    let mut search = Search {
+pub(super) fn shorten(plan: &WorldPlan, broken: &str) -> (WorldPlan, WorldOutcome) {
+    let mut search = PlanSearch {
         kind: kind(broken).to_owned(),
         until: clock::monotonic() + LASTS_MAX,
         attempts: 0,
@@ -28,16 +28,16 @@ pub(super) fn shorten(plan: &Plan, broken: &str) -> (Plan, Outcome) {
     (plan, outcome)
 }
 
-struct Search {
+struct PlanSearch {
     /// What the shorter plan has to break.
     kind: String,
     until: Instant,
     attempts: u32,
 }
 
-impl Search {
+impl PlanSearch {
     /// Removes as many parts of a list as possible: first halves of it, then smaller pieces, at last single parts.
-    fn fewer<T: Clone>(&mut self, plan: &mut Plan, list: impl Fn(&mut Plan) -> &mut Vec<T>) {
+    fn fewer<T: Clone>(&mut self, plan: &mut WorldPlan, list: impl Fn(&mut WorldPlan) -> &mut Vec<T>) {
         let mut size = list(plan).len();
         while size > 0 {
             let mut begin = 0;
@@ -57,7 +57,7 @@ impl Search {
     }
 
     /// Halves the number of steps as long as that is possible.
-    fn sooner(&mut self, plan: &mut Plan) {
+    fn sooner(&mut self, plan: &mut WorldPlan) {
         let mut shorter = plan.clone();
         while shorter.steps > 1 {
             shorter.steps /= 2;
@@ -69,7 +69,7 @@ impl Search {
     }
 
     /// Returns whether a plan breaks the same promise. Once the search has taken long enough, none does.
-    fn breaks(&mut self, plan: &Plan) -> bool {
+    fn breaks(&mut self, plan: &WorldPlan) -> bool {
         self.attempts += 1;
         if self.attempts > ATTEMPTS_MAX || clock::monotonic() > self.until {
             return false;

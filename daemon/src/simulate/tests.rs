@@ -1,13 +1,13 @@
 //! The simulation in the ordinary tests: few seeds, because the tests are not optimized. `make simulate` runs thousands.
 
-use super::plan::Plan;
+use super::plan::WorldPlan;
 use super::seeds;
 
 /// Number of seeds that every run of the tests tries.
 const SEEDS: u64 = 6;
 
 fn keeps_its_promises(seed: u64) {
-    let outcome = seeds::attempt(&Plan::of(seed), true);
+    let outcome = seeds::attempt(&WorldPlan::of(seed), true);
     if let Some(broken) = outcome.broken {
         panic!("seed {seed}: {broken}\n{}", outcome.trace.join("\n"));
     }
@@ -26,7 +26,7 @@ fn seeds_that_have_failed_once_fail_no_more() {
 #[test]
 fn the_same_seed_has_the_same_history() {
     for seed in 1..=3 {
-        let [first, second] = [(); 2].map(|()| seeds::attempt(&Plan::of(seed), false));
+        let [first, second] = [(); 2].map(|()| seeds::attempt(&WorldPlan::of(seed), false));
         let [first, second] = [first, second].map(|end| (end.hash, end.steps, end.invocations));
         assert_eq!(first, second, "seed {seed}");
         assert_ne!(first.2, 0, "seed {seed} runs nothing");

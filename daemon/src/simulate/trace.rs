@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::time::Duration;
 
-pub(super) struct Trace {
+pub(super) struct WorldTrace {
     /// With fixed keys, unlike the hash of a table.
     hash: DefaultHasher,
     /// Whether lines are kept.
@@ -13,7 +13,7 @@ pub(super) struct Trace {
     lines: Vec<String>,
 }
 
-impl Trace {
+impl WorldTrace {
     /// Returns an empty trace; `says`: with words.
     pub(super) fn new(says: bool) -> Self {
         Self {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_trace_has_a_line_for_each_event_only_if_somebody_reads_it() {
         for says in [false, true] {
-            let mut trace = Trace::new(says);
+            let mut trace = WorldTrace::new(says);
             trace.step(412, Duration::from_millis(63_204), 1_795_428_063_204);
             trace.say(|| "fnd 3 is killed".to_owned());
             let lines: Vec<&str> = trace.lines().collect();
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn equal_events_have_an_equal_hash() {
         let hash = |numbers: &[[u64; 3]]| {
-            let mut trace = Trace::new(false);
+            let mut trace = WorldTrace::new(false);
             numbers.iter().for_each(|numbers| trace.note(*numbers));
             trace.hash()
         };

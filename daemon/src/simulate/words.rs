@@ -1,7 +1,7 @@
 //! Facts in words, for people who read a trace.
 
 use super::facts::{Commit, Death, Fact};
-use super::spawner::contents::Content;
+use super::spawner::contents::SourceContent;
 use fnd_wire::frame::{Install, Request, STORED, Spawn};
 use fnd_wire::ids::Version;
 use fnd_wire::plan::is_own;
@@ -16,14 +16,14 @@ impl fmt::Display for Fact {
             Self::Death(Death::Both) => f.write_str("fnd, the spawner and all workers are dead"),
             Self::Death(Death::PowerCut) => f.write_str("the machine has lost its power, and starts anew"),
             Self::Asked(number, act) => write!(f, "act {number}: {act:?}"),
-            Self::Told(told) => write!(f, "act {} is told: {:?}", told.number, told.heard),
+            Self::Answered(told) => write!(f, "act {} is told: {:?}", told.number, told.heard),
             Self::Requested(number, request) => {
                 write!(f, "fnd asks the spawner, request {number}: ")?;
                 requested(f, request)
             }
             Self::Started(started) => {
                 let (worker, function) = (started.worker, &started.function);
-                write!(f, "{worker} begins: {function}, {}", Content::of(started.version))
+                write!(f, "{worker} begins: {function}, {}", SourceContent::of(started.version))
             }
             Self::Began(began) => {
                 let (function, worker, invocation) = (&began.function, began.worker, began.invocation);
@@ -59,12 +59,16 @@ fn requested(f: &mut fmt::Formatter<'_>, request: &Request) -> fmt::Result {
     let install = |f: &mut fmt::Formatter<'_>, what: &str, install: &Install| {
         let function = &install.function;
         match Version::parse(&install.source).filter(|_| install.directory == STORED) {
-            Some(version) => write!(f, "{what} the stored version of {function}, {}", Content::of(version)),
+            Some(version) => write!(
+                f,
+                "{what} the stored version of {function}, {}",
+                SourceContent::of(version)
+            ),
             None => write!(f, "{what} the file of {function}"),
         }
     };
     let start = |f: &mut fmt::Formatter<'_>, what: &str, spawn: &Spawn| {
-        let (worker, content, invocation) = (spawn.worker, Content::of(spawn.version), spawn.invocation);
+        let (worker, content, invocation) = (spawn.worker, SourceContent::of(spawn.version), spawn.invocation);
         write!(f, "{what} {worker}: {content}, for {invocation}")
     };
     match request {
@@ -85,7 +89,7 @@ fn requested(f: &mut fmt::Formatter<'_>, request: &Request) -> fmt::Result {
         Request::Release(release) => write!(f, "Release the files of {}", release.invocation),
         Request::Prune(prune) if is_own(prune.function.as_str()) => write!(f, "Prune {}", prune.function),
         Request::Prune(prune) => {
-            let keep: Vec<_> = prune.keep.iter().map(|version| Content::of(*version).0).collect();
+            let keep: Vec<_> = prune.keep.iter().map(|version| SourceContent::of(*version).0).collect();
             write!(f, "Prune {}, keep the contents {keep:?}", prune.function)
         }
         Request::Seal(seal) => write!(
@@ -132,7 +136,7 @@ mod tests {
             "the ledger has committed, and fnd is told that it has failed (not synced: a power cut undoes it)",
         );
         let function = FunctionName::new("f1").unwrap();
-        let keep = vec![Content(9).version(0)];
+        let keep = vec![SourceContent(9).version(0)];
         let prune = Request::Prune(Prune {
             function: function.clone(),
             keep,
@@ -146,6 +150,6 @@ mod tests {
             Fact::Requested(5, seal),
             "fnd asks the spawner, request 5: Seal f1, empty",
         );
-        assert_eq!(Content(48).to_string(), "content 48 (Script, Hasty)");
+        assert_eq!(SourceContent(48).to_string(), "content 48 (Script, Hasty)");
     }
 }

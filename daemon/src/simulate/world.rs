@@ -1,22 +1,22 @@
 //! The world: a machine, at most one fnd on it, people, faults. It lists what can happen next, chooses one thing by the seed, and
 //! lets it happen. Nothing happens beside that, so a seed repeats everything.
 
-use super::Outcome;
-use super::choice::Choice;
-use super::choices::Choices;
-use super::disk::Verdict;
+use super::WorldOutcome;
+use super::disk::CommitVerdict;
 use super::facts::{Death, Fact};
 use super::faults::FaultKinds;
-use super::life::Life;
+use super::life::FndLife;
 use super::model::{Promises, Shown, changed_by_restart, is_settled};
 use super::node::Node;
-use super::oracles::{Oracles, Verdict as Promise};
+use super::oracles::{Oracles, PromiseCheck};
 use super::outages::Outages;
-use super::people::{self, Act, People};
-use super::plan::Plan;
-use super::rows::LedgerReader;
+use super::people::{self, People, PersonAct};
+use super::plan::WorldPlan;
+use super::random_streams::RandomStreams;
+use super::rows::RowReader;
 use super::spawner::{SpawnerModel, SpawnerStep};
-use super::trace::Trace;
+use super::trace::WorldTrace;
+use super::world_step::WorldStep;
 use fastrand::Rng;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,40 +33,40 @@ const CALM_STEPS: u32 = 60_000;
 
 pub(super) struct World<'a> {
     pub(super) node: Node<'a>,
-    pub(super) life: Option<Life>,
+    pub(super) life: Option<FndLife>,
     pub(super) lives: u32,
     pub(super) people: People,
-    pub(super) choices: Choices,
-    pub(super) trace: Trace,
+    pub(super) streams: RandomStreams,
+    pub(super) trace: WorldTrace,
     /// The faults that can still happen; none once the faults have stopped.
     pub(super) kinds: FaultKinds,
     pub(super) outages: Outages,
     /// What people do, and when; each act has a number.
-    acts: VecDeque<(Duration, Act)>,
+    acts: VecDeque<(Duration, PersonAct)>,
     act: usize,
     pub(super) oracles: Oracles,
     /// What people were told of releases.
     pub(super) promises: Promises,
-    pub(super) reader: Option<LedgerReader>,
+    pub(super) reader: Option<RowReader>,
     /// What the oracles say of the last death.
-    pub(super) at_death: Promise,
+    pub(super) at_death: PromiseCheck,
     steps: u32,
     invocations: u32,
     /// What can happen next, used again for each step.
-    can: Vec<Choice>,
+    can: Vec<WorldStep>,
     spawner_can: Vec<SpawnerStep>,
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(runtime: &'a Runtime, plan: &Plan, trace: Trace) -> Self {
-        let choices = Choices::of(plan.seed);
+    pub(super) fn new(runtime: &'a Runtime, plan: &WorldPlan, trace: WorldTrace) -> Self {
+        let streams = RandomStreams::of(plan.seed);
         let acts = plan.acts.iter();
         Self {
-            node: Node::new(runtime, plan.kinds, choices.workers.clone()),
+            node: Node::new(runtime, plan.kinds, streams.workers.clone()),
             life: None,
             lives: 0,
             people: People::default(),
-            choices,
+            streams,
             trace,
             kinds: plan.kinds,
             outages: Outages::new(plan),
@@ -89,7 +89,7 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// What an oracle says.
-    pub(super) fn run(&mut self, plan: &Plan) -> Result<(), String> {
+    pub(super) fn run(&mut self, plan: &WorldPlan) -> Result<(), String> {
         let lasts = Duration::from_millis(plan.lasts_ms);
         while self.steps < plan.steps && self.node.clock.elapsed() < lasts {
             self.step()?;
@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         self.end_faults();
         self.acts.clear();
         let now = self.node.clock.elapsed();
-        self.acts.extend(Act::last(plan.functions).map(|act| (now, act)));
+        self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
         self.come_to_rest()?;
         self.is_nothing_left()?;
         let before = self.shown(plan.functions);
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits until all work has ended.
-    fn come_to_rest(&mut self) -> Promise {
+    fn come_to_rest(&mut self) -> PromiseCheck {
         let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
         // A schedule may have begun something just now.
         let goes_on = |world: &Self| {
@@ -162,7 +162,7 @@ impl<'a> World<'a> {
             let told = self.people.hear();
             let is_settled = || life.serving.messages.is_empty() && is_settled(life.daemon(), &self.node.files);
             told.iter().for_each(|told| self.promises.told(told, is_settled));
-            self.node.facts.extend(told.into_iter().map(Fact::Told));
+            self.node.facts.extend(told.into_iter().map(Fact::Answered));
         }
         self.judge()
     }
@@ -185,22 +185,22 @@ impl<'a> World<'a> {
     }
 
     /// Looks at what there is when everything has ended.
-    fn at_rest(&mut self) -> Promise {
-        let rows = LedgerReader::open(&self.node.ledger()).all();
+    fn at_rest(&mut self) -> PromiseCheck {
+        let rows = RowReader::open(&self.node.ledger()).all();
         self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
         self.is_nothing_left()?;
         self.oracles.at_end(&rows)
     }
 
-    fn is_nothing_left(&self) -> Promise {
+    fn is_nothing_left(&self) -> PromiseCheck {
         let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
         let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
         Oracles::is_nothing_left(&left)
     }
 
     /// Returns what has come of the simulation.
-    pub(super) fn outcome(&self, broken: Option<String>) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(&self, broken: Option<String>) -> WorldOutcome {
+        WorldOutcome {
             broken,
             steps: self.steps,
             invocations: self.invocations,
@@ -210,25 +210,25 @@ impl<'a> World<'a> {
     }
 
     /// Chooses what happens next.
-    fn choose(&mut self) -> Choice {
+    fn choose(&mut self) -> WorldStep {
         let now = self.node.clock.now();
         self.can.clear();
         match &mut self.life {
-            None => self.can.push(Choice::Start),
+            None => self.can.push(WorldStep::Start),
             Some(life) => {
-                life.choices(now, &mut self.choices.order, &mut self.can);
+                life.steps(now, &mut self.streams.order, &mut self.can);
                 self.node.files.take_requests(&life.catalog);
                 if self.node.files.has_work(now.mono) {
-                    self.can.push(Choice::Files);
+                    self.can.push(WorldStep::Files);
                 }
             }
         }
         self.node.spawner(SpawnerModel::hear);
         self.node.spawner.steps(now, &mut self.spawner_can);
-        self.can.extend(self.spawner_can.drain(..).map(Choice::Spawner));
+        self.can.extend(self.spawner_can.drain(..).map(WorldStep::Spawner));
         let elapsed = self.node.clock.elapsed();
-        let can_act = |act: &Act| match act {
-            Act::Save(..) | Act::Remove(_) => true,
+        let can_act = |act: &PersonAct| match act {
+            PersonAct::Save(..) | PersonAct::Remove(_) => true,
             _ => self.life.as_ref().is_some_and(|life| life.backend().is_some()),
         };
         if self
@@ -236,40 +236,40 @@ impl<'a> World<'a> {
             .front()
             .is_some_and(|(at, act)| *at <= elapsed && can_act(act))
         {
-            self.can.push(Choice::Person);
+            self.can.push(WorldStep::Person);
         }
         if self.outages.wakes_at().is_some_and(|at| at <= elapsed) {
-            self.can.push(Choice::Fault);
+            self.can.push(WorldStep::Fault);
         }
         // Once the faults have stopped, nothing is slow any more.
         if !self.outages.are_over || self.can.is_empty() {
-            self.can.push(Choice::Wait);
+            self.can.push(WorldStep::Wait);
         }
-        weighted(&self.can, &mut self.choices.order)
+        weighted(&self.can, &mut self.streams.order)
     }
 
-    fn perform(&mut self, choice: Choice) {
+    fn perform(&mut self, choice: WorldStep) {
         let now = self.node.clock.now();
         match choice {
-            Choice::Wait => return self.wait(),
-            Choice::Start => return self.start(),
-            Choice::Person => return self.person(),
-            Choice::Fault => return self.fault(),
-            Choice::Stop => return self.end(Death::Stopped),
-            Choice::Spawner(step) => self.node.spawner(|spawner, turn| spawner.step(step, turn)),
-            Choice::Ledger(most) => drop(self.write_ledger(most)),
+            WorldStep::Wait => return self.wait(),
+            WorldStep::Start => return self.start(),
+            WorldStep::Person => return self.person(),
+            WorldStep::Fault => return self.fault(),
+            WorldStep::Stop => return self.end(Death::Stopped),
+            WorldStep::Spawner(step) => self.node.spawner(|spawner, turn| spawner.step(step, turn)),
+            WorldStep::Ledger(most) => drop(self.write_ledger(most)),
             _ => {}
         }
         let Some(life) = &mut self.life else { return };
         let mut is_connected = true;
         let mut was_turn = false;
         match choice {
-            Choice::Tasks => life.run_tasks(&self.node),
-            Choice::History => life.read(),
-            Choice::Output => life.read_output(now),
-            Choice::Files => life.look_at_files(&mut self.node.files, &mut self.choices.files, now),
-            Choice::Ledger(_) => {}
-            Choice::Spawner(step) => {
+            WorldStep::Tasks => life.run_tasks(&self.node),
+            WorldStep::History => life.read(),
+            WorldStep::Output => life.read_output(now),
+            WorldStep::Files => life.look_at_files(&mut self.node.files, &mut self.streams.files, now),
+            WorldStep::Ledger(_) => {}
+            WorldStep::Spawner(step) => {
                 (life.due.frames, life.due.tasks) = (true, true);
                 life.due.output |= matches!(
                     step,
@@ -277,9 +277,9 @@ impl<'a> World<'a> {
                 );
             }
             _ => {
-                was_turn = matches!(choice, Choice::Frame | Choice::Message | Choice::Tick);
+                was_turn = matches!(choice, WorldStep::Frame | WorldStep::Message | WorldStep::Tick);
                 is_connected = life.turn(choice);
-                life.due.output |= matches!(choice, Choice::Frame | Choice::Message);
+                life.due.output |= matches!(choice, WorldStep::Frame | WorldStep::Message);
             }
         }
         if !(is_connected && life.after_step(was_turn)) {
@@ -290,7 +290,7 @@ impl<'a> World<'a> {
     /// Does a turn of the ledger's writer. Returns whether more may come.
     pub(super) fn write_ledger(&mut self, most: usize) -> bool {
         let Some(life) = &mut self.life else { return false };
-        let verdict = Verdict::any(&mut self.choices.disk, self.kinds);
+        let verdict = CommitVerdict::any(&mut self.streams.disk, self.kinds);
         self.node.disk.decide(verdict);
         let goes_on = life.write(self.node.clock.now(), most);
         let round = self.node.disk.after_round(life.ledger.waiting() == (0, 0));
@@ -304,10 +304,10 @@ impl<'a> World<'a> {
     /// Starts fnd.
     fn start(&mut self) {
         self.lives += 1;
-        let mut life = Life::start(&mut self.node, self.choices.daemon.u64(..));
+        let mut life = FndLife::start(&mut self.node, self.streams.daemon.u64(..));
         life.after_step(true);
         self.life = Some(life);
-        self.reader = Some(LedgerReader::open(&self.node.ledger()));
+        self.reader = Some(RowReader::open(&self.node.ledger()));
         self.node.facts.push(Fact::Life(self.lives));
     }
 
@@ -335,7 +335,7 @@ impl<'a> World<'a> {
         let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
         // What can happen now happens within milliseconds on a real machine, unless it is slow on purpose.
         if self.can.len() > 1 {
-            until = until.min(now.mono + Duration::from_micros(self.choices.order.u64(1..BUSY_MAX_US)));
+            until = until.min(now.mono + Duration::from_micros(self.streams.order.u64(1..BUSY_MAX_US)));
         }
         match &self.life {
             Some(life) => self.node.wait_until(until, &life.tasks.woken.notify),
@@ -350,8 +350,8 @@ impl<'a> World<'a> {
         self.node.facts.push(Fact::Asked(number, act.clone()));
         self.promises.begin(number, &act);
         match &act {
-            Act::Save(function, content) => self.node.files.save(people::name(*function), *content),
-            Act::Remove(function) => self.node.files.remove(&people::name(*function)),
+            PersonAct::Save(function, content) => self.node.files.save(people::name(*function), *content),
+            PersonAct::Remove(function) => self.node.files.remove(&people::name(*function)),
             _ => {
                 let Some(life) = &mut self.life else { return };
                 let _inside = life.tasks.enter();
@@ -365,7 +365,7 @@ impl<'a> World<'a> {
 }
 
 /// Draws one of the choices by their weights.
-fn weighted(can: &[Choice], order: &mut Rng) -> Choice {
+fn weighted(can: &[WorldStep], order: &mut Rng) -> WorldStep {
     let sum: u32 = can.iter().map(|choice| choice.weight()).sum();
     let mut drawn = order.u32(0..sum);
     for choice in can {
@@ -374,5 +374,5 @@ fn weighted(can: &[Choice], order: &mut Rng) -> Choice {
             None => return *choice,
         }
     }
-    Choice::Wait
+    WorldStep::Wait
 }

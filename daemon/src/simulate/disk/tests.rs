@@ -4,7 +4,7 @@ use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeSet;
 
-fn open(directory: &Path, run: &Path, disk: &mut Disk) -> (OpenedLedger, LedgerThread) {
+fn open(directory: &Path, run: &Path, disk: &mut SimulatedDisk) -> (OpenedLedger, LedgerThread) {
     let site = Site {
         state: directory,
         run,
@@ -46,7 +46,7 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
     for seed in 0..60 {
         let mut random = Rng::with_seed(seed);
         let (state, run) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap());
-        let mut disk = Disk::new(state.path());
+        let mut disk = SimulatedDisk::new(state.path());
         let mut ledger = open(state.path(), run.path(), &mut disk);
         // Enough for a log that was copied and began anew in some seeds.
         let synced = random.u8(1..100);
@@ -56,7 +56,7 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
         (synced..synced + 5).for_each(|number| write(number, false, &mut ledger));
         assert!(disk.after_round(true).commit.is_some_and(|commit| commit.is_done));
         drop(ledger);
-        let ledger = open(state.path(), run.path(), &mut Disk::new(state.path()));
+        let ledger = open(state.path(), run.path(), &mut SimulatedDisk::new(state.path()));
         assert_eq!(
             found(&ledger.0).len(),
             usize::from(synced) + 5,
@@ -67,7 +67,7 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
         let ledger = open(
             state.path(),
             tempfile::tempdir().unwrap().path(),
-            &mut Disk::new(state.path()),
+            &mut SimulatedDisk::new(state.path()),
         );
         let all = found(&ledger.0);
         let kept = u8::try_from(all.len()).unwrap();
@@ -83,15 +83,15 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
 #[test]
 fn each_verdict_is_what_it_says() {
     let verdicts = [
-        (Verdict::Done, true, true, None),
-        (Verdict::Refused, false, false, None),
-        (Verdict::Unknown, true, false, None),
-        (Verdict::DoneThenDead, true, false, Some(Death::Killed)),
-        (Verdict::Lost, false, false, Some(Death::PowerCut)),
+        (CommitVerdict::Done, true, true, None),
+        (CommitVerdict::Refused, false, false, None),
+        (CommitVerdict::Unknown, true, false, None),
+        (CommitVerdict::DoneThenDead, true, false, Some(Death::Killed)),
+        (CommitVerdict::Lost, false, false, Some(Death::PowerCut)),
     ];
     for (verdict, is_done, is_told, death) in verdicts {
         let state = tempfile::tempdir_in("/dev/shm").unwrap();
-        let mut disk = Disk::new(state.path());
+        let mut disk = SimulatedDisk::new(state.path());
         let mut ledger = open(state.path(), state.path(), &mut disk);
         disk.decide(verdict);
         write(1, true, &mut ledger);
@@ -107,10 +107,10 @@ fn each_verdict_is_what_it_says() {
         fuse::set(None);
         assert_eq!(
             ledger.0.writer.health().failing.is_none(),
-            matches!(verdict, Verdict::Done | Verdict::DoneThenDead)
+            matches!(verdict, CommitVerdict::Done | CommitVerdict::DoneThenDead)
         );
         drop(ledger);
-        let ledger = open(state.path(), state.path(), &mut Disk::new(state.path()));
+        let ledger = open(state.path(), state.path(), &mut SimulatedDisk::new(state.path()));
         assert_eq!(!found(&ledger.0).is_empty(), is_done, "{verdict:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! O2, O3, O4: what people were told is true, and stays true. Accepted work has a row in the ledger when its caller hears of
 //! it, and one end that never changes. The end that a caller was told is that end.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
-use crate::simulate::people::{Act, Heard, Told};
-use crate::simulate::rows::{Row, Rows};
+use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct};
+use crate::simulate::rows::{InvocationRow, LedgerRows};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::run::{Answer, Now};
@@ -18,8 +18,8 @@ const UNSAFE: Duration = Duration::from_secs(1);
 
 /// What people were told of invocations.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
-    promised: BTreeMap<InvocationId, Promise>,
+pub(super) struct AnswersOracle {
+    promised: BTreeMap<InvocationId, AnswerPromise>,
     /// The invocations of scripts: the spawner keeps their results until the ledger has them.
     of_scripts: BTreeSet<InvocationId>,
     /// The ends that the ledger has had at the last death.
@@ -32,7 +32,7 @@ pub(super) struct Answers {
 }
 
 #[derive(Debug)]
-struct Promise {
+struct AnswerPromise {
     /// Whether the invocation was on disk before anybody heard of it.
     durable: bool,
     told_at: Duration,
@@ -41,8 +41,8 @@ struct Promise {
 }
 
 /// O4: whoever is told that work is queued, finds it in the ledger at that moment.
-pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> Verdict {
-    if let Fact::Told(told) = fact {
+pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> PromiseCheck {
+    if let Fact::Answered(told) = fact {
         let missing = accepted(told).into_iter().find(|id| !has_row(*id));
         if let Some(id) = missing {
             return Err(format!("O4: {id} was accepted, and the ledger does not have it"));
@@ -52,14 +52,14 @@ pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> 
 }
 
 /// Returns the durable invocations that an answer names.
-fn accepted(told: &Told) -> Vec<InvocationId> {
+fn accepted(told: &AnsweredAct) -> Vec<InvocationId> {
     match &told.heard {
         // With a key the request may share the call of somebody who waits, and that is not on the disk.
-        Heard::Answer(Answer::Queued(_)) if matches!(&told.act, Act::Submit(request) if request.key.is_some()) => {
+        ActAnswer::Answer(Answer::Queued(_)) if matches!(&told.act, PersonAct::Submit(request) if request.key.is_some()) => {
             Vec::new()
         }
-        Heard::Answer(Answer::Queued(id)) => vec![*id],
-        Heard::Published(Ok(delivered)) => {
+        ActAnswer::Answer(Answer::Queued(id)) => vec![*id],
+        ActAnswer::Published(Ok(delivered)) => {
             let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
             taken.map(|taken| taken.id).collect()
         }
@@ -67,11 +67,11 @@ fn accepted(told: &Told) -> Vec<InvocationId> {
     }
 }
 
-impl Oracle for Answers {
-    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+impl Oracle for AnswersOracle {
+    fn see(&mut self, now: Now, fact: &Fact) -> PromiseCheck {
         self.now = now.mono;
         match fact {
-            Fact::Told(told) => self.told(told),
+            Fact::Answered(told) => self.told(told),
             Fact::Began(began) if !began.is_call => drop(self.of_scripts.insert(began.invocation)),
             Fact::Committed(commit) if commit.is_done && commit.is_even => {
                 self.even_at = self.now;
@@ -84,7 +84,7 @@ impl Oracle for Answers {
         Ok(())
     }
 
-    fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, death: Death, rows: &LedgerRows) -> PromiseCheck {
         let has_power = death != Death::PowerCut;
         let (even_at, synced_at) = (self.even_at, self.synced_at);
         self.promised.retain(|id, promise| {
@@ -112,7 +112,7 @@ impl Oracle for Answers {
         Ok(())
     }
 
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         self.compare(rows)?;
         for (id, promise) in &self.promised {
             let Some(row) = rows.invocations.get(id) else {
@@ -135,23 +135,23 @@ impl Oracle for Answers {
     }
 }
 
-impl Answers {
-    fn told(&mut self, told: &Told) {
+impl AnswersOracle {
+    fn told(&mut self, told: &AnsweredAct) {
         for id in accepted(told) {
             self.promise(id, true, None);
         }
         match &told.heard {
-            Heard::Answer(Answer::Finished(record)) => {
+            ActAnswer::Answer(Answer::Finished(record)) => {
                 self.promise(record.id, record.durable, Some(record.clone()));
             }
-            Heard::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
+            ActAnswer::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
             _ => {}
         }
     }
 
     fn promise(&mut self, id: InvocationId, durable: bool, end: Option<Box<InvocationRecord>>) {
         let told_at = self.now;
-        let promise = self.promised.entry(id).or_insert(Promise {
+        let promise = self.promised.entry(id).or_insert(AnswerPromise {
             durable,
             told_at,
             end: None,
@@ -164,8 +164,8 @@ impl Answers {
     }
 
     /// An end that is stored does not change.
-    fn compare(&mut self, rows: &Rows) -> Verdict {
-        let is_final = |(_, row): &(&InvocationId, &Row)| row.state.is_final();
+    fn compare(&mut self, rows: &LedgerRows) -> PromiseCheck {
+        let is_final = |(_, row): &(&InvocationId, &InvocationRow)| row.state.is_final();
         for (id, row) in rows.invocations.iter().filter(is_final) {
             let end = (row.state, row.reason, row.attempts);
             let before = self.ended.entry(*id).or_insert(end);
@@ -178,7 +178,7 @@ impl Answers {
 }
 
 /// O3: the end that a caller was told is the end in the ledger.
-fn is_same(told: &InvocationRecord, row: &Row, has_result: bool) -> Verdict {
+fn is_same(told: &InvocationRecord, row: &InvocationRow, has_result: bool) -> PromiseCheck {
     let id = told.id;
     let (before, after) = (
         (told.state, told.reason, told.attempts),

@@ -1,6 +1,6 @@
 //! O1: no function sees an attempt twice, and none begins before the one before it has ended.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Began, Fact};
 use fnd_core::run::Now;
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The last attempt of each invocation that a function has seen.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(super) struct AttemptsOracle {
     last: BTreeMap<InvocationId, SeenAttempt>,
 }
 
@@ -19,8 +19,8 @@ struct SeenAttempt {
     is_over: bool,
 }
 
-impl Oracle for Attempts {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+impl Oracle for AttemptsOracle {
+    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
         match fact {
             Fact::Began(began) => return self.begins(began),
             Fact::Over(invocation, number) => {
@@ -38,8 +38,8 @@ impl Oracle for Attempts {
     }
 }
 
-impl Attempts {
-    fn begins(&mut self, began: &Began) -> Verdict {
+impl AttemptsOracle {
+    fn begins(&mut self, began: &Began) -> PromiseCheck {
         let Began {
             invocation,
             attempt,

@@ -1,9 +1,9 @@
 //! O9: the node never has more workers than it may have, never more memory in use by its functions than there is, and no
 //! script has more processes than its pool.
 
-use super::{Oracle, Verdict};
-use crate::simulate::facts::{Fact, Started};
-use crate::simulate::spawner::contents::{Content, Manner};
+use super::{Oracle, PromiseCheck};
+use crate::simulate::facts::{Fact, StartedWorker};
+use crate::simulate::spawner::contents::{Manner, SourceContent};
 use fnd_core::run::Now;
 use fnd_wire::ids::WorkerId;
 use fnd_wire::plan;
@@ -15,12 +15,12 @@ const MEMORY_MAX: u64 = 4 << 30;
 
 /// The workers that run.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
-    workers: BTreeMap<WorkerId, Started>,
+pub(super) struct BudgetOracle {
+    workers: BTreeMap<WorkerId, StartedWorker>,
 }
 
-impl Oracle for Budget {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+impl Oracle for BudgetOracle {
+    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
         match fact {
             // The builds and checks of fnd have a share of their own.
             Fact::Started(started) if !plan::is_own(started.function.as_str()) => {
@@ -36,8 +36,8 @@ impl Oracle for Budget {
     }
 }
 
-impl Budget {
-    fn is_within(&self, newest: &Started) -> Verdict {
+impl BudgetOracle {
+    fn is_within(&self, newest: &StartedWorker) -> PromiseCheck {
         let (worker, function) = (newest.worker, &newest.function);
         if self.workers.len() > WORKERS_MAX {
             return Err(format!("O9: {worker} is one worker too many"));
@@ -46,7 +46,7 @@ impl Budget {
         let mut memory = BTreeMap::new();
         for started in self.workers.values() {
             let most = memory.entry(&started.function).or_insert(0);
-            *most = memory_of(Content::of(started.version)).max(*most);
+            *most = memory_of(SourceContent::of(started.version)).max(*most);
         }
         let sum: u64 = memory.values().sum();
         if sum > MEMORY_MAX {
@@ -55,10 +55,10 @@ impl Budget {
             ));
         }
         // A handler's worker may still be ending while the next one starts; an attempt of a script ends with its process.
-        let same = |started: &&Started| started.function == *function && started.version == newest.version;
+        let same = |started: &&StartedWorker| started.function == *function && started.version == newest.version;
         let (count, most) = (
             self.workers.values().filter(same).count(),
-            scripts_of(Content::of(newest.version)),
+            scripts_of(SourceContent::of(newest.version)),
         );
         if most.is_some_and(|most| count > most) {
             return Err(format!("O9: `{function}` has {count} workers with {worker}"));
@@ -68,7 +68,7 @@ impl Budget {
 }
 
 /// Returns `limits.memory` of a content.
-fn memory_of(content: Content) -> u64 {
+fn memory_of(content: SourceContent) -> u64 {
     match content.manner() {
         Manner::Large => 2 << 30,
         _ => 256 << 20,
@@ -76,7 +76,7 @@ fn memory_of(content: Content) -> u64 {
 }
 
 /// Returns `pool.max` of a script, where its manifest has one.
-fn scripts_of(content: Content) -> Option<usize> {
+fn scripts_of(content: SourceContent) -> Option<usize> {
     let is_bounded = matches!(content.manner(), Manner::Single | Manner::Replacing);
     (is_bounded && !content.is_handler()).then_some(1)
 }

@@ -1,7 +1,7 @@
 //! O14: every request to the spawner is legal: numbers of workers grow, and each request about a worker names one that was
 //! asked for and is not forgotten.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
 use fnd_core::run::Now;
 use fnd_wire::frame::{Request, Spawn};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The workers that fnd has asked for and has not acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FramesOracle {
     /// The number of the last worker that was asked for.
     last: u64,
     known: BTreeMap<WorkerId, KnownWorker>,
@@ -23,8 +23,8 @@ struct KnownWorker {
     runs: bool,
 }
 
-impl Oracle for Frames {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+impl Oracle for FramesOracle {
+    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
         match fact {
             Fact::Requested(_, request) => self.requested(request),
             Fact::Started(started) => {
@@ -50,8 +50,8 @@ impl Oracle for Frames {
     }
 }
 
-impl Frames {
-    fn requested(&mut self, request: &Request) -> Verdict {
+impl FramesOracle {
+    fn requested(&mut self, request: &Request) -> PromiseCheck {
         match request {
             Request::Spawn(spawn) | Request::Watch(spawn) | Request::Measure(spawn) => self.spawn(spawn),
             Request::Term(worker) => self.known(*worker, "be ended"),
@@ -76,7 +76,7 @@ impl Frames {
         }
     }
 
-    fn spawn(&mut self, spawn: &Spawn) -> Verdict {
+    fn spawn(&mut self, spawn: &Spawn) -> PromiseCheck {
         let worker = spawn.worker;
         if worker.0 <= self.last {
             return Err(format!(
@@ -93,7 +93,7 @@ impl Frames {
         Ok(())
     }
 
-    fn known(&self, worker: WorkerId, is_to: &str) -> Verdict {
+    fn known(&self, worker: WorkerId, is_to: &str) -> PromiseCheck {
         match self.known.contains_key(&worker) {
             true => Ok(()),
             false => Err(format!("O14: {worker} is to {is_to}, and there is no such worker")),

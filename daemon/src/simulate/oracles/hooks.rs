@@ -1,11 +1,11 @@
 //! O6: each end of a function with hooks has the call that follows it, in the same transaction: no death leaves an end whose
 //! hooks will never be called.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::Death;
-use crate::simulate::people::{Act, name};
-use crate::simulate::plan::Plan;
-use crate::simulate::rows::Rows;
+use crate::simulate::people::{PersonAct, name};
+use crate::simulate::plan::WorldPlan;
+use crate::simulate::rows::LedgerRows;
 use crate::simulate::spawner::contents::Manner;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{RunState, Trigger};
@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The functions that have hooks whichever of their contents serves.
 #[derive(Debug)]
-pub(super) struct Hooks {
+pub(super) struct HooksOracle {
     functions: BTreeSet<FunctionName>,
 }
 
-impl Hooks {
-    pub(super) fn new(plan: &Plan) -> Self {
+impl HooksOracle {
+    pub(super) fn new(plan: &WorldPlan) -> Self {
         let (mut hooked, mut others) = (BTreeSet::new(), BTreeSet::new());
         for (_, act) in &plan.acts {
             match act {
                 // The function that hooks call must not call itself.
-                Act::Save(0, _) => continue,
-                Act::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
+                PersonAct::Save(0, _) => continue,
+                PersonAct::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
                 // While the function is gone, it has no hooks.
-                Act::Save(function, _) | Act::Remove(function) => others.insert(*function),
+                PersonAct::Save(function, _) | PersonAct::Remove(function) => others.insert(*function),
                 _ => continue,
             };
         }
@@ -36,7 +36,7 @@ impl Hooks {
         }
     }
 
-    fn compare(&self, rows: &Rows) -> Verdict {
+    fn compare(&self, rows: &LedgerRows) -> PromiseCheck {
         if self.functions.is_empty() {
             return Ok(());
         }
@@ -73,12 +73,12 @@ impl Hooks {
     }
 }
 
-impl Oracle for Hooks {
-    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+impl Oracle for HooksOracle {
+    fn at_death(&mut self, _: Death, rows: &LedgerRows) -> PromiseCheck {
         self.compare(rows)
     }
 
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         self.compare(rows)
     }
 }

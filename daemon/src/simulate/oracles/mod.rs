@@ -11,7 +11,7 @@
 //! - `rest`: O11, O12: at the end all work is final, and nothing is left
 //! - `share`: O8: a canary gets its share of the calls
 //! - `slots`: O5: each slot and each event is one invocation
-//! - `wishes`: O15: work that a person has cancelled or disabled does not begin
+//! - `stopped_work`: O15: work that a person has cancelled or disabled does not begin
 
 mod answers;
 mod attempts;
@@ -22,36 +22,36 @@ mod numbers;
 mod rest;
 mod share;
 mod slots;
+mod stopped_work;
 #[cfg(test)]
 mod tests;
-mod wishes;
 
 pub(crate) use share::CanaryShare;
 
 use super::facts::{Began, Death, Fact};
-use super::plan::Plan;
-use super::rows::{LedgerReader, Rows};
+use super::plan::WorldPlan;
+use super::rows::{LedgerRows, RowReader};
 use fnd_core::run::Now;
 
 /// Whether a promise holds; if not, the promise that is broken, in words.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type PromiseCheck = Result<(), String>;
 
 /// A promise of fnd.
 trait Oracle {
     /// Looks at something that has happened.
-    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+    fn see(&mut self, now: Now, fact: &Fact) -> PromiseCheck {
         let _ = (now, fact);
         Ok(())
     }
 
     /// Looks at the rows after a death, before another fnd begins.
-    fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, death: Death, rows: &LedgerRows) -> PromiseCheck {
         let _ = (death, rows);
         Ok(())
     }
 
     /// Looks at the rows at the end, when the faults are over and everything had time to come to rest.
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         let _ = rows;
         Ok(())
     }
@@ -60,29 +60,29 @@ trait Oracle {
 /// All promises, and those that need more than facts and rows.
 pub(crate) struct Oracles {
     all: Vec<Box<dyn Oracle>>,
-    shares: share::Shares,
+    shares: share::ShareCounts,
 }
 
 impl Oracles {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &WorldPlan) -> Self {
         Self {
             all: vec![
-                Box::new(attempts::Attempts::default()),
-                Box::new(answers::Answers::default()),
-                Box::new(frames::Frames::default()),
-                Box::new(budget::Budget::default()),
-                Box::new(wishes::Wishes::default()),
-                Box::new(numbers::Numbers),
-                Box::new(hooks::Hooks::new(plan)),
-                Box::new(slots::Slots::new(plan)),
-                Box::new(rest::Rest),
+                Box::new(attempts::AttemptsOracle::default()),
+                Box::new(answers::AnswersOracle::default()),
+                Box::new(frames::FramesOracle::default()),
+                Box::new(budget::BudgetOracle::default()),
+                Box::new(stopped_work::StoppedWorkOracle::default()),
+                Box::new(numbers::NumbersOracle),
+                Box::new(hooks::HooksOracle::new(plan)),
+                Box::new(slots::SlotsOracle::new(plan)),
+                Box::new(rest::RestOracle),
             ],
-            shares: share::Shares::default(),
+            shares: share::ShareCounts::default(),
         }
     }
 
     /// Looks at something that has happened; `ledger` reads the database of the fnd that lives.
-    pub(crate) fn see(&mut self, now: Now, fact: &Fact, ledger: Option<&LedgerReader>) -> Verdict {
+    pub(crate) fn see(&mut self, now: Now, fact: &Fact, ledger: Option<&RowReader>) -> PromiseCheck {
         if let Some(ledger) = ledger {
             answers::is_stored(fact, |id| ledger.row(id).is_some())?;
         }
@@ -93,22 +93,22 @@ impl Oracles {
     }
 
     /// Looks at a call; `canary` is the canary of its function at that moment, as fnd shows it.
-    pub(crate) fn call(&mut self, began: &Began, canary: CanaryShare) -> Verdict {
+    pub(crate) fn call(&mut self, began: &Began, canary: CanaryShare) -> PromiseCheck {
         self.shares.count(began, canary)
     }
 
     /// Looks at the rows after a death, before another fnd begins.
-    pub(crate) fn at_death(&mut self, death: Death, rows: &Rows) -> Verdict {
+    pub(crate) fn at_death(&mut self, death: Death, rows: &LedgerRows) -> PromiseCheck {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_death(death, rows))
     }
 
     /// Looks at the number of things of each kind that should be gone at the end of all work.
-    pub(crate) fn is_nothing_left(left: &[(&'static str, usize)]) -> Verdict {
+    pub(crate) fn is_nothing_left(left: &[(&'static str, usize)]) -> PromiseCheck {
         rest::is_nothing_left(left)
     }
 
     /// Looks at the end.
-    pub(crate) fn at_end(&mut self, rows: &Rows) -> Verdict {
+    pub(crate) fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_end(rows))
     }
 }

@@ -1,25 +1,25 @@
 //! O10: the numbers that the ledger keeps are those of its rows.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::Death;
-use crate::simulate::rows::Rows;
+use crate::simulate::rows::LedgerRows;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
-pub(super) struct Numbers;
+pub(super) struct NumbersOracle;
 
-impl Oracle for Numbers {
-    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+impl Oracle for NumbersOracle {
+    fn at_death(&mut self, _: Death, rows: &LedgerRows) -> PromiseCheck {
         Self::compare(rows)
     }
 
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         Self::compare(rows)
     }
 }
 
-impl Numbers {
-    fn compare(rows: &Rows) -> Verdict {
+impl NumbersOracle {
+    fn compare(rows: &LedgerRows) -> PromiseCheck {
         let mut counted = BTreeMap::new();
         for row in rows.invocations.values().filter(|row| row.is_dead_letter) {
             *counted.entry(&row.function).or_insert(0_u64) += 1;

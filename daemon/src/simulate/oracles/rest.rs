@@ -1,14 +1,14 @@
 //! O11, O12: some time after the last fault all accepted work is final, all callers have their answers, and nothing is left
 //! of work that is over.
 
-use super::{Oracle, Verdict};
-use crate::simulate::rows::Rows;
+use super::{Oracle, PromiseCheck};
+use crate::simulate::rows::LedgerRows;
 
 #[derive(Debug)]
-pub(super) struct Rest;
+pub(super) struct RestOracle;
 
 /// O11: `left` has the number of things of each kind that should be gone.
-pub(super) fn is_nothing_left(left: &[(&'static str, usize)]) -> Verdict {
+pub(super) fn is_nothing_left(left: &[(&'static str, usize)]) -> PromiseCheck {
     let left: Vec<_> = left.iter().filter(|(_, count)| *count > 0).collect();
     match left.is_empty() {
         true => Ok(()),
@@ -16,8 +16,8 @@ pub(super) fn is_nothing_left(left: &[(&'static str, usize)]) -> Verdict {
     }
 }
 
-impl Oracle for Rest {
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+impl Oracle for RestOracle {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         let open = rows.invocations.iter().find(|(_, row)| !row.state.is_final());
         match open {
             Some((id, row)) => Err(format!(

@@ -1,6 +1,6 @@
 //! O8: a canary never gets more than its share of the calls. It gets less where it had no free worker.
 
-use super::Verdict;
+use super::PromiseCheck;
 use crate::simulate::facts::Began;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ pub(crate) type CanaryShare = Option<(Version, u32)>;
 
 /// The calls of each function with a canary since the canary began.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(super) struct ShareCounts {
     functions: BTreeMap<FunctionName, CanaryCalls>,
 }
 
@@ -21,14 +21,14 @@ struct CanaryCalls {
     own: u64,
 }
 
-impl Shares {
+impl ShareCounts {
     /// Forgets what an earlier fnd has counted: each fnd begins anew.
     pub(super) fn begin(&mut self) {
         self.functions.clear();
     }
 
     /// Counts a call. `canary` is the canary of its function at that moment.
-    pub(super) fn count(&mut self, began: &Began, canary: CanaryShare) -> Verdict {
+    pub(super) fn count(&mut self, began: &Began, canary: CanaryShare) -> PromiseCheck {
         let Some(canary) = canary else {
             self.functions.remove(&began.function);
             return Ok(());

@@ -1,11 +1,11 @@
 //! O5: each slot of a schedule is one invocation or counts as missed, and never two, whatever the clock did. Each event is one
 //! invocation of each function that takes it.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
-use crate::simulate::people::{Act, name};
-use crate::simulate::plan::Plan;
-use crate::simulate::rows::{Row, Rows};
+use crate::simulate::people::{PersonAct, name};
+use crate::simulate::plan::WorldPlan;
+use crate::simulate::rows::{InvocationRow, LedgerRows};
 use crate::simulate::spawner::contents::Manner;
 use fnd_core::records::cause::{Cause, CauseSlots};
 use fnd_core::records::outcome::Trigger;
@@ -17,21 +17,23 @@ use std::collections::{BTreeMap, BTreeSet};
 const EVERY_MS: i64 = 30_000;
 
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct SlotsOracle {
     /// The functions that have a schedule whichever of their contents serves, and whose schedule nobody stops.
     functions: BTreeSet<FunctionName>,
 }
 
-impl Slots {
-    pub(super) fn new(plan: &Plan) -> Self {
+impl SlotsOracle {
+    pub(super) fn new(plan: &WorldPlan) -> Self {
         let (mut scheduled, mut others) = (BTreeSet::new(), BTreeSet::new());
         for (_, act) in &plan.acts {
             match act {
-                Act::Save(function, content) if content.manner() == Manner::Scheduled => scheduled.insert(*function),
-                Act::Save(function, _)
-                | Act::Remove(function)
-                | Act::SetEnabled(function, _)
-                | Act::Pause(function, _) => others.insert(*function),
+                PersonAct::Save(function, content) if content.manner() == Manner::Scheduled => {
+                    scheduled.insert(*function)
+                }
+                PersonAct::Save(function, _)
+                | PersonAct::Remove(function)
+                | PersonAct::SetEnabled(function, _)
+                | PersonAct::Pause(function, _) => others.insert(*function),
                 _ => continue,
             };
         }
@@ -40,7 +42,7 @@ impl Slots {
         }
     }
 
-    fn compare(&self, rows: &Rows) -> Verdict {
+    fn compare(&self, rows: &LedgerRows) -> PromiseCheck {
         let mut slots: BTreeMap<&FunctionName, Vec<(i64, i64)>> = BTreeMap::new();
         let mut events = BTreeSet::new();
         for row in rows.invocations.values().filter(|row| is_own(row)) {
@@ -63,7 +65,7 @@ impl Slots {
             .try_for_each(|(function, spans)| self.in_order(function, spans))
     }
 
-    fn in_order(&self, function: &FunctionName, mut spans: Vec<(i64, i64)>) -> Verdict {
+    fn in_order(&self, function: &FunctionName, mut spans: Vec<(i64, i64)>) -> PromiseCheck {
         spans.sort_unstable();
         for pair in spans.windows(2) {
             let [(_, before), (after, _)] = pair else { continue };
@@ -82,7 +84,7 @@ impl Slots {
 }
 
 /// Returns whether a row is of the trigger that its cause names: a replay has the cause of the run that it repeats.
-fn is_own(row: &Row) -> bool {
+fn is_own(row: &InvocationRow) -> bool {
     matches!(row.trigger, Trigger::Schedule | Trigger::Event)
 }
 
@@ -93,8 +95,8 @@ fn span(cause: &CauseSlots) -> (i64, i64) {
     (cause.first.as_ref().map_or(last, ms), last)
 }
 
-impl Oracle for Slots {
-    fn see(&mut self, _: Now, fact: &Fact) -> Verdict {
+impl Oracle for SlotsOracle {
+    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
         // Slots that a clock has jumped over backwards are not made up for.
         if matches!(fact, Fact::ClockStepped(_)) {
             self.functions.clear();
@@ -102,11 +104,11 @@ impl Oracle for Slots {
         Ok(())
     }
 
-    fn at_death(&mut self, _: Death, rows: &Rows) -> Verdict {
+    fn at_death(&mut self, _: Death, rows: &LedgerRows) -> PromiseCheck {
         self.compare(rows)
     }
 
-    fn at_end(&mut self, rows: &Rows) -> Verdict {
+    fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         self.compare(rows)
     }
 }

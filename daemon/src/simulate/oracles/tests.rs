@@ -1,10 +1,10 @@
 //! Each oracle accepts a history that is right, and finds the fault in one that is wrong.
 
 use super::*;
-use crate::simulate::facts::{Began, Commit, Death, Started};
-use crate::simulate::people::{Act, Heard, Told};
-use crate::simulate::rows::Row;
-use crate::simulate::spawner::contents::{Content, Fate, Manner};
+use crate::simulate::facts::{Began, Commit, Death, StartedWorker};
+use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct};
+use crate::simulate::rows::InvocationRow;
+use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::cause::{Cause, CauseSlots, HookCause};
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
@@ -15,7 +15,7 @@ use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
 /// A script without further wishes.
-const PLAIN: Content = Content(0);
+const PLAIN: SourceContent = SourceContent(0);
 
 const ID: InvocationId = InvocationId(7);
 const FIRST: WorkerId = WorkerId(1);
@@ -43,8 +43,8 @@ fn began(worker: WorkerId, attempt: u32) -> Fact {
     })
 }
 
-fn told(act: Act, id: Option<InvocationId>, heard: Heard) -> Fact {
-    Fact::Told(Told {
+fn told(act: PersonAct, id: Option<InvocationId>, heard: ActAnswer) -> Fact {
+    Fact::Answered(AnsweredAct {
         number: 1,
         act,
         id,
@@ -53,7 +53,7 @@ fn told(act: Act, id: Option<InvocationId>, heard: Heard) -> Fact {
 }
 
 fn queued() -> Fact {
-    told(Act::Reload, None, Heard::Answer(Answer::Queued(ID)))
+    told(PersonAct::Reload, None, ActAnswer::Answer(Answer::Queued(ID)))
 }
 
 fn finished(state: RunState) -> Fact {
@@ -75,11 +75,15 @@ fn finished(state: RunState) -> Fact {
         version: None,
         result: None,
     };
-    told(Act::Reload, None, Heard::Answer(Answer::Finished(Box::new(record))))
+    told(
+        PersonAct::Reload,
+        None,
+        ActAnswer::Answer(Answer::Finished(Box::new(record))),
+    )
 }
 
-fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> Row {
-    Row {
+fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> InvocationRow {
+    InvocationRow {
         function: function(),
         trigger,
         state,
@@ -95,32 +99,32 @@ fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> Row {
     }
 }
 
-fn rows(all: impl IntoIterator<Item = (u128, Row)>) -> Rows {
+fn rows(all: impl IntoIterator<Item = (u128, InvocationRow)>) -> LedgerRows {
     let invocations = all.into_iter().map(|(id, row)| (InvocationId(id), row)).collect();
-    Rows {
+    LedgerRows {
         invocations,
-        ..Rows::default()
+        ..LedgerRows::default()
     }
 }
 
-fn ended(state: RunState) -> Rows {
+fn ended(state: RunState) -> LedgerRows {
     rows([(ID.0, row(Trigger::Manual, state, None))])
 }
 
 /// Returns a script with this manner.
-fn script(manner: Manner) -> Content {
-    let is_wanted = |content: &Content| content.manner() == manner && content.fate() == Fate::Script;
+fn script(manner: Manner) -> SourceContent {
+    let is_wanted = |content: &SourceContent| content.manner() == manner && content.fate() == Fate::Script;
     (0..=u8::MAX)
-        .map(Content)
+        .map(SourceContent)
         .find(is_wanted)
         .expect("scripts have all manners but those of handlers")
 }
 
 /// Returns the plan of a world in which one function has one content.
-fn plan(content: Content) -> Plan {
-    Plan {
-        acts: vec![(0, Act::Save(1, content))],
-        ..Plan::of(1)
+fn plan(content: SourceContent) -> WorldPlan {
+    WorldPlan {
+        acts: vec![(0, PersonAct::Save(1, content))],
+        ..WorldPlan::of(1)
     }
 }
 
@@ -130,7 +134,7 @@ fn see(oracle: &mut dyn Oracle, facts: impl IntoIterator<Item = Fact>) -> String
     number(facts.try_for_each(|(fact, seconds)| oracle.see(at(seconds), &fact)))
 }
 
-fn number(verdict: Verdict) -> String {
+fn number(verdict: PromiseCheck) -> String {
     verdict.map_or_else(
         |broken| broken.split(':').next().unwrap_or_default().to_owned(),
         |()| "fine".to_owned(),
@@ -139,7 +143,7 @@ fn number(verdict: Verdict) -> String {
 
 #[test]
 fn an_attempt_begins_once_and_after_the_one_before() {
-    let attempts = |facts: Vec<Fact>| see(&mut attempts::Attempts::default(), facts);
+    let attempts = |facts: Vec<Fact>| see(&mut attempts::AttemptsOracle::default(), facts);
     assert_eq!(
         attempts(vec![began(FIRST, 1), Fact::Over(ID, 1), began(SECOND, 2)]),
         "fine"
@@ -163,7 +167,7 @@ fn an_attempt_begins_once_and_after_the_one_before() {
 fn accepted_work_is_in_the_ledger_and_stays_there() {
     assert_eq!(number(answers::is_stored(&queued(), |id| id == ID)), "fine");
     assert_eq!(number(answers::is_stored(&queued(), |_| false)), "O4");
-    let mut answers = answers::Answers::default();
+    let mut answers = answers::AnswersOracle::default();
     assert_eq!(see(&mut answers, [queued()]), "fine");
     assert_eq!(
         number(answers.at_death(Death::Killed, &ended(RunState::Succeeded))),
@@ -198,7 +202,7 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
             "O2",
         ),
     ] {
-        let mut answers = answers::Answers::default();
+        let mut answers = answers::AnswersOracle::default();
         let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
         assert_eq!(see(&mut answers, facts), "fine");
         let found = answers
@@ -225,8 +229,8 @@ fn spawn(worker: WorkerId) -> Fact {
     )
 }
 
-fn started(worker: WorkerId, function: &str, content: Content) -> Fact {
-    Fact::Started(Started {
+fn started(worker: WorkerId, function: &str, content: SourceContent) -> Fact {
+    Fact::Started(StartedWorker {
         worker,
         function: FunctionName::new(function).unwrap(),
         version: content.version(0),
@@ -243,7 +247,7 @@ fn requests_name_workers_that_were_asked_for() {
         }))
     };
     let acknowledge = || requested(Request::Acknowledge(FIRST));
-    let frames = |facts: Vec<Fact>| see(&mut frames::Frames::default(), facts);
+    let frames = |facts: Vec<Fact>| see(&mut frames::FramesOracle::default(), facts);
     let runs = || vec![spawn(FIRST), started(FIRST, "f1", PLAIN)];
     let after = |facts: Vec<Fact>| frames(runs().into_iter().chain(facts).collect());
     assert_eq!(
@@ -258,7 +262,7 @@ fn requests_name_workers_that_were_asked_for() {
 
 #[test]
 fn the_node_has_a_number_of_workers_and_a_size() {
-    let budget = |facts: Vec<Fact>| see(&mut budget::Budget::default(), facts);
+    let budget = |facts: Vec<Fact>| see(&mut budget::BudgetOracle::default(), facts);
     let large = script(Manner::Large);
     let two = || vec![started(FIRST, "f1", large), started(SECOND, "f3", large)];
     assert_eq!(budget(two()), "fine");
@@ -281,26 +285,26 @@ fn the_node_has_a_number_of_workers_and_a_size() {
 
 #[test]
 fn what_a_person_has_stopped_does_not_begin() {
-    let wishes = |facts: Vec<Fact>| see(&mut wishes::Wishes::default(), facts);
-    let done = || Heard::Answer(Answer::Done);
-    let cancelled = || told(Act::Cancel(0), Some(ID), done());
-    assert_eq!(wishes(vec![began(FIRST, 1), cancelled()]), "fine");
-    assert_eq!(wishes(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
-    let disabled = || told(Act::SetEnabled(1, false), None, done());
-    assert_eq!(wishes(vec![disabled(), Fact::Life(2), began(FIRST, 1)]), "O15");
-    assert_eq!(wishes(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");
-    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1)]), "fine", "it was on its way");
-    assert_eq!(wishes(vec![cancelled(), began(FIRST, 1), began(FIRST, 2)]), "O15");
-    let enabled = Fact::Asked(2, Act::SetEnabled(1, true));
-    assert_eq!(wishes(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
-    let drained = told(Act::Drain, None, Heard::Changed(true));
-    assert_eq!(wishes(vec![drained, began(FIRST, 1)]), "O15");
+    let stopped = |facts: Vec<Fact>| see(&mut stopped_work::StoppedWorkOracle::default(), facts);
+    let done = || ActAnswer::Answer(Answer::Done);
+    let cancelled = || told(PersonAct::Cancel(0), Some(ID), done());
+    assert_eq!(stopped(vec![began(FIRST, 1), cancelled()]), "fine");
+    assert_eq!(stopped(vec![cancelled(), Fact::Life(2), began(FIRST, 1)]), "O15");
+    let disabled = || told(PersonAct::SetEnabled(1, false), None, done());
+    assert_eq!(stopped(vec![disabled(), Fact::Life(2), began(FIRST, 1)]), "O15");
+    assert_eq!(stopped(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(stopped(vec![cancelled(), began(FIRST, 1)]), "fine", "it was on its way");
+    assert_eq!(stopped(vec![cancelled(), began(FIRST, 1), began(FIRST, 2)]), "O15");
+    let enabled = Fact::Asked(2, PersonAct::SetEnabled(1, true));
+    assert_eq!(stopped(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
+    let drained = told(PersonAct::Drain, None, ActAnswer::Changed(true));
+    assert_eq!(stopped(vec![drained, began(FIRST, 1)]), "O15");
 }
 
 #[test]
 fn an_end_has_its_hooks_or_will_have_them() {
     let plan = plan(script(Manner::Hooked));
-    let mut hooks = hooks::Hooks::new(&plan);
+    let mut hooks = hooks::HooksOracle::new(&plan);
     let end = || (1, row(Trigger::Manual, RunState::Succeeded, None));
     let cause = Cause::Hook(HookCause {
         invocation: InvocationId(1),
@@ -319,7 +323,7 @@ fn an_end_has_its_hooks_or_will_have_them() {
         number(hooks.at_death(Death::Killed, &rows([end(), (2, call.clone()), (3, call)]))),
         "O6"
     );
-    let later = Rows {
+    let later = LedgerRows {
         unfollowed: [InvocationId(1)].into(),
         ..rows([end()])
     };
@@ -333,12 +337,12 @@ fn each_slot_is_one_run_and_none_is_left_out() {
         let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
         row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
     };
-    let check = |slots: Vec<Row>| number(slots::Slots::new(&plan).at_end(&rows((1..).zip(slots))));
+    let check = |slots: Vec<InvocationRow>| number(slots::SlotsOracle::new(&plan).at_end(&rows((1..).zip(slots))));
     assert_eq!(check(vec![slot(30, 30), slot(60, 120), slot(150, 150)]), "fine");
     assert_eq!(check(vec![slot(30, 30), slot(30, 30)]), "O5");
     assert_eq!(check(vec![slot(30, 60), slot(60, 60)]), "O5");
     assert_eq!(check(vec![slot(30, 30), slot(90, 90)]), "O5");
-    let mut clock = slots::Slots::new(&plan);
+    let mut clock = slots::SlotsOracle::new(&plan);
     assert_eq!(see(&mut clock, [Fact::ClockStepped(9)]), "fine");
     let left_out = rows((1..).zip([slot(30, 30), slot(90, 90)]));
     assert_eq!(number(clock.at_end(&left_out)), "fine", "somebody has set the clock");
@@ -347,10 +351,10 @@ fn each_slot_is_one_run_and_none_is_left_out() {
 #[test]
 fn a_canary_gets_its_share_and_no_more() {
     let share = |own: &[bool]| {
-        let mut shares = share::Shares::default();
-        let canary = Content(7).version(0);
+        let mut shares = share::ShareCounts::default();
+        let canary = SourceContent(7).version(0);
         number(own.iter().try_for_each(|own| {
-            let version = if *own { canary } else { Content(1).version(0) };
+            let version = if *own { canary } else { SourceContent(1).version(0) };
             let began = Began {
                 worker: FIRST,
                 function: function(),
@@ -371,14 +375,14 @@ fn a_canary_gets_its_share_and_no_more() {
 fn numbers_are_right_and_nothing_is_left() {
     let mut dead = row(Trigger::Manual, RunState::Failed, None);
     dead.is_dead_letter = true;
-    let counted = |count| Rows {
+    let counted = |count| LedgerRows {
         dead_letters: [(function(), count)].into(),
         ..rows([(1, dead.clone())])
     };
-    assert_eq!(number(numbers::Numbers.at_end(&counted(1))), "fine");
-    assert_eq!(number(numbers::Numbers.at_end(&counted(2))), "O10");
-    assert_eq!(number(rest::Rest.at_end(&ended(RunState::Succeeded))), "fine");
-    assert_eq!(number(rest::Rest.at_end(&ended(RunState::Running))), "O12");
+    assert_eq!(number(numbers::NumbersOracle.at_end(&counted(1))), "fine");
+    assert_eq!(number(numbers::NumbersOracle.at_end(&counted(2))), "O10");
+    assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Succeeded))), "fine");
+    assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Running))), "O12");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0), ("slots", 2)])), "O11");
 }

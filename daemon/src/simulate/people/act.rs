@@ -1,6 +1,6 @@
 //! What people do.
 
-use crate::simulate::spawner::contents::{AFTER, Content};
+use crate::simulate::spawner::contents::{AFTER, SourceContent};
 use fastrand::Rng;
 use fnd_wire::ids::FunctionName;
 
@@ -16,12 +16,12 @@ pub(crate) fn name(number: u8) -> FunctionName {
 /// Something that a person does. Functions have numbers. The other numbers choose from what is there when the person acts: one
 /// of the invocations, of the releases or of the dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum PersonAct {
     /// Saves a file.
-    Save(u8, Content),
+    Save(u8, SourceContent),
     /// Deletes the file of a function.
     Remove(u8),
-    Submit(Request),
+    Submit(PersonRequest),
     /// Sends the event with this id to all that subscribe to it.
     Publish(u8),
     Cancel(u8),
@@ -52,7 +52,7 @@ pub(crate) enum Act {
 
 /// A request to run a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Request {
+pub(crate) struct PersonRequest {
     pub(crate) function: u8,
     /// Whether the caller waits for the end.
     pub(crate) wait: bool,
@@ -68,17 +68,17 @@ pub(crate) struct Request {
 /// Number of idempotency keys, and of ids of events: few, so that some come twice.
 const KEYS: u8 = 12;
 
-impl Act {
+impl PersonAct {
     /// Draws what a person does with a function, whose file may have these contents.
-    pub(crate) fn any(people: &mut Rng, function: u8, contents: &[Content]) -> Self {
+    pub(crate) fn any(people: &mut Rng, function: u8, contents: &[SourceContent]) -> Self {
         let which = people.u8(..);
         let release = people.bool().then_some(which);
         match people.u8(..100) {
-            0..=64 => Self::Submit(Request::any(people, function)),
+            0..=64 => Self::Submit(PersonRequest::any(people, function)),
             65..=68 => Self::Publish(people.u8(..KEYS)),
             69..=72 => Self::Cancel(which),
             73 => Self::Leave(which),
-            74..=79 => Self::Save(function, people.choice(contents).copied().unwrap_or(Content(0))),
+            74..=79 => Self::Save(function, people.choice(contents).copied().unwrap_or(SourceContent(0))),
             80 => Self::Remove(function),
             81 => Self::Rollback(function, release),
             82 => Self::Pin(function, release),
@@ -134,7 +134,7 @@ impl Act {
     }
 }
 
-impl Request {
+impl PersonRequest {
     fn any(people: &mut Rng, function: u8) -> Self {
         Self {
             function,

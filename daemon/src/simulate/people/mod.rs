@@ -4,16 +4,16 @@
 //! A caller's future is polled here and not by a task, so that people hear of an answer in the step in which fnd sends it.
 //!
 //! Files:
-//! - `act`: what people do
+//! - `act`: the acts of people
+//! - `act_answers`: the answers to acts
 //! - `requests`: the requests, and how they are sent
-//! - `told`: what people are told
 
 mod act;
+mod act_answers;
 mod requests;
-mod told;
 
-pub(crate) use act::{Act, Request, name};
-pub(crate) use told::{Heard, Told};
+pub(crate) use act::{PersonAct, PersonRequest, name};
+pub(crate) use act_answers::{ActAnswer, AnsweredAct};
 
 use crate::backend::Backend;
 use fnd_core::run::Answer;
@@ -25,10 +25,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Somebody who waits for an answer.
-struct Caller {
-    act: Act,
+struct WaitingPerson {
+    act: PersonAct,
     /// Resolves to the answer, and to the invocation that it is about if the person chose one.
-    answer: LocalBoxFuture<'static, (Option<InvocationId>, Heard)>,
+    answer: LocalBoxFuture<'static, (Option<InvocationId>, ActAnswer)>,
     woken: Arc<Woken>,
 }
 
@@ -44,20 +44,20 @@ impl Wake for Woken {
 #[derive(Default)]
 pub(super) struct People {
     /// Those who wait, by the number of their act.
-    callers: BTreeMap<usize, Caller>,
+    callers: BTreeMap<usize, WaitingPerson>,
     /// The invocations that people know of, in the order in which they were told.
     known: Vec<InvocationId>,
 }
 
 impl People {
     /// Does an act that concerns fnd. It has to be called with the runtime and the tasks of fnd entered, and [`Self::hear`] after it.
-    pub(super) fn act(&mut self, number: usize, act: &Act, backend: &Backend) {
-        if let Act::Leave(which) = act {
+    pub(super) fn act(&mut self, number: usize, act: &PersonAct, backend: &Backend) {
+        if let PersonAct::Leave(which) = act {
             self.leave(*which);
         } else if let Some(answer) = requests::send(act, backend, &self.known) {
             let woken = Arc::new(Woken(AtomicBool::new(true)));
             let act = act.clone();
-            self.callers.insert(number, Caller { act, answer, woken });
+            self.callers.insert(number, WaitingPerson { act, answer, woken });
         }
     }
 
@@ -66,7 +66,7 @@ impl People {
         let waiting = self
             .callers
             .iter()
-            .filter(|(_, caller)| matches!(caller.act, Act::Submit(_)));
+            .filter(|(_, caller)| matches!(caller.act, PersonAct::Submit(_)));
         let waiting: Vec<usize> = waiting.map(|(number, _)| *number).collect();
         if let Some(number) = waiting.get(usize::from(which) % waiting.len().max(1)) {
             self.callers.remove(number);
@@ -74,9 +74,9 @@ impl People {
     }
 
     /// Returns what people were told since the last call.
-    pub(super) fn hear(&mut self) -> Vec<Told> {
+    pub(super) fn hear(&mut self) -> Vec<AnsweredAct> {
         let mut all = Vec::new();
-        let woken = |caller: &Caller| caller.woken.0.swap(false, Ordering::Relaxed);
+        let woken = |caller: &WaitingPerson| caller.woken.0.swap(false, Ordering::Relaxed);
         self.callers.retain(|number, caller| {
             if !woken(caller) {
                 return true;
@@ -86,7 +86,7 @@ impl People {
                 Poll::Pending => true,
                 Poll::Ready((id, heard)) => {
                     let act = caller.act.clone();
-                    all.push(Told {
+                    all.push(AnsweredAct {
                         number: *number,
                         act,
                         id,
@@ -97,8 +97,8 @@ impl People {
             }
         });
         let ids = all.iter().filter_map(|told| match &told.heard {
-            Heard::Answer(Answer::Queued(id) | Answer::TimedOut { id, .. }) => Some(*id),
-            Heard::Answer(Answer::Finished(record)) => Some(record.id),
+            ActAnswer::Answer(Answer::Queued(id) | Answer::TimedOut { id, .. }) => Some(*id),
+            ActAnswer::Answer(Answer::Finished(record)) => Some(record.id),
             _ => None,
         });
         self.known.extend(ids);

@@ -1,6 +1,6 @@
 //! The requests of people, and how they are sent.
 
-use super::{Act, Heard, Request, name};
+use super::{ActAnswer, PersonAct, PersonRequest, name};
 use crate::backend::{Answering, Backend, EventOrigin, EventSender, NewEvent, NotStored, Repeated};
 use fnd_core::access::Permissions;
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
@@ -19,59 +19,61 @@ const USER: u32 = 1000;
 const MEDIA: &str = "application/json";
 
 /// An answer that comes later, with the invocation that the person chose.
-type Later = LocalBoxFuture<'static, (Option<InvocationId>, Heard)>;
+type LaterAnswer = LocalBoxFuture<'static, (Option<InvocationId>, ActAnswer)>;
 
 /// Sends the request of an act. Nothing for an act without an answer.
-pub(super) fn send(act: &Act, backend: &Backend, known: &[InvocationId]) -> Option<Later> {
+pub(super) fn send(act: &PersonAct, backend: &Backend, known: &[InvocationId]) -> Option<LaterAnswer> {
     let backend = backend.clone();
     Some(match act {
-        Act::Save(..) | Act::Remove(_) | Act::Leave(_) => return None,
-        Act::Submit(request) => answer(None, backend.submit(submit(request, &backend))),
-        Act::Publish(id) => publish(backend, *id),
-        Act::Cancel(which) => {
+        PersonAct::Save(..) | PersonAct::Remove(_) | PersonAct::Leave(_) => return None,
+        PersonAct::Submit(request) => answer(None, backend.submit(submit(request, &backend))),
+        PersonAct::Publish(id) => publish(backend, *id),
+        PersonAct::Cancel(which) => {
             let id = choose(&backend, known, *which)?;
             answer(Some(id), backend.cancel(id))
         }
-        Act::Rollback(function, which) => {
+        PersonAct::Rollback(function, which) => {
             let name = name(*function);
             let release = release(&backend, &name, *which);
             change(backend, name, ReleaseChange::Hold(HoldKind::Rollback, release))
         }
-        Act::Pin(function, which) => {
+        PersonAct::Pin(function, which) => {
             let name = name(*function);
             let release = release(&backend, &name, *which);
             change(backend, name, ReleaseChange::Hold(HoldKind::Pin, release))
         }
-        Act::Unpin(function) => change(backend, name(*function), ReleaseChange::EndHold),
-        Act::Canary(function, percent) => change(backend, name(*function), ReleaseChange::Canary(u32::from(*percent))),
-        Act::Promote(function) => change(backend, name(*function), ReleaseChange::Promote),
-        Act::StopCanary(function) => change(backend, name(*function), ReleaseChange::StopCanary),
-        Act::SetEnabled(function, enabled) => answer(None, backend.set_enabled(&name(*function), *enabled)),
-        Act::Pause(function, paused) => pause(backend, name(*function), *paused),
-        Act::Drain => {
+        PersonAct::Unpin(function) => change(backend, name(*function), ReleaseChange::EndHold),
+        PersonAct::Canary(function, percent) => {
+            change(backend, name(*function), ReleaseChange::Canary(u32::from(*percent)))
+        }
+        PersonAct::Promote(function) => change(backend, name(*function), ReleaseChange::Promote),
+        PersonAct::StopCanary(function) => change(backend, name(*function), ReleaseChange::StopCanary),
+        PersonAct::SetEnabled(function, enabled) => answer(None, backend.set_enabled(&name(*function), *enabled)),
+        PersonAct::Pause(function, paused) => pause(backend, name(*function), *paused),
+        PersonAct::Drain => {
             let drained = backend.drain();
-            Box::pin(async move { (None, drained.await.map_or(Heard::Gone, Heard::Changed)) })
+            Box::pin(async move { (None, drained.await.map_or(ActAnswer::Gone, ActAnswer::Changed)) })
         }
-        Act::CancelDrain => {
+        PersonAct::CancelDrain => {
             let is_cancelled = backend.cancel_drain();
-            Box::pin(std::future::ready((None, Heard::Changed(is_cancelled))))
+            Box::pin(std::future::ready((None, ActAnswer::Changed(is_cancelled))))
         }
-        Act::Redrive(which) => of_dead_letter(backend, *which, true),
-        Act::Discard(which) => of_dead_letter(backend, *which, false),
-        Act::Replay(which) => {
+        PersonAct::Redrive(which) => of_dead_letter(backend, *which, true),
+        PersonAct::Discard(which) => of_dead_letter(backend, *which, false),
+        PersonAct::Replay(which) => {
             let id = choose(&backend, known, *which)?;
             Box::pin(async move { (Some(id), repeat(backend, id, Trigger::Replay).await) })
         }
-        Act::Reload => Box::pin(async move {
+        PersonAct::Reload => Box::pin(async move {
             let reloaded = backend.reload(false).await;
-            (None, reloaded.map_or(Heard::Failed, |_| Heard::Done))
+            (None, reloaded.map_or(ActAnswer::Failed, |_| ActAnswer::Done))
         }),
-        Act::Rebuild(function, clean) => {
+        PersonAct::Rebuild(function, clean) => {
             let built = backend.build(&name(*function), *clean);
             Box::pin(async move {
                 let heard = match built {
-                    Some(built) => built.await.map_or(Heard::Failed, |()| Heard::Done),
-                    None => Heard::Nothing,
+                    Some(built) => built.await.map_or(ActAnswer::Failed, |()| ActAnswer::Done),
+                    None => ActAnswer::Nothing,
                 };
                 (None, heard)
             })
@@ -79,15 +81,15 @@ pub(super) fn send(act: &Act, backend: &Backend, known: &[InvocationId]) -> Opti
     })
 }
 
-fn answer(id: Option<InvocationId>, answering: Answering) -> Later {
+fn answer(id: Option<InvocationId>, answering: Answering) -> LaterAnswer {
     Box::pin(async move { (id, heard(answering).await) })
 }
 
-async fn heard(answering: Answering) -> Heard {
-    answering.await.map_or(Heard::Gone, Heard::Answer)
+async fn heard(answering: Answering) -> ActAnswer {
+    answering.await.map_or(ActAnswer::Gone, ActAnswer::Answer)
 }
 
-fn submit(request: &Request, backend: &Backend) -> Submit {
+fn submit(request: &PersonRequest, backend: &Backend) -> Submit {
     let now_ms = backend.now_ms();
     let body = format!(r#"{{"order":{}}}"#, request.priority);
     // The backend gives it its id.
@@ -109,7 +111,7 @@ fn submit(request: &Request, backend: &Backend) -> Submit {
 }
 
 /// Sends an event. The same id always has the same data.
-fn publish(backend: Backend, id: u8) -> Later {
+fn publish(backend: Backend, id: u8) -> LaterAnswer {
     let event = NewEvent {
         attributes: Attributes {
             id: id.to_string(),
@@ -127,7 +129,7 @@ fn publish(backend: Backend, id: u8) -> Later {
         reach: Permissions::own(),
         sender: EventSender::User(0),
     };
-    Box::pin(async move { (None, Heard::Published(backend.publish(vec![event], origin).await)) })
+    Box::pin(async move { (None, ActAnswer::Published(backend.publish(vec![event], origin).await)) })
 }
 
 /// Chooses one of the invocations that have not ended, or else one that people know.
@@ -144,22 +146,22 @@ fn release(backend: &Backend, name: &FunctionName, which: Option<u8>) -> Option<
     Some(release.version.hex())
 }
 
-fn change(backend: Backend, name: FunctionName, change: ReleaseChange) -> Later {
-    Box::pin(async move { (None, Heard::Release(backend.change_release(&name, change).await)) })
+fn change(backend: Backend, name: FunctionName, change: ReleaseChange) -> LaterAnswer {
+    Box::pin(async move { (None, ActAnswer::Release(backend.change_release(&name, change).await)) })
 }
 
-fn pause(backend: Backend, name: FunctionName, paused: bool) -> Later {
+fn pause(backend: Backend, name: FunctionName, paused: bool) -> LaterAnswer {
     Box::pin(async move {
         let heard = match backend.pause_schedules(&name, paused).await {
-            Ok(has_schedules) => has_schedules.map_or(Heard::Nothing, Heard::Changed),
-            Err(NotStored(_)) => Heard::Failed,
+            Ok(has_schedules) => has_schedules.map_or(ActAnswer::Nothing, ActAnswer::Changed),
+            Err(NotStored(_)) => ActAnswer::Failed,
         };
         (None, heard)
     })
 }
 
 /// Runs one of the dead letters again, or discards it.
-fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> Later {
+fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> LaterAnswer {
     Box::pin(async move {
         let filter = InvocationFilter {
             reach: Permissions::own(),
@@ -167,29 +169,31 @@ fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> Later {
         };
         let letters = match backend.dead_letters(filter).await {
             Ok(list) => list.dead_letters,
-            Err(_) => return (None, Heard::Failed),
+            Err(_) => return (None, ActAnswer::Failed),
         };
         let Some(letter) = letters.get(usize::from(which) % letters.len().max(1)) else {
-            return (None, Heard::Nothing);
+            return (None, ActAnswer::Nothing);
         };
         let id = letter.invocation.id;
         let heard = if redrives {
             repeat(backend, id, Trigger::Redrive).await
         } else {
             match backend.drop_dead_letter(id).await {
-                Ok(Ok(was_dead)) => Heard::Changed(was_dead),
-                Ok(Err(NotStored(_))) => Heard::Failed,
-                Err(_) => Heard::Failed,
+                Ok(Ok(was_dead)) => ActAnswer::Changed(was_dead),
+                Ok(Err(NotStored(_))) => ActAnswer::Failed,
+                Err(_) => ActAnswer::Failed,
             }
         };
         (Some(id), heard)
     })
 }
 
-async fn repeat(backend: Backend, id: InvocationId, trigger: Trigger) -> Heard {
+async fn repeat(backend: Backend, id: InvocationId, trigger: Trigger) -> ActAnswer {
     match backend.repeat(id, trigger).await {
         Ok(Repeated::Asked(_, answering)) => heard(answering).await,
-        Ok(Repeated::Unknown | Repeated::NotEnded(..) | Repeated::NotDead(..) | Repeated::NotKept(_)) => Heard::Nothing,
-        Err(_) => Heard::Failed,
+        Ok(Repeated::Unknown | Repeated::NotEnded(..) | Repeated::NotDead(..) | Repeated::NotKept(_)) => {
+            ActAnswer::Nothing
+        }
+        Err(_) => ActAnswer::Failed,
     }
 }

@@ -1,6 +1,6 @@
 //! Carries out requests. Most are answered at once; jobs and helpers are answered when the seed chooses.
 
-use super::fnd_link::IncomingRequest;
+use super::fnd_link::FndRequest;
 use super::*;
 use fnd_wire::frame::{
     AdoptionRecord, PROTOCOL_0_1, Problem, Prune, RECORD_MAX, Release, SealTree, SpawnFailed, Sweep, Swept,
@@ -13,7 +13,7 @@ impl SpawnerModel {
         let Some(incoming) = self.link.requests.pop_front() else {
             return;
         };
-        let IncomingRequest {
+        let FndRequest {
             number,
             request,
             descriptors,
@@ -33,14 +33,28 @@ impl SpawnerModel {
         }
         match request {
             Request::Hello(hello) => return self.hello(number, &hello, turn),
-            Request::Reload => return self.jobs.push_back(Job::Reload(id)),
+            Request::Reload => return self.jobs.push_back(JudgeWork::Reload(id)),
             // No content has a source, so there is nothing to fetch.
             Request::Install(install) | Request::Fetch(install) => {
-                return self.jobs.push_back(Job::Install(id, install, Purpose::Install));
+                return self
+                    .jobs
+                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Install));
             }
-            Request::Check(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Check)),
-            Request::Rebuild(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Rebuild)),
-            Request::Files(install) => return self.jobs.push_back(Job::Install(id, install, Purpose::Files)),
+            Request::Check(install) => {
+                return self
+                    .jobs
+                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Check));
+            }
+            Request::Rebuild(install) => {
+                return self
+                    .jobs
+                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Rebuild));
+            }
+            Request::Files(install) => {
+                return self
+                    .jobs
+                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Files));
+            }
             Request::Spawn(spawn) => return self.order(id, spawn, &descriptors, turn),
             Request::Watch(spawn) | Request::Measure(spawn) => {
                 self.next_worker = WorkerId(spawn.worker.0 + 1);
@@ -81,7 +95,7 @@ impl SpawnerModel {
 
     fn release(&mut self, id: RequestId, release: &Release, turn: &mut SpawnerTurn<'_>) {
         let Release { function, invocation } = *release;
-        let is_used = |process: &Process| process.id == function && process.invocation == invocation;
+        let is_used = |process: &ProcessRecord| process.id == function && process.invocation == invocation;
         if self
             .processes
             .values()
@@ -112,7 +126,7 @@ impl SpawnerModel {
 
     /// Returns whether a process of a version runs or begins.
     pub(super) fn uses(&self, function: &FunctionName, version: Version) -> bool {
-        let is_it = |process: &Process| process.function == *function && process.version == version;
+        let is_it = |process: &ProcessRecord| process.function == *function && process.version == version;
         self.processes
             .values()
             .any(|process| is_it(process) && !process.is_over())

@@ -5,10 +5,10 @@ use super::*;
 
 /// The homes of the functions that build.
 #[derive(Debug, Default)]
-pub(super) struct BuildHomes(BTreeMap<FunctionName, BuildHome>);
+pub(super) struct BuildHomesModel(BTreeMap<FunctionName, BuildHomeModel>);
 
 #[derive(Debug, Default)]
-struct BuildHome {
+struct BuildHomeModel {
     /// The versions that this spawner has installed for this function.
     versions: BTreeSet<Version>,
     content: HomeContent,
@@ -31,10 +31,10 @@ enum HomeContent {
     Sealing,
 }
 
-impl BuildHomes {
+impl BuildHomesModel {
     /// Lets a function run a version. `has_files`: something lies in its home.
     pub(super) fn admit(&mut self, builder: &FunctionName, version: Version, has_files: bool) {
-        let home = self.0.entry(builder.clone()).or_insert_with(|| BuildHome {
+        let home = self.0.entry(builder.clone()).or_insert_with(|| BuildHomeModel {
             versions: BTreeSet::new(),
             content: if has_files {
                 HomeContent::Unknown

@@ -103,10 +103,10 @@ const MANNERS: [(Manner, &str); 17] = [
 /// The content of a function's files. The lowest three bits of the number are its fate and the others its manner. Two contents
 /// with the same fate and manner differ in nothing but the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Content(pub(crate) u8);
+pub(crate) struct SourceContent(pub(crate) u8);
 
-impl Content {
-    /// Returns the content of a version that [`Content::version`] has made.
+impl SourceContent {
+    /// Returns the content of a version that [`SourceContent::version`] has made.
     pub(crate) fn of(version: Version) -> Self {
         Self(version.0[0])
     }
@@ -184,7 +184,7 @@ impl Content {
     }
 }
 
-impl fmt::Display for Content {
+impl fmt::Display for SourceContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "content {} ({:?}, {:?})", self.0, self.fate(), self.manner())
     }

@@ -1,6 +1,6 @@
 //! The work and the ends of processes: what they do, signals, time limits, and the reports to fnd.
 
-use super::contents::{Content, Manner};
+use super::contents::{Manner, SourceContent};
 use super::*;
 use fnd_wire::frame::ExitStatus;
 
@@ -13,7 +13,7 @@ impl SpawnerModel {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;
         };
-        let Stage::Running(model) = &mut process.stage else {
+        let ProcessStage::Running(model) = &mut process.stage else {
             return;
         };
         if let Some((status, is_oom)) = model.step(&mut turn.of_worker()) {
@@ -26,7 +26,7 @@ impl SpawnerModel {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;
         };
-        let over = Stage::Over(Exited {
+        let over = ProcessStage::Over(Exited {
             worker,
             late: None,
             status,
@@ -39,7 +39,7 @@ impl SpawnerModel {
             throttled_us: 0,
             stragglers: false,
         });
-        if let Stage::Running(model) = std::mem::replace(&mut process.stage, over) {
+        if let ProcessStage::Running(model) = std::mem::replace(&mut process.stage, over) {
             model.end(turn.facts);
         }
         self.homes.ended(worker, status == ExitStatus::Code(0));
@@ -50,7 +50,7 @@ impl SpawnerModel {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;
         };
-        let Stage::Over(exited) = &mut process.stage else {
+        let ProcessStage::Over(exited) = &mut process.stage else {
             return;
         };
         let lasted = now.mono.saturating_sub(process.began);
@@ -59,7 +59,7 @@ impl SpawnerModel {
         }
         let exited = exited.clone();
         self.link.send(0, &Reply::Exited(exited.clone()), Vec::new());
-        process.stage = Stage::Ended {
+        process.stage = ProcessStage::Ended {
             exited,
             lasted,
             at_ms: now.unix_ms,
@@ -69,8 +69,8 @@ impl SpawnerModel {
     /// Forgets a process whose end fnd knows.
     pub(super) fn acknowledge(&mut self, worker: WorkerId, turn: &mut SpawnerTurn<'_>) {
         match self.processes.get(&worker).map(|process| &process.stage) {
-            Some(Stage::Ended { .. }) => drop(self.processes.remove(&worker)),
-            Some(Stage::Starting(_) | Stage::Running(_) | Stage::Over(_)) => {
+            Some(ProcessStage::Ended { .. }) => drop(self.processes.remove(&worker)),
+            Some(ProcessStage::Starting(_) | ProcessStage::Running(_) | ProcessStage::Over(_)) => {
                 turn.defect(format!("the end of {worker} is acknowledged before it was reported"));
             }
             None => turn.defect(format!(
@@ -96,7 +96,7 @@ impl SpawnerModel {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;
         };
-        if let Stage::Running(model) = &mut process.stage {
+        if let ProcessStage::Running(model) = &mut process.stage {
             model.term(&mut turn.of_worker());
         }
     }
@@ -110,7 +110,7 @@ impl SpawnerModel {
             return;
         };
         process.killed = true;
-        if matches!(process.stage, Stage::Running(_)) {
+        if matches!(process.stage, ProcessStage::Running(_)) {
             self.end(worker, (ExitStatus::Signal(9), false), turn);
         }
     }
@@ -118,7 +118,7 @@ impl SpawnerModel {
     /// Ends the processes whose time is up.
     pub(super) fn enforce(&mut self, turn: &mut SpawnerTurn<'_>) {
         let slack = self.slack();
-        let due = |(worker, process): (&WorkerId, &Process)| {
+        let due = |(worker, process): (&WorkerId, &ProcessRecord)| {
             let is_due = process.ends_at(slack).is_some_and(|at| at <= turn.now.mono);
             is_due.then_some((*worker, process.termed.is_some()))
         };
@@ -146,10 +146,10 @@ impl SpawnerModel {
     }
 }
 
-impl Process {
+impl ProcessRecord {
     /// Returns when the process is ended next: by SIGTERM, or by SIGKILL if it got that already.
     fn ends_at(&self, slack: Duration) -> Option<Duration> {
-        let grace = match Content::of(self.version).manner() {
+        let grace = match SourceContent::of(self.version).manner() {
             Manner::Hasty => Duration::from_secs(2),
             _ => Duration::from_secs(5),
         };

@@ -78,7 +78,7 @@ impl SpawnerModel {
         self.link.requests.clear();
         self.jobs.clear();
         self.helpers.clear();
-        self.homes = BuildHomes::default();
+        self.homes = BuildHomesModel::default();
         self.silent_until = None;
         self.protocol = self.next_protocol;
         // Numbers begin anew, above those of the ends that are kept.

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A request of fnd.
-pub(super) struct IncomingRequest {
+pub(super) struct FndRequest {
     pub(super) number: u32,
     pub(super) request: Request,
     pub(super) descriptors: VecDeque<OwnedFd>,
@@ -25,7 +25,7 @@ pub(super) struct FndLink {
     socket: Option<OwnedFd>,
     partial: Partial,
     /// The requests that came and are not carried out yet.
-    pub(super) requests: VecDeque<IncomingRequest>,
+    pub(super) requests: VecDeque<FndRequest>,
     /// The packets that the socket does not take yet, each with its descriptors.
     unsent: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     /// Space for one packet, used for each.
@@ -65,7 +65,7 @@ impl FndLink {
             // A frame that fnd has sent in part only, because fnd was killed, stays partial.
             if let Some(frame) = self.partial.add(&frame).expect("fnd sends valid packets") {
                 let (number, request) = decode(&frame).expect("fnd sends valid requests");
-                self.requests.push_back(IncomingRequest {
+                self.requests.push_back(FndRequest {
                     number,
                     request,
                     descriptors,

@@ -71,7 +71,7 @@ impl SpawnerModel {
             self.link.send(0, &reply, descriptors);
         }
         for process in self.processes.values() {
-            if let Stage::Ended { exited, lasted, at_ms } = &process.stage {
+            if let ProcessStage::Ended { exited, lasted, at_ms } = &process.stage {
                 // By the wall clock, as the real spawner does it: a machine may have been started again meanwhile.
                 let ago = now.unix_ms.saturating_sub(*at_ms).saturating_mul(1000);
                 let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);

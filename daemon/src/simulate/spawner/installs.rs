@@ -1,6 +1,6 @@
 //! Answers installations. The judge reads one after the other; only the order among different functions is free.
 
-use super::contents::Content;
+use super::contents::SourceContent;
 use super::verdicts::{judge, settings};
 use super::*;
 use fnd_wire::frame::{Installed, InstalledWithTree, NeedsBuild, PROTOCOL_0_1, Problem, Refused, STORED, StoredFile};
@@ -15,14 +15,14 @@ impl SpawnerModel {
     /// Returns the jobs that may be finished now: none overtakes a reload or a job of the same function, and a reload
     /// overtakes nothing.
     pub(super) fn jobs_in_any_order(&self) -> impl Iterator<Item = usize> {
-        let function = |job: &Job| match job {
-            Job::Reload(_) => None,
-            Job::Install(_, install, _) => Some(install.function.clone()),
+        let function = |job: &JudgeWork| match job {
+            JudgeWork::Reload(_) => None,
+            JudgeWork::Install(_, install, _) => Some(install.function.clone()),
         };
         let before_reload = self
             .jobs
             .iter()
-            .take_while(|job| matches!(job, Job::Install(..)))
+            .take_while(|job| matches!(job, JudgeWork::Install(..)))
             .count();
         let is_first = move |index: &usize| {
             let of = self.jobs.get(*index).and_then(function);
@@ -32,15 +32,15 @@ impl SpawnerModel {
     }
 
     /// Answers an installation or a reload.
-    pub(super) fn finish_job(&mut self, job: Job, files: &Files) {
+    pub(super) fn finish_job(&mut self, job: JudgeWork, files: &Files) {
         let (id, reply) = match job {
-            Job::Reload(id) => (id, Reply::Settings(settings())),
-            Job::Install(id, install, purpose) => (id, self.install(&install, purpose, files)),
+            JudgeWork::Reload(id) => (id, Reply::Settings(settings())),
+            JudgeWork::Install(id, install, purpose) => (id, self.install(&install, purpose, files)),
         };
         self.reply(id, &reply, Vec::new());
     }
 
-    fn install(&mut self, install: &Install, purpose: Purpose, files: &Files) -> Reply {
+    fn install(&mut self, install: &Install, purpose: InstallPurpose, files: &Files) -> Reply {
         let function = &install.function;
         if install.directory != STORED {
             return match files.get(function) {
@@ -57,8 +57,8 @@ impl SpawnerModel {
         if !self.disk.stored.contains(&(function.clone(), version)) {
             return not_there(install);
         }
-        let content = Content::of(version);
-        if purpose == Purpose::Files {
+        let content = SourceContent::of(version);
+        if purpose == InstallPurpose::Files {
             return Reply::Files(vec![StoredFile {
                 path: format!("{}.py", function.as_str()),
                 executable: false,
@@ -71,9 +71,9 @@ impl SpawnerModel {
     }
 
     /// Answers with the judge's verdict on a content; `stored` is the generation of the tree of a stored version.
-    fn judged(&mut self, function: &FunctionName, of: (Content, Option<u8>), purpose: Purpose) -> Reply {
+    fn judged(&mut self, function: &FunctionName, of: (SourceContent, Option<u8>), purpose: InstallPurpose) -> Reply {
         let (content, stored) = of;
-        let is_check = purpose == Purpose::Check;
+        let is_check = purpose == InstallPurpose::Check;
         let judged = judge(function, content, is_check);
         let document = judged.document.clone();
         // The spawner of fnd 0.1 builds nothing: its judge gives no plan.
@@ -94,7 +94,7 @@ impl SpawnerModel {
                 build,
             });
         }
-        let generation = self.generation(content, stored, purpose == Purpose::Rebuild);
+        let generation = self.generation(content, stored, purpose == InstallPurpose::Rebuild);
         let tree = content.tree(generation);
         if let Some(run) = judged.run.as_ref().filter(|_| !self.disk.trees.contains(&tree)) {
             let build = self.own_version(BUILD, tree, run.clone());
@@ -119,7 +119,7 @@ impl SpawnerModel {
 
     /// Returns the generation of a content's tree: that of the stored version if its tree is there, else the newest one that is
     /// there, else the newest one. A build that is asked for begins the next one, unless the newest one is not there yet.
-    fn generation(&mut self, content: Content, stored: Option<u8>, is_again: bool) -> u8 {
+    fn generation(&mut self, content: SourceContent, stored: Option<u8>, is_again: bool) -> u8 {
         if !content.has_tree() {
             return 0;
         }

@@ -39,9 +39,9 @@ mod steps;
 mod tests;
 mod verdicts;
 
-use self::builds::BuildHomes;
+use self::builds::BuildHomesModel;
 use self::fnd_link::FndLink;
-use self::process::{KeptEnds, Process, Stage};
+use self::process::{KeptEnds, ProcessRecord, ProcessStage};
 pub(crate) use self::steps::SpawnerStep;
 use crate::simulate::facts::{Fact, Facts};
 use crate::simulate::files::Files;
@@ -92,7 +92,7 @@ struct RequestId {
 
 /// Why a version is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum InstallPurpose {
     Install,
     Check,
     Rebuild,
@@ -101,9 +101,9 @@ enum Purpose {
 
 /// Work that is done in order: the judge reads one after the other.
 #[derive(Debug)]
-enum Job {
+enum JudgeWork {
     Reload(RequestId),
-    Install(RequestId, Install, Purpose),
+    Install(RequestId, Install, InstallPurpose),
 }
 
 /// Work that a helper does: these end in any order.
@@ -141,12 +141,12 @@ pub(crate) struct SpawnerModel {
     connection: u32,
     is_welcomed: bool,
     pub(crate) disk: SpawnerDisk,
-    processes: BTreeMap<WorkerId, Process>,
+    processes: BTreeMap<WorkerId, ProcessRecord>,
     /// The first number of a worker that was not used yet.
     next_worker: WorkerId,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<JudgeWork>,
     helpers: Vec<(RequestId, HelperWork)>,
-    homes: BuildHomes,
+    homes: BuildHomesModel,
     /// Until when it does nothing at all.
     silent_until: Option<Duration>,
     /// So many starts fail because the node is short of something.
@@ -167,7 +167,7 @@ impl SpawnerModel {
             next_worker: WorkerId(1),
             jobs: VecDeque::new(),
             helpers: Vec::new(),
-            homes: BuildHomes::default(),
+            homes: BuildHomesModel::default(),
             silent_until: None,
             cannot_start: 0,
         }
@@ -176,7 +176,7 @@ impl SpawnerModel {
     /// Returns how many things of each kind wait to be done or are left of what is over.
     pub(crate) fn left(&self) -> Vec<(&'static str, usize)> {
         let is_used = |(id, invocation): &&(FunctionId, InvocationId)| {
-            let is_it = |process: &Process| process.id == *id && process.invocation == *invocation;
+            let is_it = |process: &ProcessRecord| process.id == *id && process.invocation == *invocation;
             self.processes.values().any(is_it)
         };
         let over = self.processes.values().filter(|process| process.is_over());

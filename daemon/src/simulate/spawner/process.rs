@@ -12,7 +12,7 @@ pub(super) struct KeptEnds {
 }
 
 /// How far a process has come.
-pub(super) enum Stage {
+pub(super) enum ProcessStage {
     Starting(RequestId),
     Running(Box<WorkerModel>),
     /// It has ended, and fnd has not been told.
@@ -25,7 +25,7 @@ pub(super) enum Stage {
     },
 }
 
-pub(super) struct Process {
+pub(super) struct ProcessRecord {
     pub(super) function: FunctionName,
     pub(super) version: Version,
     pub(super) invocation: InvocationId,
@@ -38,18 +38,18 @@ pub(super) struct Process {
     pub(super) termed: Option<(Duration, TermCause)>,
     pub(super) killed: bool,
     pub(super) kept: Option<KeptEnds>,
-    pub(super) stage: Stage,
+    pub(super) stage: ProcessStage,
 }
 
-impl Process {
+impl ProcessRecord {
     /// Returns whether no process runs or is about to run.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over(_) | Stage::Ended { .. })
+        matches!(self.stage, ProcessStage::Over(_) | ProcessStage::Ended { .. })
     }
 
     /// Returns whether it is about to run.
     pub(super) fn is_starting(&self) -> bool {
-        matches!(self.stage, Stage::Starting(_))
+        matches!(self.stage, ProcessStage::Starting(_))
     }
 
     /// Returns the report that it runs or has run, with copies of its descriptors.

@@ -1,8 +1,8 @@
 //! Starts of processes: the order, and the answer when the process has begun or could not.
 
-use super::contents::{Content, Fate};
+use super::contents::{Fate, SourceContent};
 use super::*;
-use crate::simulate::facts::Started;
+use crate::simulate::facts::StartedWorker;
 use crate::simulate::workers::{WorkerEnds, WorkerStart, WorkerTask};
 use fnd_wire::frame::{Spawn, SpawnFailed};
 use fnd_wire::plan::{CHECK, is_builder};
@@ -43,7 +43,7 @@ impl SpawnerModel {
         self.disk.tmp.insert((spawn.function, spawn.invocation));
         let attempt = spawn.environment.iter().find(|(name, _)| name == ATTEMPT);
         let attempt = attempt.and_then(|(_, value)| str::from_utf8(&value.0).ok()?.parse().ok());
-        let process = Process {
+        let process = ProcessRecord {
             function: self.name(spawn.function).expect("it was admitted").clone(),
             version: spawn.version,
             invocation: spawn.invocation,
@@ -55,7 +55,7 @@ impl SpawnerModel {
             termed: None,
             killed: false,
             kept: None,
-            stage: Stage::Starting(id),
+            stage: ProcessStage::Starting(id),
         };
         self.processes.insert(worker, process);
     }
@@ -85,7 +85,9 @@ impl SpawnerModel {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;
         };
-        let Stage::Starting(id) = process.stage else { return };
+        let ProcessStage::Starting(id) = process.stage else {
+            return;
+        };
         if let Some(left) = self.cannot_start.checked_sub(1) {
             self.cannot_start = left;
             self.processes.remove(&worker);
@@ -96,7 +98,7 @@ impl SpawnerModel {
         let is_handler = matches!(task, WorkerTask::Handler);
         let (ends, kept) = ends(is_handler);
         process.kept = Some(kept);
-        turn.facts.push(Fact::Started(Started {
+        turn.facts.push(Fact::Started(StartedWorker {
             worker,
             function: process.function.clone(),
             version: process.version,
@@ -108,7 +110,7 @@ impl SpawnerModel {
             task,
             ends,
         };
-        process.stage = Stage::Running(Box::new(WorkerModel::begin(start, &mut turn.of_worker())));
+        process.stage = ProcessStage::Running(Box::new(WorkerModel::begin(start, &mut turn.of_worker())));
         let (is_termed, is_killed) = (process.termed.is_some(), process.killed);
         let (spawned, descriptors) = process.spawned(worker);
         let reply = if is_handler {
@@ -126,10 +128,10 @@ impl SpawnerModel {
     }
 }
 
-impl Process {
+impl ProcessRecord {
     /// Returns what the process does.
     fn task(&self, names: &[FunctionName]) -> WorkerTask {
-        let content = Content::of(self.version);
+        let content = SourceContent::of(self.version);
         if self.function.as_str() == CHECK {
             let code = u8::from(content.fate() == Fate::Wrong);
             // Each content has a check of its own, so the result is the same for all functions that wait for this one.

@@ -48,7 +48,7 @@ impl SpawnerModel {
             self.link.read();
         }
         for process in self.processes.values_mut() {
-            if let Stage::Running(model) = &mut process.stage {
+            if let ProcessStage::Running(model) = &mut process.stage {
                 model.read(&mut turn.of_worker());
             }
         }
@@ -61,14 +61,17 @@ impl SpawnerModel {
         for (worker, process) in &self.processes {
             match &process.stage {
                 // Each launcher starts its processes in order.
-                Stage::Starting(_) if !is_silent && launchers.insert((process.id, process.version)) => {
+                ProcessStage::Starting(_) if !is_silent && launchers.insert((process.id, process.version)) => {
                     out.push(SpawnerStep::Start(*worker));
                 }
-                Stage::Running(model) if model.wakes_at().is_some_and(|at| at <= now.mono) => {
+                ProcessStage::Running(model) if model.wakes_at().is_some_and(|at| at <= now.mono) => {
                     out.push(SpawnerStep::Work(*worker));
                 }
-                Stage::Over(_) if !is_silent => out.push(SpawnerStep::Report(*worker)),
-                Stage::Starting(_) | Stage::Running(_) | Stage::Over(_) | Stage::Ended { .. } => {}
+                ProcessStage::Over(_) if !is_silent => out.push(SpawnerStep::Report(*worker)),
+                ProcessStage::Starting(_)
+                | ProcessStage::Running(_)
+                | ProcessStage::Over(_)
+                | ProcessStage::Ended { .. } => {}
             }
         }
         if is_silent {
@@ -105,9 +108,9 @@ impl SpawnerModel {
 
     /// Returns when there is a step again that only waits for its time.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        let of_worker = |process: &Process| match &process.stage {
-            Stage::Running(model) => model.wakes_at(),
-            Stage::Starting(_) | Stage::Over(_) | Stage::Ended { .. } => None,
+        let of_worker = |process: &ProcessRecord| match &process.stage {
+            ProcessStage::Running(model) => model.wakes_at(),
+            ProcessStage::Starting(_) | ProcessStage::Over(_) | ProcessStage::Ended { .. } => None,
         };
         let workers = self.processes.values().filter_map(of_worker);
         // A silent spawner ends nobody.

@@ -1,6 +1,6 @@
 //! The model against the real connection of fnd.
 
-use super::contents::Content;
+use super::contents::SourceContent;
 use super::*;
 use crate::workers::link::{Incoming, SpawnerConnection};
 use fnd_wire::frame::{Hello, PROTOCOL_MIN, Spawn};
@@ -24,7 +24,7 @@ fn function() -> FunctionName {
 }
 
 impl Bench {
-    fn new(content: Content) -> Self {
+    fn new(content: SourceContent) -> Self {
         let mut files = Files::default();
         files.save(function(), content);
         let now = Now {
@@ -112,7 +112,7 @@ impl Bench {
         self.serve().pop().unwrap()
     }
 
-    fn order(&mut self, worker: u64, content: Content) {
+    fn order(&mut self, worker: u64, content: SourceContent) {
         self.ask(&Request::Spawn(Spawn {
             worker: WorkerId(worker),
             function: FunctionId(0),
@@ -135,7 +135,7 @@ impl Bench {
 
 #[test]
 fn a_process_that_a_killed_fnd_has_asked_for_is_told_to_the_next_one_until_its_end_is_acknowledged() {
-    let content = Content(1);
+    let content = SourceContent(1);
     let mut bench = Bench::new(content);
     assert!(bench.connect().is_empty());
     assert!(matches!(bench.install(), Reply::Installed(installed) if installed.version == content.version(0)));
@@ -162,7 +162,7 @@ fn a_process_that_a_killed_fnd_has_asked_for_is_told_to_the_next_one_until_its_e
 
 #[test]
 fn a_dependency_is_built_before_a_function_is_installed_and_the_spawner_of_0_1_refuses_it() {
-    let mut bench = Bench::new(Content(5));
+    let mut bench = Bench::new(SourceContent(5));
     bench.connect();
     assert!(matches!(bench.install(), Reply::NeedsBuild(_)));
     bench.spawner.replace(true);
@@ -178,7 +178,7 @@ fn a_dependency_is_built_before_a_function_is_installed_and_the_spawner_of_0_1_r
 
 #[test]
 fn the_ends_that_a_stopped_spawner_has_kept_are_told_by_the_next_one() {
-    let content = Content(0);
+    let content = SourceContent(0);
     let mut bench = Bench::new(content);
     bench.connect();
     bench.install();

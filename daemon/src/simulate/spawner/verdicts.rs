@@ -1,6 +1,6 @@
 //! The verdicts of the real judge on the contents of files, and on the configuration.
 
-use super::contents::Content;
+use super::contents::SourceContent;
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::SettingsRead;
@@ -16,7 +16,7 @@ const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs
     [defaults.limits]\nhome = \"none\"\ncache = \"none\"\n";
 
 /// The judge's verdict on a content.
-pub(super) struct JudgedContent {
+pub(super) struct ContentVerdict {
     pub(super) document: Bytes,
     pub(super) is_accepted: bool,
     /// The document about the run that builds its dependencies, or checks its syntax; absent if there is nothing to do.
@@ -28,7 +28,7 @@ pub(super) struct JudgedContent {
 struct Verdicts {
     judge: Judge,
     settings: Bytes,
-    known: BTreeMap<(FunctionName, Content, bool), Rc<JudgedContent>>,
+    known: BTreeMap<(FunctionName, SourceContent, bool), Rc<ContentVerdict>>,
 }
 
 thread_local! {
@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// Judges a content of a function, or prepares the check of its syntax.
-pub(super) fn judge(function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
+pub(super) fn judge(function: &FunctionName, content: SourceContent, is_check: bool) -> Rc<ContentVerdict> {
     VERDICTS.with_borrow_mut(|verdicts| verdicts.judge(function, content, is_check))
 }
 
@@ -72,7 +72,7 @@ impl Verdicts {
         }
     }
 
-    fn judge(&mut self, function: &FunctionName, content: Content, is_check: bool) -> Rc<JudgedContent> {
+    fn judge(&mut self, function: &FunctionName, content: SourceContent, is_check: bool) -> Rc<ContentVerdict> {
         let key = (function.clone(), content, is_check);
         if let Some(known) = self.known.get(&key) {
             return Rc::clone(known);
@@ -92,7 +92,7 @@ impl Verdicts {
         let JudgeReply::Function(judgment) = self.judge.answer(&request) else {
             unreachable!("a function is answered with a function");
         };
-        let judged = Rc::new(JudgedContent {
+        let judged = Rc::new(ContentVerdict {
             is_accepted: judgment.verdict.plan.is_some(),
             document: judgment.verdict.document,
             run: judgment.build.map(|build| build.document),
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_judge_refuses_those_contents_only_that_are_to_be_refused() {
         let name = FunctionName::new("f").unwrap();
-        for content in (0..=u8::MAX).map(Content) {
+        for content in (0..=u8::MAX).map(SourceContent) {
             let judged = judge(&name, content, false);
             let verdict: Verdict = serde_json::from_slice(&judged.document.0).unwrap();
             let is_refused = content.fate() == Fate::Refused;

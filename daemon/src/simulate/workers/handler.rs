@@ -12,7 +12,7 @@ use super::deeds::{Deed, Deeds, takes};
 use super::messages::{self, DaemonMessage};
 use super::{Temper, WorkerStart, WorkerTurn};
 use crate::simulate::facts::{Began, Fact, Facts};
-use crate::simulate::spawner::contents::{Content, Fate, Manner};
+use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
 use fnd_core::records::protocol::FailureKind;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The state of a handler's worker.
 #[derive(Debug)]
-pub(super) struct Handler {
+pub(super) struct HandlerModel {
     worker: WorkerId,
     function: FunctionName,
     version: Version,
@@ -39,10 +39,10 @@ pub(super) struct Handler {
     last_call: u64,
 }
 
-impl Handler {
+impl HandlerModel {
     /// Begins to load the code.
     pub(super) fn load(start: &WorkerStart, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) -> Self {
-        let content = Content::of(start.version);
+        let content = SourceContent::of(start.version);
         let concurrency = if content.manner() == Manner::Concurrent { 4 } else { 1 };
         // Slow code loads within the time that fnd allows.
         let slow = false;
@@ -162,7 +162,7 @@ impl Handler {
 
     /// Draws an answer.
     fn answer(&self, call: u64, turn: &mut WorkerTurn<'_>) -> Vec<u8> {
-        let is_polled = Content::of(self.version).manner() == Manner::Polled;
+        let is_polled = SourceContent::of(self.version).manner() == Manner::Polled;
         match turn.random.u8(0..100) {
             0..8 => messages::error(call, FailureKind::Error),
             8..14 => messages::error(call, FailureKind::Transient),

@@ -16,7 +16,7 @@ mod messages;
 mod script;
 
 use self::deeds::{Deed, Deeds};
-use self::handler::Handler;
+use self::handler::HandlerModel;
 use super::facts::{Began, Fact, Facts};
 use fastrand::Rng;
 use fnd_wire::frame::ExitStatus;
@@ -80,9 +80,9 @@ pub(crate) struct WorkerEnds {
 
 /// What a process that runs does.
 #[derive(Debug)]
-enum Task {
+enum RunningTask {
     Script(InvocationId, u32),
-    Handler(Handler),
+    Handler(HandlerModel),
     Internal,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct WorkerModel {
     worker: WorkerId,
     ends: WorkerEnds,
     deeds: Deeds,
-    task: Task,
+    task: RunningTask,
 }
 
 impl WorkerModel {
@@ -100,7 +100,7 @@ impl WorkerModel {
         let mut deeds = Deeds::default();
         let worker = start.worker;
         let task = match start.task {
-            WorkerTask::Handler => Task::Handler(Handler::load(&start, &mut deeds, turn)),
+            WorkerTask::Handler => RunningTask::Handler(HandlerModel::load(&start, &mut deeds, turn)),
             WorkerTask::Script(invocation, attempt) => {
                 turn.facts.push(Fact::Began(Began {
                     worker,
@@ -111,13 +111,13 @@ impl WorkerModel {
                     is_call: false,
                 }));
                 script::plan(start.version, &mut deeds, turn);
-                Task::Script(invocation, attempt)
+                RunningTask::Script(invocation, attempt)
             }
             WorkerTask::Internal { result, code } => {
                 let at = turn.now + deeds::takes(turn.random, turn.temper);
                 deeds.plan(at, Deed::WriteResult(result));
                 deeds.plan(at, Deed::Exit(ExitStatus::Code(code)));
-                Task::Internal
+                RunningTask::Internal
             }
         };
         Self {
@@ -130,7 +130,7 @@ impl WorkerModel {
 
     /// Lets a handler read what fnd has sent.
     pub(crate) fn read(&mut self, turn: &mut WorkerTurn<'_>) {
-        if let (Task::Handler(handler), Some(channel)) = (&mut self.task, &self.ends.channel) {
+        if let (RunningTask::Handler(handler), Some(channel)) = (&mut self.task, &self.ends.channel) {
             handler.read(channel, &mut self.deeds, turn);
         }
     }
@@ -154,9 +154,9 @@ impl WorkerModel {
     /// Ends the process: its descriptors are closed, and what it has not done is never done.
     pub(crate) fn end(self, facts: &mut Facts) {
         match self.task {
-            Task::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
-            Task::Handler(handler) => handler.give_up(facts),
-            Task::Internal => {}
+            RunningTask::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
+            RunningTask::Handler(handler) => handler.give_up(facts),
+            RunningTask::Internal => {}
         }
         facts.push(Fact::Gone(self.worker));
     }
@@ -182,7 +182,7 @@ impl WorkerModel {
 
     /// Sends bytes to fnd. `call` is the call whose answer ends with them.
     fn send(&mut self, mut bytes: Vec<u8>, call: Option<u64>, turn: &mut WorkerTurn<'_>) {
-        let (Some(channel), Task::Handler(handler)) = (&self.ends.channel, &mut self.task) else {
+        let (Some(channel), RunningTask::Handler(handler)) = (&self.ends.channel, &mut self.task) else {
             return;
         };
         let taken = match send(channel, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -2,7 +2,7 @@
 
 use super::WorkerTurn;
 use super::deeds::{Deed, Deeds, takes};
-use crate::simulate::spawner::contents::{Content, Manner};
+use crate::simulate::spawner::contents::{Manner, SourceContent};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::Version;
 
@@ -22,7 +22,7 @@ pub(super) fn plan(version: Version, deeds: &mut Deeds, turn: &mut WorkerTurn<'_
         deeds.plan(at, deed);
     }
     at += takes(random, temper);
-    let is_polled = Content::of(version).manner() == Manner::Polled;
+    let is_polled = SourceContent::of(version).manner() == Manner::Polled;
     let deed = match random.u8(0..100) {
         0..4 if temper.dies => Deed::RunOutOfMemory,
         4..8 if temper.dies => Deed::Exit(ExitStatus::Signal(if random.bool() { 9 } else { 11 })),

@@ -1,9 +1,9 @@
 //! O15: work that a person has cancelled does not begin any more, in no life of fnd. A function that is disabled begins
 //! nothing, and neither does a node that is drained.
 
-use super::{Oracle, Verdict};
+use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Began, Fact};
-use crate::simulate::people::{Act, Heard, Told, name};
+use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct, name};
 use fnd_core::run::{Answer, Now};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What people have wished.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct StoppedWorkOracle {
     /// The cancelled invocations, and whether one start of each may be on its way: only the next fnd can be sure that none is.
     cancelled: BTreeMap<InvocationId, bool>,
     /// The disabled functions, each with the time from which on no start is on its way any more.
@@ -25,21 +25,21 @@ pub(super) struct Wishes {
 /// How long a request to the spawner may wait there.
 const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
-impl Oracle for Wishes {
-    fn see(&mut self, now: Now, fact: &Fact) -> Verdict {
+impl Oracle for StoppedWorkOracle {
+    fn see(&mut self, now: Now, fact: &Fact) -> PromiseCheck {
         self.now = now.mono;
         match fact {
-            Fact::Asked(number, Act::SetEnabled(function, true)) => {
+            Fact::Asked(number, PersonAct::SetEnabled(function, true)) => {
                 self.disabled.remove(&name(*function));
                 self.enabling.insert(*number, name(*function));
             }
-            Fact::Asked(_, Act::CancelDrain) => self.is_drained = false,
+            Fact::Asked(_, PersonAct::CancelDrain) => self.is_drained = false,
             Fact::Life(_) => {
                 self.is_drained = false;
                 self.cancelled.values_mut().for_each(|may_begin| *may_begin = false);
                 self.disabled.values_mut().for_each(|until| *until = Duration::ZERO);
             }
-            Fact::Told(told) => self.told(told),
+            Fact::Answered(told) => self.told(told),
             Fact::Began(began) => return self.begins(began),
             _ => {}
         }
@@ -47,26 +47,26 @@ impl Oracle for Wishes {
     }
 }
 
-impl Wishes {
-    fn told(&mut self, told: &Told) {
+impl StoppedWorkOracle {
+    fn told(&mut self, told: &AnsweredAct) {
         self.enabling.remove(&told.number);
-        let is_done = matches!(told.heard, Heard::Answer(Answer::Done));
+        let is_done = matches!(told.heard, ActAnswer::Answer(Answer::Done));
         match (&told.act, &told.heard) {
-            (Act::Cancel(_), _) if is_done => {
+            (PersonAct::Cancel(_), _) if is_done => {
                 self.cancelled.extend(told.id.map(|id| (id, true)));
             }
-            (Act::SetEnabled(function, false), _) if is_done => {
+            (PersonAct::SetEnabled(function, false), _) if is_done => {
                 let function = name(*function);
                 if !self.enabling.values().any(|other| *other == function) {
                     self.disabled.insert(function, self.now + ON_ITS_WAY);
                 }
             }
-            (Act::Drain, Heard::Changed(true)) => self.is_drained = true,
+            (PersonAct::Drain, ActAnswer::Changed(true)) => self.is_drained = true,
             _ => {}
         }
     }
 
-    fn begins(&mut self, began: &Began) -> Verdict {
+    fn begins(&mut self, began: &Began) -> PromiseCheck {
         let (id, attempt, function) = (began.invocation, began.attempt, &began.function);
         if let Some(may_begin) = self.cancelled.get_mut(&id)
             && !std::mem::take(may_begin)

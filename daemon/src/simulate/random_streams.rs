@@ -5,7 +5,7 @@ use fastrand::Rng;
 
 /// The streams of random numbers.
 #[derive(Debug)]
-pub(super) struct Choices {
+pub(super) struct RandomStreams {
     /// What happens next.
     pub(super) order: Rng,
     /// The verdicts of the disk.
@@ -20,7 +20,7 @@ pub(super) struct Choices {
 
 /// A stream of random numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stream {
+pub(super) enum RandomStream {
     Order,
     Disk,
     Workers,
@@ -33,7 +33,7 @@ pub(super) enum Stream {
     Daemon,
 }
 
-impl Stream {
+impl RandomStream {
     /// Returns the numbers of this stream.
     pub(super) fn of(self, seed: u64) -> Rng {
         // Seeds are small numbers, and neighbours. The factor (of splitmix64) spreads them over all bits, so that no two streams
@@ -43,14 +43,14 @@ impl Stream {
     }
 }
 
-impl Choices {
+impl RandomStreams {
     pub(super) fn of(seed: u64) -> Self {
         Self {
-            order: Stream::Order.of(seed),
-            disk: Stream::Disk.of(seed),
-            workers: Stream::Workers.of(seed),
-            daemon: Stream::Daemon.of(seed),
-            files: Stream::Files.of(seed),
+            order: RandomStream::Order.of(seed),
+            disk: RandomStream::Disk.of(seed),
+            workers: RandomStream::Workers.of(seed),
+            daemon: RandomStream::Daemon.of(seed),
+            files: RandomStream::Files.of(seed),
         }
     }
 }

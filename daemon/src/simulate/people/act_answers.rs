@@ -1,6 +1,6 @@
 //! What people are told.
 
-use super::Act;
+use super::PersonAct;
 use crate::backend::NotPublished;
 use fnd_core::api::ReleaseChanged;
 use fnd_core::lifecycle::release::NotHeld;
@@ -9,17 +9,17 @@ use fnd_wire::ids::InvocationId;
 
 /// An answer to a person.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct AnsweredAct {
     /// The number of the act.
     pub(crate) number: usize,
-    pub(crate) act: Act,
+    pub(crate) act: PersonAct,
     /// The invocation that the person chose: to be cancelled, run again or discarded.
     pub(crate) id: Option<InvocationId>,
-    pub(crate) heard: Heard,
+    pub(crate) heard: ActAnswer,
 }
 
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ActAnswer {
     Answer(Answer),
     Published(Result<Vec<Delivered>, NotPublished>),
     Release(Result<ReleaseChanged, NotHeld>),
@@ -35,7 +35,7 @@ pub(crate) enum Heard {
     Gone,
 }
 
-impl Heard {
+impl ActAnswer {
     /// Returns the number of the answer's kind, for the hash of all events.
     pub(crate) fn kind(&self) -> u64 {
         match self {

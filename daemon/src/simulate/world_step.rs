@@ -5,7 +5,7 @@ use std::fmt;
 
 /// One step of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum WorldStep {
     /// fnd reads a frame of the spawner.
     Frame,
     /// fnd reads a message of one of its threads.
@@ -43,7 +43,7 @@ pub(crate) enum Choice {
     Wait,
 }
 
-impl Choice {
+impl WorldStep {
     /// Returns the number of the choice, for the hash of all events.
     pub(super) fn number(self) -> u64 {
         match self {
@@ -80,7 +80,7 @@ impl Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for WorldStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Frame => f.write_str("fnd reads a frame of the spawner"),
