@@ -7,16 +7,18 @@
 //!
 //! Files:
 //! - `clock`: both clocks of the machine
+//! - `course`: the course of a world: faults, calm, and a restart at the end
 //! - `disk`: the verdict on each commit of the ledger, and what a power cut takes
 //! - `due`: what one fnd can do next, and the doing of it
 //! - `facts`: what has happened, as somebody outside of fnd sees it
+//! - `fault_effects`: carries out faults, up to the death of fnd
 //! - `faults`: what goes wrong, and when
 //! - `files`: the functions directories, and what the catalog says of them
 //! - `life`: one fnd, from its start to its end
 //! - `model`: which content of a function should serve
 //! - `node`: the machine, and what goes on there when fnd ends
 //! - `oracles`: what must hold
-//! - `outages`: faults happen, and what dies of them is dead
+//! - `outages`: the faults that are to come, and those that last
 //! - `people`: people, their requests and what they are told
 //! - `plan`: what people do and what goes wrong in a simulation
 //! - `program`: the program: which seeds it runs, and what it prints
@@ -33,9 +35,11 @@
 //! - `world_step`: the steps that the world can choose, in words
 
 mod clock;
+mod course;
 mod disk;
 mod due;
 mod facts;
+mod fault_effects;
 mod faults;
 mod files;
 mod life;

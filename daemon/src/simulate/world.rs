@@ -1,12 +1,11 @@
 //! The world: a machine, at most one fnd on it, people, faults. It lists what can happen next, chooses one thing by the seed, and
 //! lets it happen. Nothing happens beside that, so a seed repeats everything.
 
-use super::WorldOutcome;
 use super::disk::CommitVerdict;
 use super::facts::{Death, Fact};
 use super::faults::FaultKinds;
 use super::life::FndLife;
-use super::model::{Promises, Shown, changed_by_restart, is_settled};
+use super::model::{Promises, is_settled};
 use super::node::Node;
 use super::oracles::{Oracles, PromiseCheck};
 use super::outages::Outages;
@@ -17,19 +16,13 @@ use super::rows::RowReader;
 use super::spawner::{SpawnerModel, SpawnerStep};
 use super::trace::WorldTrace;
 use super::world_step::WorldStep;
-use fastrand::Rng;
-use fnd_wire::ids::FunctionName;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
-/// How long the world goes on after the last fault, so that everything can end.
-const CALM: Duration = Duration::from_secs(600);
 /// Most microseconds for which something that can happen has to wait.
 const BUSY_MAX_US: u64 = 20_000;
-/// Most steps after the last fault. A world that takes more of them does not come to rest.
-const CALM_STEPS: u32 = 60_000;
 
 pub(super) struct World<'a> {
     pub(super) node: Node<'a>,
@@ -42,7 +35,7 @@ pub(super) struct World<'a> {
     pub(super) kinds: FaultKinds,
     pub(super) outages: Outages,
     /// What people do, and when; each act has a number.
-    acts: VecDeque<(Duration, PersonAct)>,
+    pub(super) acts: VecDeque<(Duration, PersonAct)>,
     act: usize,
     pub(super) oracles: Oracles,
     /// What people were told of releases.
@@ -50,8 +43,8 @@ pub(super) struct World<'a> {
     pub(super) reader: Option<RowReader>,
     /// What the oracles say of the last death.
     pub(super) at_death: PromiseCheck,
-    steps: u32,
-    invocations: u32,
+    pub(super) steps: u32,
+    pub(super) invocations: u32,
     /// What can happen next, used again for each step.
     can: Vec<WorldStep>,
     spawner_can: Vec<SpawnerStep>,
@@ -83,65 +76,6 @@ impl<'a> World<'a> {
             can: Vec::new(),
             spawner_can: Vec::new(),
         }
-    }
-
-    /// Lets everything happen that the plan has, and then waits until all work has ended.
-    ///
-    /// # Errors
-    /// What an oracle says.
-    pub(super) fn run(&mut self, plan: &WorldPlan) -> Result<(), String> {
-        let lasts = Duration::from_millis(plan.lasts_ms);
-        while self.steps < plan.steps && self.node.clock.elapsed() < lasts {
-            self.step()?;
-        }
-        self.end_faults();
-        self.acts.clear();
-        let now = self.node.clock.elapsed();
-        self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
-        self.come_to_rest()?;
-        self.is_nothing_left()?;
-        let before = self.shown(plan.functions);
-        self.promises.check(&before, &self.node.files)?;
-        // The next fnd also runs what the ledger has and this fnd does not know: a commit may be done that fnd takes for failed.
-        self.die(Death::Killed);
-        self.come_to_rest()?;
-        let after = self.shown(plan.functions);
-        if let Some(function) = changed_by_restart(&before, &after) {
-            let (before, after) = (before.get(function), after.get(function));
-            return Err(format!(
-                "O7: a restart makes {after:?} of {before:?}, which `{function}` showed"
-            ));
-        }
-        self.promises.check(&after, &self.node.files)?;
-        self.at_rest()
-    }
-
-    /// Waits until all work has ended.
-    fn come_to_rest(&mut self) -> PromiseCheck {
-        let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
-        // A schedule may have begun something just now.
-        let goes_on = |world: &Self| {
-            let elapsed = world.node.clock.elapsed();
-            elapsed < until || elapsed < until + CALM / 5 && world.is_nothing_left().is_err()
-        };
-        while goes_on(self) {
-            if self.steps == most {
-                return Err(format!(
-                    "it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"
-                ));
-            }
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    /// Returns what people see of the releases of each function.
-    fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
-        let Some(life) = &self.life else { return BTreeMap::new() };
-        let names = (0..functions).map(people::name);
-        names
-            .map(|name| (name.clone(), Shown::of(life.daemon(), &name)))
-            .collect()
     }
 
     pub(super) fn step(&mut self) -> Result<(), String> {
@@ -184,31 +118,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Looks at what there is when everything has ended.
-    fn at_rest(&mut self) -> PromiseCheck {
-        let rows = RowReader::open(&self.node.ledger()).all();
-        self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
-        self.is_nothing_left()?;
-        self.oracles.at_end(&rows)
-    }
-
-    fn is_nothing_left(&self) -> PromiseCheck {
-        let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
-        let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
-        Oracles::is_nothing_left(&left)
-    }
-
-    /// Returns what has come of the simulation.
-    pub(super) fn outcome(&self, broken: Option<String>) -> WorldOutcome {
-        WorldOutcome {
-            broken,
-            steps: self.steps,
-            invocations: self.invocations,
-            hash: self.trace.hash(),
-            trace: self.trace.lines().map(str::to_owned).collect(),
-        }
-    }
-
     /// Chooses what happens next.
     fn choose(&mut self) -> WorldStep {
         let now = self.node.clock.now();
@@ -245,7 +154,7 @@ impl<'a> World<'a> {
         if !self.outages.are_over || self.can.is_empty() {
             self.can.push(WorldStep::Wait);
         }
-        weighted(&self.can, &mut self.streams.order)
+        WorldStep::draw(&self.can, &mut self.streams.order)
     }
 
     fn perform(&mut self, choice: WorldStep) {
@@ -362,17 +271,4 @@ impl<'a> World<'a> {
             }
         }
     }
-}
-
-/// Draws one of the choices by their weights.
-fn weighted(can: &[WorldStep], order: &mut Rng) -> WorldStep {
-    let sum: u32 = can.iter().map(|choice| choice.weight()).sum();
-    let mut drawn = order.u32(0..sum);
-    for choice in can {
-        match drawn.checked_sub(choice.weight()) {
-            Some(rest) => drawn = rest,
-            None => return *choice,
-        }
-    }
-    WorldStep::Wait
 }

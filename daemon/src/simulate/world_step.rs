@@ -1,6 +1,7 @@
 //! What can happen next, as the world chooses it.
 
 use super::spawner::SpawnerStep;
+use fastrand::Rng;
 use std::fmt;
 
 /// One step of the world.
@@ -44,7 +45,20 @@ pub(crate) enum WorldStep {
 }
 
 impl WorldStep {
-    /// Returns the number of the choice, for the hash of all events.
+    /// Draws one of the steps by their weights.
+    pub(super) fn draw(can: &[Self], order: &mut Rng) -> Self {
+        let sum: u32 = can.iter().map(|step| step.weight()).sum();
+        let mut drawn = order.u32(0..sum);
+        for step in can {
+            match drawn.checked_sub(step.weight()) {
+                Some(rest) => drawn = rest,
+                None => return *step,
+            }
+        }
+        Self::Wait
+    }
+
+    /// Returns the number of the step, for the hash of all events.
     pub(super) fn number(self) -> u64 {
         match self {
             Self::Frame => 0,
@@ -68,8 +82,8 @@ impl WorldStep {
         }
     }
 
-    /// Returns how often the choice is taken, beside the others.
-    pub(super) fn weight(self) -> u32 {
+    /// Returns how often the step is drawn, beside the others.
+    fn weight(self) -> u32 {
         match self {
             Self::Frame | Self::Message | Self::Tasks | Self::CatchUp | Self::Spawner(_) => 8,
             Self::Start | Self::Stop | Self::Ledger(_) | Self::History | Self::Output | Self::Files => 4,

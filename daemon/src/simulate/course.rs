@@ -1,0 +1,105 @@
+//! The course of a world: a time with faults, a calm in which all work ends, and a restart at the end. After the calm and
+//! after the restart nothing may be left, and both times fnd has to show the same releases.
+
+use super::WorldOutcome;
+use super::facts::Death;
+use super::model::{Shown, changed_by_restart};
+use super::oracles::{Oracles, PromiseCheck};
+use super::people::{self, PersonAct};
+use super::plan::WorldPlan;
+use super::rows::RowReader;
+use super::world::World;
+use fnd_wire::ids::FunctionName;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the world goes on after the last fault, so that everything can end.
+const CALM: Duration = Duration::from_secs(600);
+/// Most steps after the last fault. A world that takes more of them does not come to rest.
+const CALM_STEPS: u32 = 60_000;
+
+impl World<'_> {
+    /// Lets everything happen that the plan has, and then waits until all work has ended.
+    ///
+    /// # Errors
+    /// What an oracle says.
+    pub(super) fn run(&mut self, plan: &WorldPlan) -> Result<(), String> {
+        let lasts = Duration::from_millis(plan.lasts_ms);
+        while self.steps < plan.steps && self.node.clock.elapsed() < lasts {
+            self.step()?;
+        }
+        self.end_faults();
+        self.acts.clear();
+        let now = self.node.clock.elapsed();
+        self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
+        self.come_to_rest()?;
+        self.is_nothing_left()?;
+        let before = self.shown(plan.functions);
+        self.promises.check(&before, &self.node.files)?;
+        // The next fnd also runs what the ledger has and this fnd does not know: a commit may be done that fnd takes for failed.
+        self.die(Death::Killed);
+        self.come_to_rest()?;
+        let after = self.shown(plan.functions);
+        if let Some(function) = changed_by_restart(&before, &after) {
+            let (before, after) = (before.get(function), after.get(function));
+            return Err(format!(
+                "O7: a restart makes {after:?} of {before:?}, which `{function}` showed"
+            ));
+        }
+        self.promises.check(&after, &self.node.files)?;
+        self.at_rest()
+    }
+
+    /// Waits until all work has ended.
+    fn come_to_rest(&mut self) -> PromiseCheck {
+        let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
+        // A schedule may have begun something just now.
+        let goes_on = |world: &Self| {
+            let elapsed = world.node.clock.elapsed();
+            elapsed < until || elapsed < until + CALM / 5 && world.is_nothing_left().is_err()
+        };
+        while goes_on(self) {
+            if self.steps == most {
+                return Err(format!(
+                    "it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"
+                ));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Returns what people see of the releases of each function.
+    fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
+        let Some(life) = &self.life else { return BTreeMap::new() };
+        let names = (0..functions).map(people::name);
+        names
+            .map(|name| (name.clone(), Shown::of(life.daemon(), &name)))
+            .collect()
+    }
+
+    /// Looks at what there is when everything has ended.
+    fn at_rest(&mut self) -> PromiseCheck {
+        let rows = RowReader::open(&self.node.ledger()).all();
+        self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
+        self.is_nothing_left()?;
+        self.oracles.at_end(&rows)
+    }
+
+    fn is_nothing_left(&self) -> PromiseCheck {
+        let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
+        let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
+        Oracles::is_nothing_left(&left)
+    }
+
+    /// Returns what has come of the simulation.
+    pub(super) fn outcome(&self, broken: Option<String>) -> WorldOutcome {
+        WorldOutcome {
+            broken,
+            steps: self.steps,
+            invocations: self.invocations,
+            hash: self.trace.hash(),
+            trace: self.trace.lines().map(str::to_owned).collect(),
+        }
+    }
+}
