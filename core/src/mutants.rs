@@ -8,7 +8,7 @@ thread_local! {
     static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// A fault.
+/// A fault that can be chosen for a thread; the simulated daemon in this thread then has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// The end of an invocation is stored by itself, and the calls of its hooks in the next transaction.

@@ -171,7 +171,7 @@ pub struct Daemon {
     pub(crate) inbox: Inbox,
 }
 
-/// What the main loop waits for, beside messages.
+/// The deadline and the socket that the main loop waits for, besides its messages.
 pub(crate) struct Waits {
     deadline: Option<Instant>,
     socket: Rc<AsyncFd<OwnedFd>>,

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// The wall clock at the begin of a simulation: a Monday, at 10:00.
 const BEGIN_MS: u64 = 1_795_428_000_000;
-/// What the monotonic clock shows when the machine has started.
+/// The time that the monotonic clock shows when the machine has started.
 const BOOTED: Duration = Duration::from_secs(20);
 
 /// Both clocks of the machine, and the time since the begin of the simulation.

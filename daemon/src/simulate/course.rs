@@ -22,8 +22,8 @@ impl World<'_> {
     /// Lets everything happen that the plan has, and then waits until all work has ended.
     ///
     /// # Errors
-    /// What an oracle says.
-    pub(super) fn run(&mut self, plan: &WorldPlan) -> Result<(), String> {
+    /// The promise that is broken.
+    pub(super) fn run(&mut self, plan: &WorldPlan) -> PromiseCheck {
         let lasts = Duration::from_millis(plan.lasts_ms);
         while self.steps < plan.steps && self.node.clock.elapsed() < lasts {
             self.step()?;
@@ -36,7 +36,7 @@ impl World<'_> {
         self.is_nothing_left()?;
         let before = self.shown(plan.functions);
         self.promises.check(&before, &self.node.files)?;
-        // The next fnd also runs what the ledger has and this fnd does not know: a commit may be done that fnd takes for failed.
+        // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know.
         self.die(Death::Killed);
         self.come_to_rest()?;
         let after = self.shown(plan.functions);
@@ -53,7 +53,7 @@ impl World<'_> {
     /// Waits until all work has ended.
     fn come_to_rest(&mut self) -> PromiseCheck {
         let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
-        // A schedule may have begun something just now.
+        // A schedule may have begun an invocation just now: it gets a little more time.
         let goes_on = |world: &Self| {
             let elapsed = world.node.clock.elapsed();
             elapsed < until || elapsed < until + CALM / 5 && world.is_nothing_left().is_err()
@@ -69,7 +69,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Returns what people see of the releases of each function.
+    /// Returns the releases of each function, as people see them.
     fn shown(&self, functions: u8) -> BTreeMap<FunctionName, Shown> {
         let Some(life) = &self.life else { return BTreeMap::new() };
         let names = (0..functions).map(people::name);
@@ -78,7 +78,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Looks at what there is when everything has ended.
+    /// Looks at the whole ledger when everything has ended.
     fn at_rest(&mut self) -> PromiseCheck {
         let rows = RowReader::open(&self.node.ledger()).all();
         self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
@@ -92,7 +92,7 @@ impl World<'_> {
         Oracles::is_nothing_left(&left)
     }
 
-    /// Returns what has come of the simulation.
+    /// Returns the result of the simulation.
     pub(super) fn outcome(&self, broken: Option<String>) -> WorldOutcome {
         WorldOutcome {
             broken,

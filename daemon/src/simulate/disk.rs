@@ -1,7 +1,7 @@
-//! The disk under the ledger. It says of each commit whether it is done, and a power cut takes what was not synced.
+//! The disk under the ledger. It decides whether each commit is done, and a power cut takes the commits that were not synced.
 //!
-//! The ledger is a real file in memory, so nothing there is lost by itself. What a power cut leaves is made afterwards: the log of
-//! the database ends somewhere behind its last synced commit. SQLite syncs the log when a commit asks for it, and before it
+//! The ledger is a real file in memory, so nothing there is lost by itself. A power cut is made afterwards: the log of the
+//! database is cut somewhere behind its last synced commit. SQLite syncs the log when a commit asks for it, and before it
 //! copies the log into the database.
 
 use super::facts::{Commit, Death};
@@ -21,11 +21,11 @@ const FRAME: u64 = 24 + 4096;
 /// Bytes of the header of the log.
 const HEADER: u64 = 32;
 
-/// What the disk says of a commit.
+/// The answer of the disk to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitVerdict {
     Done,
-    /// Nothing is written.
+    /// Nothing is written, and fnd is told so.
     Refused,
     /// It is written, and fnd is told that it is not.
     Unknown,
@@ -36,7 +36,7 @@ pub(crate) enum CommitVerdict {
 }
 
 impl CommitVerdict {
-    /// Draws a verdict.
+    /// Draws a verdict: nearly always `Done`, and else a fault, if the world has faults of this kind.
     pub(crate) fn any(random: &mut Rng, kinds: FaultKinds) -> Self {
         let drawn = match random.u16(0..600) {
             0..12 => (FaultKind::Disk, Self::Refused),
@@ -49,12 +49,12 @@ impl CommitVerdict {
     }
 }
 
-/// What came of a round of the ledger's writer.
+/// The result of one round of the ledger's writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WriterRound {
     /// Absent if the writer had nothing to commit.
     pub(crate) commit: Option<Commit>,
-    /// What has died in the middle of the round. The fuse of fnd has burnt.
+    /// The death that came in the middle of the round. The fuse of fnd has burnt.
     pub(crate) death: Option<Death>,
 }
 
@@ -68,13 +68,13 @@ struct DiskState {
     asked_sync: bool,
 }
 
-/// What the index of a log says of it (<https://sqlite.org/walformat.html>).
+/// The facts about a log that are in its index (<https://sqlite.org/walformat.html>).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct LogIndex {
-    /// A log that begins anew has others.
+    /// The salts of this log. SQLite chooses others when the log begins anew.
     salts: u64,
     frames: u32,
-    /// How many of them were copied into the database.
+    /// How many frames were copied into the database.
     copied: u32,
 }
 
@@ -109,18 +109,18 @@ impl SimulatedDisk {
         lock(&self.state).next = Some(verdict);
     }
 
-    /// Says whether there is room.
+    /// Makes the disk full, or gives it room again.
     pub(crate) fn fill(&self, is_full: bool) {
         lock(&self.state).is_full = is_full;
     }
 
-    /// Looks at what an fnd has written at its start, which it syncs.
+    /// Reads the log that an fnd has written at its start. The start syncs all of it.
     pub(crate) fn opened(&mut self) {
         self.log = self.index();
         self.synced = self.log.frames;
     }
 
-    /// Looks at what a round of the ledger's writer has written. `is_even` says that the writer has nothing left to write.
+    /// Reads the log after a round of the ledger's writer. `is_even`: the writer has nothing left to write.
     pub(crate) fn after_round(&mut self, is_even: bool) -> WriterRound {
         let DiskState { given, asked_sync, .. } = {
             let mut state = lock(&self.state);
@@ -164,14 +164,14 @@ impl SimulatedDisk {
         }
     }
 
-    /// Takes what a power cut takes. No fnd may have the ledger open.
+    /// Cuts the log where a power cut could end it. No fnd may have the ledger open.
     pub(crate) fn power_cut(&mut self, random: &mut Rng) {
         let log = beside(&self.database, "-wal");
         let end = |frames: u32| match frames {
             0 => 0,
             frames => HEADER + FRAME * u64::from(frames),
         };
-        // The disk may have written more than it had to, and the end of that in part.
+        // The disk may have written frames without a sync, and the last of them in part.
         let left = random.u64(end(self.synced)..=end(self.log.frames));
         if let Ok(log) = OpenOptions::new().write(true).open(log)
             && log.metadata().is_ok_and(|meta| meta.len() > left)
@@ -231,7 +231,7 @@ fn failure(code: i32) -> rusqlite::Error {
 }
 
 fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
-    // All of it is in one thread.
+    // The writer and the world are in one thread, so the lock is free.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! What one fnd can do next, and the doing of it. Each of these is a turn of the main loop or of a thread.
+//! The turns that one fnd can do next: each is a turn of its main loop, of a thread or of its tasks.
 
 use super::files::Files;
 use super::life::FndLife;
@@ -13,13 +13,13 @@ use futures_util::FutureExt as _;
 use rustix::time::Timespec;
 use std::time::Duration;
 
-/// How long the writer of the ledger gathers commands for which nobody waits.
+/// How long the writer of the ledger gathers commands for which no caller waits.
 const GATHER: Duration = Duration::from_millis(50);
 /// Most commands that the writer of the ledger takes at once.
 const BATCH_MAX: usize = 512;
 
 impl FndLife {
-    /// Adds what fnd can do now.
+    /// Adds the turns that fnd can do now.
     pub(super) fn steps(&mut self, now: Now, order: &mut Rng, out: &mut Vec<WorldStep>) {
         self.queries.extend(self.history.take_now());
         let state = self.serving.daemon.state.borrow();
@@ -31,7 +31,7 @@ impl FndLife {
         let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now.mono);
         let alarm_at = state.schedules.alarm.at();
         let ledger = self.ledger.waiting().0 > 0 || self.due.ledger_at <= now.mono;
-        // Small batches find what happens between two commits.
+        // Small batches find faults that show only between two commits.
         let most = if order.u8(..4) == 0 {
             BATCH_MAX
         } else {
@@ -130,7 +130,7 @@ impl FndLife {
         self.due.clock_was_set |= waits;
     }
 
-    /// Does what follows from a step in the main loop and in the watch of the spawner. Returns whether the spawner is still there.
+    /// Lets the main loop and the watch of the spawner react to a step. Returns whether the spawner is still there.
     pub(super) fn after_step(&mut self, was_turn: bool) -> bool {
         let daemon = &self.serving.daemon;
         self.due.catch_up |= daemon.put_off.notified().now_or_never().is_some();

@@ -1,5 +1,5 @@
-//! What happens, as somebody outside of fnd sees it. The models push facts; after each step the world hands them to the
-//! oracles, the hash and the trace. No fact says anything that only fnd knows.
+//! Facts: the events of a simulation that can be seen from outside of fnd. The models push facts; after each step the world
+//! hands them to the oracles, the hash and the trace. No fact says anything that only fnd knows.
 
 use super::people::{AnsweredAct, PersonAct};
 use fnd_wire::frame::Request;
@@ -11,8 +11,9 @@ pub(crate) enum Fact {
     /// An fnd begins its work. The lives of a node have numbers from 1 on.
     Life(u32),
     Death(Death),
-    /// A person acts; acts have numbers.
+    /// A person begins the act with this number.
     Asked(usize, PersonAct),
+    /// A person gets the answer to an act.
     Answered(AnsweredAct),
     /// The spawner has received a request of fnd, with this number.
     Requested(u32, Request),
@@ -31,7 +32,7 @@ pub(crate) enum Fact {
     Violation(String),
 }
 
-/// What has died.
+/// A way in which an fnd ends, alone or with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Death {
     /// fnd was killed; the spawner and its workers go on.
@@ -67,9 +68,9 @@ pub(crate) struct Began {
 /// The end of a batch of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Commit {
-    /// Whether the batch is in the database, whatever fnd was told.
+    /// Whether the batch is in the database. fnd may have been told otherwise.
     pub(crate) is_done: bool,
-    /// Whether fnd was told that it is there.
+    /// Whether fnd was told that the batch is there.
     pub(crate) is_told: bool,
     /// Whether a power cut cannot undo it any more.
     pub(crate) is_synced: bool,

@@ -28,7 +28,6 @@ impl World<'_> {
         match fault {
             Fault::KillFnd(things) => self.light_fuse(things, Death::Killed),
             Fault::KillBoth(things) => self.light_fuse(things, Death::Both),
-            // fnd sees the end of the connection, and ends by itself.
             Fault::KillSpawner => self.end_spawner(SpawnerModel::killed),
             Fault::StopSpawner => self.end_spawner(SpawnerModel::stopped),
             Fault::PowerCut => {
@@ -62,7 +61,7 @@ impl World<'_> {
         if self.outages.full_until.take().is_some() {
             self.node.disk.fill(false);
         }
-        // What a restart finds delayed waits for the wall clock, for hours if the clock stays behind.
+        // Delayed work that a restart has read waits for a time of the wall clock: for hours, if the clock stays behind.
         if self.outages.stepped_ms < 0 {
             self.set_clock(-self.outages.stepped_ms);
             self.life.iter_mut().for_each(FndLife::clock_set);
@@ -72,17 +71,19 @@ impl World<'_> {
         fuse::set(None);
         self.node.spawner.replace(false);
         if self.node.spawner.is_of_0_1() {
-            // It cannot install everything that there is.
+            // The spawner of fnd 0.1 cannot install all contents, so O7 could not hold.
             self.node.spawner(SpawnerModel::killed);
             self.die(Death::Both);
         }
     }
 
+    /// Ends the spawner in one of its ways. fnd sees that the connection has ended when it reads the next frame.
     fn end_spawner(&mut self, end: fn(&mut SpawnerModel, &mut SpawnerTurn<'_>)) {
         self.node.spawner(end);
         self.life.iter_mut().for_each(|life| life.due.frames = true);
     }
 
+    /// Lets fnd die after so many more things have left it.
     fn light_fuse(&mut self, things: u32, death: Death) {
         if self.life.is_some() {
             fuse::set(Some(things));
@@ -106,7 +107,7 @@ impl World<'_> {
         }
     }
 
-    /// fnd has handed over its work, or has lost the spawner, and ends by itself.
+    /// Lets fnd end by itself, after it has handed over its work or has lost the spawner: its ledger is written to the end.
     pub(super) fn end(&mut self, death: Death) {
         let Some(life) = &mut self.life else { return };
         life.close();
@@ -120,7 +121,7 @@ impl World<'_> {
         }
     }
 
-    /// Everything is gone that ends with this death.
+    /// Drops the fnd that runs, and everything else that ends with this death. Then the oracles look at the ledger.
     pub(super) fn die(&mut self, death: Death) {
         if let Some(life) = self.life.take() {
             life.hang_up();
@@ -132,10 +133,10 @@ impl World<'_> {
         }
         fuse::set(None);
         self.outages.death = None;
-        // The ledger is read after this death, when nothing writes it.
+        // The next reader opens the ledger after this death, when nothing writes it.
         self.reader = None;
         match death {
-            // A spawner that has ended has told what it had to tell.
+            // The caller has ended the spawner, if it dies with fnd.
             Death::Killed | Death::Stopped | Death::Both => {}
             Death::PowerCut => self.node.lose_power(&mut self.streams.disk),
         }

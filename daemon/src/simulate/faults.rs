@@ -1,5 +1,5 @@
-//! The faults of a simulation: what goes wrong with programs, the machine, the disk and the clocks, and when. Faults of workers are
-//! no faults of a moment: [`FaultKinds::temper`] says which ones the workers may have all the time.
+//! The faults of a simulation: of programs, of the machine, of the disk and of the clocks, each with its time. Faults of workers
+//! have no time: workers may have those of [`FaultKinds::temper`] at any moment.
 
 use super::workers::Temper;
 use fastrand::Rng;
@@ -164,7 +164,7 @@ pub(crate) fn schedule(random: &mut Rng, kinds: FaultKinds, lasts_ms: u64) -> Ve
     for kind in FaultKinds::ALL.into_iter().filter(|kind| kinds.has(*kind)) {
         for _ in 0..random.u8(1..=3) {
             let at_ms = match faults.last() {
-                // Two faults in the same moment, or one shortly after another, find what one alone does not.
+                // Some faults of fnd show only if two faults come in the same moment, or one shortly after another.
                 Some((before, _)) if random.u8(0..4) == 0 => (before + random.u64(0..20)).min(lasts_ms),
                 _ => random.u64(0..=lasts_ms),
             };
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     impl FaultKinds {
-        /// Returns the others.
+        /// Returns these kinds, except for one.
         fn without(self, kind: FaultKind) -> Self {
             Self(self.0 & !Self::bit(kind))
         }

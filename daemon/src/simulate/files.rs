@@ -1,6 +1,6 @@
-//! The functions directories, and what the catalog says of them. A person saves a file; fnd hears of it when the catalog has
-//! looked. In between fnd may ask whether the file is still as it was reported, and the spawner may read newer content than the
-//! catalog has seen.
+//! The functions directories, and the reports of the catalog about them. A person saves a file; fnd hears of it when the catalog
+//! reports it. In between fnd may ask whether the file is still as it was reported, and the spawner may read newer content than
+//! the catalog has reported.
 
 use super::spawner::contents::SourceContent;
 use crate::functions::catalog::{CatalogEvent, CatalogRequest, DetachedCatalog};
@@ -47,7 +47,7 @@ impl Files {
         self.saved.remove(name);
     }
 
-    /// Returns what the spawner finds now.
+    /// Returns the content that the spawner finds now.
     pub(crate) fn get(&self, name: &FunctionName) -> Option<SourceContent> {
         self.saved.get(name).map(|file| file.content)
     }
@@ -85,7 +85,7 @@ impl Files {
         self.quiet_at
     }
 
-    /// Answers a request, or reports a change. A change that nobody has reported and a request come in any order.
+    /// Answers a request, or reports a change. A change that was not reported yet and a request come in any order.
     pub(crate) fn step(&mut self, order: &mut Rng, now: Duration) -> Vec<CatalogEvent> {
         if self.is_behind() && (self.requests.is_empty() || order.bool()) {
             let changed = self.changed(false);
@@ -128,7 +128,7 @@ impl Files {
         self.is_scanned && self.saved != self.reported
     }
 
-    /// Returns the functions that a scan reports, `all` of them or those that have changed.
+    /// Returns the functions that a scan reports: `all` of them, or only the changed ones.
     fn changed(&self, all: bool) -> BTreeSet<FunctionName> {
         let names = self.saved.keys().chain(self.reported.keys());
         let changed = names.filter(|name| all || self.saved.get(*name) != self.reported.get(*name));

@@ -45,15 +45,15 @@ pub(super) struct FndLife {
     pub(super) queries: Vec<LedgerQuery>,
     pub(super) output: OutputThread,
     pub(super) catalog: DetachedCatalog,
-    /// Every function is known, so that people are served.
+    /// Whether every function is known. Until then people are not served.
     is_serving: Rc<Cell<bool>>,
-    /// fnd is asked to stop, and this becomes true when it has handed over everything.
+    /// Present once fnd was asked to stop; true when it has handed over everything.
     stopped: Option<Rc<Cell<bool>>>,
-    /// What the main loop and the threads have to do or wait for.
+    /// The work that the main loop and the threads have to do or wait for.
     pub(super) due: DueWork,
 }
 
-/// What the main loop and the threads have to do, and when.
+/// The work of the main loop and of the threads that is due now or later.
 #[derive(Default)]
 pub(super) struct DueWork {
     /// Frames may have come.
@@ -165,7 +165,7 @@ impl FndLife {
         &self.serving.daemon
     }
 
-    /// Returns what people talk to; nothing before every function is known, and after fnd was asked to stop.
+    /// Returns the backend, which people ask; absent before every function is known, and after fnd was asked to stop.
     pub(super) fn backend(&self) -> Option<&Backend> {
         (self.is_serving.get() && self.stopped.is_none()).then_some(&self.serving.control)
     }
@@ -198,8 +198,8 @@ impl FndLife {
         self.serving.writer.stop();
     }
 
-    /// Closes the connection to the spawner, as the end of the process does. Whatever is dropped after this does nothing to the
-    /// spawner.
+    /// Closes the connection to the spawner, as the end of the process does. So the parts of fnd that are dropped after this
+    /// cannot send a request.
     pub(super) fn hang_up(&self) {
         self.daemon().state.borrow_mut().workers.connection = None;
     }

@@ -1,37 +1,37 @@
 //! The simulation of the whole daemon: one seed decides everything that happens to an fnd, and repeats it.
 //!
-//! The parts of fnd are the real ones, with a real ledger in memory and real sockets. They run in one thread, without the main loop
+//! The parts of fnd are the real ones, with a real ledger on a file system in memory, and real sockets. They run in one thread, without the main loop
 //! and without threads of their own: the world does one turn of one of them after the other, in an order that the seed chooses,
 //! and everything else is a model. Both clocks stand still unless the world lets time go on. docs/design/simulation.md explains
-//! how to read what a simulation says.
+//! how to read the output of a simulation.
 //!
 //! Files:
 //! - `clock`: both clocks of the machine
 //! - `course`: the course of a world: faults, calm, and a restart at the end
-//! - `disk`: the verdict on each commit of the ledger, and what a power cut takes
-//! - `due`: what one fnd can do next, and the doing of it
-//! - `facts`: what has happened, as somebody outside of fnd sees it
+//! - `disk`: the verdict on each commit of the ledger, and the power cut
+//! - `due`: the turns that one fnd can do next
+//! - `facts`: the events that can be seen from outside of fnd
 //! - `fault_effects`: carries out faults, up to the death of fnd
-//! - `faults`: what goes wrong, and when
-//! - `files`: the functions directories, and what the catalog says of them
+//! - `faults`: the kinds of faults, and their times
+//! - `files`: the functions directories, and the reports of the catalog
 //! - `life`: one fnd, from its start to its end
 //! - `model`: which content of a function should serve
-//! - `node`: the machine, and what goes on there when fnd ends
-//! - `oracles`: what must hold
-//! - `outages`: the faults that are to come, and those that last
-//! - `people`: people, their requests and what they are told
-//! - `plan`: what people do and what goes wrong in a simulation
-//! - `program`: the program: which seeds it runs, and what it prints
+//! - `node`: the machine, and everything on it that outlives fnd
+//! - `oracles`: the promises that must hold
+//! - `outages`: the list of faults to come, and the state of those that last
+//! - `people`: people, their requests and the answers to them
+//! - `plan`: the acts and the faults of a simulation, with their times
+//! - `program`: the program: runs seeds, and prints the results
 //! - `random_streams`: the random numbers of a seed
 //! - `rows`: the rows of the ledger, read beside fnd
-//! - `seeds`: runs seeds, and knows those that have failed once
+//! - `seeds`: runs seeds, and has the list of those that have failed once
 //! - `shorten`: makes the history of a seed that fails shorter
 //! - `spawner`: the model of the spawner
 //! - `tasks`: the tasks of one fnd
 //! - `trace`: the hash of all events, and their words
 //! - `words`: facts in words
 //! - `workers`: the models of the processes
-//! - `world`: chooses what happens next, and lets it happen
+//! - `world`: does one step: lists all that can happen, chooses, carries out
 //! - `world_step`: the steps that the world can choose, in words
 
 mod clock;
@@ -70,7 +70,7 @@ use plan::WorldPlan;
 use trace::WorldTrace;
 use world::World;
 
-/// What has come of a plan.
+/// The result of the run of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct WorldOutcome {
     /// The promise that is broken, in words.
@@ -79,7 +79,7 @@ pub(crate) struct WorldOutcome {
     pub(crate) invocations: u32,
     /// A hash of all events.
     pub(crate) hash: u64,
-    /// What has happened, in words.
+    /// The steps and facts in words; empty unless they were asked for.
     pub(crate) trace: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub fn main() -> std::process::ExitCode {
     program::main()
 }
 
-/// Runs a plan; `speaks`: with a trace in words.
+/// Runs a plan. `speaks`: the result has a trace in words.
 pub(crate) fn run(plan: &WorldPlan, speaks: bool) -> WorldOutcome {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build();

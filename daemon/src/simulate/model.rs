@@ -1,5 +1,5 @@
-//! O7: what serves once everything has ended: what the file, the releases and the answers to people say together. The model knows
-//! nothing of requests and their order, because many things of a simulation happen at the same time.
+//! O7: at rest, the content serves that the file, the releases and the answers to people ask for together. The model does not
+//! follow the requests and their order, because many things of a simulation happen at the same time.
 
 use super::files::Files;
 use super::people::{ActAnswer, AnsweredAct, PersonAct, name};
@@ -9,7 +9,7 @@ use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::BTreeMap;
 
-/// What people see of the releases of a function.
+/// The releases of a function, as people see them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     serving: Option<Version>,
@@ -32,7 +32,7 @@ impl Shown {
         }
     }
 
-    /// Returns whether it may be what is shown at rest, with this content in the file.
+    /// Returns whether fnd may show this at rest, while the file has this content.
     fn fits(self, file: Option<SourceContent>) -> bool {
         let serving = self.serving.map(SourceContent::of);
         match (self.hold, self.canary.map(SourceContent::of), file) {
@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// What a person was told last about the releases of a function. It holds as long as nobody does anything about them.
+/// The last answer to a person about the releases of a function. It holds until the next act that may change the function.
 #[derive(Debug, Clone, Copy)]
 enum ReleasePromise {
     Held(HoldKind, SourceContent),
@@ -55,7 +55,7 @@ enum ReleasePromise {
     Serves(SourceContent),
 }
 
-/// What people were promised about each function.
+/// The promise about each function that still holds.
 #[derive(Debug, Default)]
 pub(super) struct Promises {
     promises: BTreeMap<FunctionName, ReleasePromise>,
@@ -64,7 +64,7 @@ pub(super) struct Promises {
 }
 
 impl Promises {
-    /// An act begins.
+    /// Ends the promise about the function that an act may change.
     pub(super) fn begin(&mut self, number: usize, act: &PersonAct) {
         let Some(function) = act.changes().map(name) else {
             return;
@@ -75,8 +75,8 @@ impl Promises {
         }
     }
 
-    /// Somebody is told something. `is_settled` says whether nothing goes on with any file: otherwise what comes of the file
-    /// may end what the person was told.
+    /// Takes the promise of an answer. `is_settled` says whether no file is being installed, built or checked: otherwise the
+    /// result of that may end the promise.
     pub(super) fn told(&mut self, told: &AnsweredAct, is_settled: impl FnOnce() -> bool) {
         let Some(function) = self.open.remove(&told.number) else {
             return;
@@ -87,12 +87,12 @@ impl Promises {
         }
     }
 
-    /// fnd was killed. Acts without an answer were done, or not at all.
+    /// Forgets the acts without an answer, because fnd was killed. Each of them was done, or not at all.
     pub(super) fn cut(&mut self) {
         self.open.clear();
     }
 
-    /// Compares what is shown of these functions with their files and with what people were told, once everything has ended.
+    /// Compares the releases that fnd shows with the files and with the promises, once everything has ended.
     pub(super) fn check(&self, shown: &BTreeMap<FunctionName, Shown>, files: &Files) -> Result<(), String> {
         for (function, shown) in shown {
             let file = files.get(function);
@@ -127,7 +127,7 @@ fn promise(told: &AnsweredAct) -> Option<ReleasePromise> {
     };
     let content = changed.version.map(SourceContent::of);
     match told.act {
-        // Its trial takes long, and may fail later.
+        // The trial of the version takes long, and may fail later.
         _ if changed.state == ReleaseState::Trying => None,
         PersonAct::Rollback(..) => Some(ReleasePromise::Held(HoldKind::Rollback, content?)),
         PersonAct::Pin(..) => Some(ReleasePromise::Held(HoldKind::Pin, content?)),
@@ -137,7 +137,7 @@ fn promise(told: &AnsweredAct) -> Option<ReleasePromise> {
     }
 }
 
-/// Returns whether nothing goes on with any file: no installation, build or check.
+/// Returns whether no file is being installed, built or checked.
 pub(super) fn is_settled(daemon: &Daemon, files: &Files) -> bool {
     let state = daemon.state.borrow();
     let (lifecycle, installer) = (&state.lifecycle, &state.lifecycle.installer);
@@ -145,7 +145,7 @@ pub(super) fn is_settled(daemon: &Daemon, files: &Files) -> bool {
     files.is_at_rest() && installer.is_idle() && installer.checks.is_idle() && !is_built
 }
 
-/// Returns the first function of which something else is shown after a restart of fnd, during which nothing else happened.
+/// Returns the first function of which fnd shows something else after a restart, while nothing but the restart happened.
 pub(super) fn changed_by_restart<'a>(
     before: &'a BTreeMap<FunctionName, Shown>,
     after: &BTreeMap<FunctionName, Shown>,

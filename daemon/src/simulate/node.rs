@@ -1,4 +1,4 @@
-//! The machine and everything on it that goes on when fnd ends: the disk, the spawner with its workers, the files of people.
+//! The machine and everything on it that outlives fnd: the disk, the spawner with its workers, the files of people.
 
 use super::clock::SimulatedClock;
 use super::disk::SimulatedDisk;
@@ -26,11 +26,11 @@ pub(super) struct Node<'a> {
     pub(super) spawner: SpawnerModel,
     pub(super) files: Files,
     pub(super) disk: SimulatedDisk,
-    /// What has happened in this step.
+    /// The facts of this step.
     pub(super) facts: Facts,
     /// The faults that workers may have.
     pub(super) temper: Temper,
-    /// Decides what the workers do.
+    /// The random numbers of the workers.
     random: Rng,
     /// All files of fnd; removed at the end.
     _directory: TempDir,

@@ -1,4 +1,5 @@
-//! The faults of a world that are still to come, and those that last for a while. The module `fault_effects` carries them out.
+//! The list of the faults that are still to come, and the state of the faults that last for a while. The module `fault_effects`
+//! carries them out.
 
 use super::facts::Death;
 use super::faults::Fault;
@@ -11,9 +12,9 @@ pub(super) struct Outages {
     pub(super) faults: VecDeque<(Duration, Fault)>,
     /// Until when the disk is full.
     pub(super) full_until: Option<Duration>,
-    /// By how much the wall clock was set, all in all.
+    /// The sum of all steps of the wall clock.
     pub(super) stepped_ms: i64,
-    /// No fault comes any more.
+    /// Whether the faults of this world have stopped.
     pub(super) are_over: bool,
     /// How fnd dies when its fuse has burnt.
     pub(super) death: Option<Death>,

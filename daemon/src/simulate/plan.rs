@@ -1,4 +1,5 @@
-//! The plan of a simulation: what people do and what goes wrong, and when. A seed makes a plan; shortening takes parts of it away.
+//! The plan of a simulation: the acts of people and the faults, with their times. A seed makes a plan; shortening takes parts of
+//! it away.
 
 use super::faults::{Fault, FaultKinds, schedule};
 use super::people::PersonAct;
@@ -22,14 +23,14 @@ pub(crate) struct WorldPlan {
     pub(crate) seed: u64,
     /// Most steps until the faults stop.
     pub(crate) steps: u32,
-    /// After so many milliseconds the faults stop, and nobody acts any more.
+    /// After so many milliseconds the faults stop, and people act no more.
     pub(crate) lasts_ms: u64,
     /// The number of functions. Function 0 is the one that hooks and alerts call.
     pub(crate) functions: u8,
     pub(crate) kinds: FaultKinds,
-    /// What people do, with the milliseconds since the begin, earliest first.
+    /// The acts of people, with the milliseconds since the begin, earliest first.
     pub(crate) acts: Vec<(u64, PersonAct)>,
-    /// What goes wrong, likewise.
+    /// The faults, with their times in the same form.
     pub(crate) faults: Vec<(u64, Fault)>,
     #[cfg(feature = "simulate")]
     pub(crate) mutant: Option<Mutant>,
@@ -65,7 +66,7 @@ impl WorldPlan {
 /// with code of several fates. With a theme, only its manifests come.
 fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<SourceContent> {
     if function == 0 {
-        // A script and a handler without further wishes: the calls of hooks end here.
+        // A script and a handler with an empty manifest: the calls of hooks end here.
         return vec![SourceContent(0), SourceContent(1)];
     }
     let manners: Vec<Manner> = match random.choice(theme) {
@@ -92,14 +93,14 @@ fn contents(random: &mut Rng, function: u8, theme: &[Manner]) -> Vec<SourceConte
     [first].into_iter().chain(more).collect()
 }
 
-/// Draws what people do. Where the node `is_calm`, nobody deletes a function, disables it or pauses its schedules: then all that
-/// ought to run has to run.
+/// Draws the acts of people. Where the node `is_calm`, no person deletes a function, disables it or pauses its schedules: then
+/// the oracles can ask for every slot and every hook.
 fn acts(people: &mut Rng, (lasts_ms, is_calm): (u64, bool), contents: &[Vec<SourceContent>]) -> Vec<(u64, PersonAct)> {
     let first = |(function, contents): (u8, &Vec<SourceContent>)| (0, PersonAct::Save(function, contents[0]));
     let mut acts: Vec<(u64, PersonAct)> = (0..).zip(contents).map(first).collect();
     let count = people.usize(ACTS.0..ACTS.1);
     while acts.len() < count {
-        // Much of what goes wrong goes wrong only if several things happen at the same time.
+        // Many faults of fnd show only if several things happen at the same time.
         let (mut at_ms, burst) = (people.u64(..lasts_ms), people.usize(1..=BURST));
         let spread_ms = if people.bool() { 0 } else { people.u64(1..200) };
         for _ in 0..burst {

@@ -1,4 +1,4 @@
-//! The program: which seeds it runs, and what it prints. It reads these variables of its environment:
+//! The program: it runs seeds, and prints the results. It reads these variables of its environment:
 //! - `SEEDS`: how many seeds, 2,000 if absent; `FIRST`: the first of them
 //! - `SEED`: runs this seed alone and prints its trace; `STEPS`: at most so many steps
 //! - `MUTANT`: with this fault, by its number; `MUTANTS`: runs each of them until a seed finds it
@@ -38,7 +38,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn say(text: &str) {
-    // Nobody reads on: the exit code still says what has come of it.
+    // An error means that the reader has closed the pipe. The exit code still has the result.
     let _ = writeln!(io::stdout(), "{text}");
 }
 
@@ -105,7 +105,7 @@ fn many(first: u64, count: u64) -> bool {
     failed.is_empty()
 }
 
-/// Runs seeds in this order as long as `goes_on` says so of what has come of the last one.
+/// Runs seeds in this order, and hands each end to `goes_on`, until that returns false.
 fn each(seeds: &[u64], mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) -> bool) {
     let (next, stops) = (AtomicU64::new(0), AtomicBool::new(false));
     let (sender, ends) = mpsc::channel();
@@ -177,7 +177,7 @@ fn mutants(first: u64) -> bool {
         let (mut tried, mut found) = (0, None);
         each(&numbers, Some(mutant), |end| {
             tried += 1;
-            // A seed that fails without the mutant has found something else.
+            // A seed that also fails without the mutant has found another fault.
             let is_other = |_: &String| seeds::attempt(&plan(end.seed), false).broken.is_some();
             found = end
                 .broken

@@ -6,15 +6,15 @@ use fastrand::Rng;
 /// The streams of random numbers.
 #[derive(Debug)]
 pub(super) struct RandomStreams {
-    /// What happens next.
+    /// The order in which things happen.
     pub(super) order: Rng,
-    /// The verdicts of the disk.
+    /// The verdicts of the disk, and the bytes that a power cut leaves.
     pub(super) disk: Rng,
-    /// What workers do.
+    /// The behaviour of workers.
     pub(super) workers: Rng,
     /// The random numbers of fnd itself.
     pub(super) daemon: Rng,
-    /// What the catalog of files does first.
+    /// Whether the catalog of files answers or reports first.
     pub(super) files: Rng,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum RandomStream {
     Disk,
     Workers,
     Files,
-    /// What the plan asks for in general, and what people and faults do.
+    /// The functions, their contents and the kinds of faults. The acts and the faults of a plan have streams of their own.
     Plan,
     People,
     Faults,

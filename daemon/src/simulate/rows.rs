@@ -40,7 +40,7 @@ pub(crate) struct LedgerRows {
     pub(crate) marks: BTreeMap<(FunctionName, String), u64>,
     /// The number of dead letters of each function, as the ledger has counted them.
     pub(crate) dead_letters: BTreeMap<FunctionName, u64>,
-    /// The ends of which it is not decided yet what follows.
+    /// The ends whose follow-ups are not decided yet.
     pub(crate) unfollowed: BTreeSet<InvocationId>,
 }
 
@@ -69,7 +69,7 @@ impl RowReader {
         read.optional().expect("a row that can be read").map(|(_, row)| row)
     }
 
-    /// Reads everything.
+    /// Reads all rows that an oracle looks at.
     pub(crate) fn all(&self) -> LedgerRows {
         let mut rows = LedgerRows::default();
         let sql = format!("SELECT {COLUMNS} FROM invocation");

@@ -1,15 +1,15 @@
-//! Runs seeds, and knows those that have failed once: every run begins with them.
+//! Runs seeds, and has the list of the seeds that have failed once: every run begins with them.
 
 use super::plan::WorldPlan;
 use super::{WorldOutcome, run};
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
-/// The seeds that have failed, each in a line with the words what it has found.
+/// The seeds that have failed, one a line, each with a few words about the fault that it has found.
 const FAILED: &str = include_str!("failing_seeds.txt");
 
 thread_local! {
-    /// The place of the last panic, in words.
+    /// The last panic of this thread: its place and its message.
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
 }
 

@@ -1,5 +1,5 @@
 //! Makes a history that breaks a promise shorter: fewer faults, fewer acts, fewer steps. The seed stays, so that the world
-//! draws the same numbers; what happens may change all the same, and only what still breaks the same promise is taken.
+//! draws the same numbers. The events may change all the same, so a shorter plan counts only if it breaks the same promise.
 
 use super::WorldOutcome;
 use super::plan::WorldPlan;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ATTEMPTS_MAX: u32 = 300;
 const LASTS_MAX: Duration = Duration::from_secs(20);
 
-/// Returns the shortest plan that was found, and what comes of it. `broken` is the promise that the plan breaks.
+/// Returns the shortest plan that was found, and its result. `broken` is the promise that the plan breaks.
 pub(super) fn shorten(plan: &WorldPlan, broken: &str) -> (WorldPlan, WorldOutcome) {
     let mut search = PlanSearch {
         kind: kind(broken).to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn shorten(plan: &WorldPlan, broken: &str) -> (WorldPlan, WorldOutcom
 }
 
 struct PlanSearch {
-    /// What the shorter plan has to break.
+    /// The kind of the broken promise. A shorter plan has to break the same one.
     kind: String,
     until: Instant,
     attempts: u32,

@@ -33,7 +33,7 @@ pub(super) struct FndTasks {
 impl FndTasks {
     pub(super) fn new() -> Self {
         let woken = Arc::new(WokenTasks::default());
-        // The first poll makes the set remember whom it wakes.
+        // The set must be polled once before it can wake the world.
         Arc::clone(&woken).wake();
         Self {
             set: LocalSet::new(),
@@ -46,12 +46,11 @@ impl FndTasks {
         self.set.enter()
     }
 
-    /// Starts a task.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.set.spawn_local(task);
     }
 
-    /// Returns whether a task can go on, beside those that wait for a socket or a pipe.
+    /// Returns whether a task can go on. A task that waits for a socket or a pipe does not count.
     pub(super) fn is_woken(&self) -> bool {
         self.woken.is_woken.load(Ordering::Relaxed)
     }
@@ -63,7 +62,7 @@ impl FndTasks {
             // Asks the kernel which sockets and pipes are ready, and does not move the clock.
             runtime.block_on(tokio::task::yield_now());
             if !self.woken.is_woken.swap(false, Ordering::Relaxed) {
-                // The world need not be told of what has run.
+                // The wakings were handled here: the next wait of the world must not end because of them.
                 let _ = self.woken.notify.notified().now_or_never();
                 return;
             }

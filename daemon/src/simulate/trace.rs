@@ -1,4 +1,4 @@
-//! What has happened in a simulation: always as a hash, and in words if somebody wants to read it.
+//! The events of a simulation: always as a hash, and also in words if the trace is to be printed.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Facts in words, for people who read a trace.
+//! Facts in words, for the trace.
 
 use super::facts::{Commit, Death, Fact};
 use super::spawner::contents::SourceContent;

@@ -1,5 +1,5 @@
-//! The world: a machine, at most one fnd on it, people, faults. It lists what can happen next, chooses one thing by the seed, and
-//! lets it happen. Nothing happens beside that, so a seed repeats everything.
+//! The world: a machine, at most one fnd on it, people, faults. A step of the world lists everything that can happen next,
+//! chooses one of these things by the seed, and lets it happen. Nothing happens outside of a step, so a seed repeats everything.
 
 use super::disk::CommitVerdict;
 use super::facts::{Death, Fact};
@@ -34,18 +34,20 @@ pub(super) struct World<'a> {
     /// The faults that can still happen; none once the faults have stopped.
     pub(super) kinds: FaultKinds,
     pub(super) outages: Outages,
-    /// What people do, and when; each act has a number.
+    /// The acts that are still to come, with the times since the begin of the simulation.
     pub(super) acts: VecDeque<(Duration, PersonAct)>,
+    /// The number of the next act.
     act: usize,
     pub(super) oracles: Oracles,
-    /// What people were told of releases.
+    /// The answers that people have got about releases.
     pub(super) promises: Promises,
+    /// Reads the ledger of the fnd that runs.
     pub(super) reader: Option<RowReader>,
-    /// What the oracles say of the last death.
+    /// The verdict of the oracles on the last death; the next call of [`World::judge`] returns it.
     pub(super) at_death: PromiseCheck,
     pub(super) steps: u32,
     pub(super) invocations: u32,
-    /// What can happen next, used again for each step.
+    /// The steps that are possible now. The two lists keep their memory from step to step.
     can: Vec<WorldStep>,
     spawner_can: Vec<SpawnerStep>,
 }
@@ -78,7 +80,11 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn step(&mut self) -> Result<(), String> {
+    /// Lets one thing happen, and judges it.
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub(super) fn step(&mut self) -> PromiseCheck {
         self.steps += 1;
         let choice = self.choose();
         let now = self.node.clock.now();
@@ -102,7 +108,7 @@ impl<'a> World<'a> {
     }
 
     /// Hands the facts of the step to the hash, the trace and the oracles.
-    fn judge(&mut self) -> Result<(), String> {
+    fn judge(&mut self) -> PromiseCheck {
         std::mem::replace(&mut self.at_death, Ok(()))?;
         let now = self.node.clock.now();
         for fact in self.node.facts.take() {
@@ -118,7 +124,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Chooses what happens next.
+    /// Lists the steps that are possible now, and draws one of them.
     fn choose(&mut self) -> WorldStep {
         let now = self.node.clock.now();
         self.can.clear();
@@ -157,6 +163,7 @@ impl<'a> World<'a> {
         WorldStep::draw(&self.can, &mut self.streams.order)
     }
 
+    /// Carries out a step, and then lets the main loop of fnd react to it.
     fn perform(&mut self, choice: WorldStep) {
         let now = self.node.clock.now();
         match choice {
@@ -210,7 +217,7 @@ impl<'a> World<'a> {
         goes_on
     }
 
-    /// Starts fnd.
+    /// Starts the next fnd on the files and the spawner that the one before has left.
     fn start(&mut self) {
         self.lives += 1;
         let mut life = FndLife::start(&mut self.node, self.streams.daemon.u64(..));
@@ -220,7 +227,7 @@ impl<'a> World<'a> {
         self.node.facts.push(Fact::Life(self.lives));
     }
 
-    /// The connection to the spawner has ended: fnd ends, too.
+    /// Ends fnd, because its connection to the spawner has ended.
     fn lose_spawner(&mut self) {
         if let Some(life) = &self.life {
             let _inside = life.tasks.enter();
@@ -229,7 +236,7 @@ impl<'a> World<'a> {
         self.end(Death::Both);
     }
 
-    /// Time goes on until something is due.
+    /// Lets time go on until something is due.
     fn wait(&mut self) {
         let now = self.node.clock.now();
         let elapsed = self.node.clock.elapsed();
@@ -239,10 +246,10 @@ impl<'a> World<'a> {
         let of_fnd = self.life.iter().filter_map(|life| life.wakes_at(now));
         let of_node = [self.node.files.wakes_at(), self.node.spawner.wakes_at()];
         let next = of_people.chain(of_fnd).chain(of_node.into_iter().flatten());
-        // What is due already waits until it is chosen.
+        // Things that are due already do not need time. They wait until they are chosen.
         let next = next.filter(|at| *at > now.mono).min();
         let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
-        // What can happen now happens within milliseconds on a real machine, unless it is slow on purpose.
+        // A thing that is possible now happens within milliseconds on a real machine, so time goes on by no more.
         if self.can.len() > 1 {
             until = until.min(now.mono + Duration::from_micros(self.streams.order.u64(1..BUSY_MAX_US)));
         }
@@ -252,6 +259,7 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Lets the next person act.
     fn person(&mut self) {
         let Some((_, act)) = self.acts.pop_front() else { return };
         let number = self.act;

@@ -1,4 +1,4 @@
-//! What can happen next, as the world chooses it.
+//! The steps that the world can choose. The parts list those that are possible now, and the seed draws one.
 
 use super::spawner::SpawnerStep;
 use fastrand::Rng;
@@ -19,7 +19,7 @@ pub(crate) enum WorldStep {
     Tick,
     /// The alarm of the schedules rings: its time has come.
     Alarm,
-    /// The same, because the wall clock was set.
+    /// The alarm of the schedules rings, because the wall clock was set.
     ClockWasSet,
     /// fnd checks whether the spawner answers.
     Silence,
@@ -36,11 +36,11 @@ pub(crate) enum WorldStep {
     Person,
     /// The next fault happens.
     Fault,
-    /// fnd starts.
+    /// The next fnd starts, because none runs.
     Start,
-    /// fnd has done what it does before it stops.
+    /// fnd was asked to stop, has handed over everything, and ends.
     Stop,
-    /// Time goes on.
+    /// Time goes on until something is due.
     Wait,
 }
 

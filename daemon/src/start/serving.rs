@@ -67,7 +67,7 @@ pub(crate) struct MachineParts {
     pub(crate) real_path: fn(&str) -> String,
 }
 
-/// What an earlier fnd left to this one.
+/// The work and the workers that an earlier fnd has left to this one.
 pub(crate) struct Inheritance {
     restored: Restored,
     last_runs: Vec<LastRun>,

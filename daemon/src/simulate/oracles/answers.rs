@@ -1,5 +1,5 @@
-//! O2, O3, O4: what people were told is true, and stays true. Accepted work has a row in the ledger when its caller hears of
-//! it, and one end that never changes. The end that a caller was told is that end.
+//! O2, O3, O4: an answer to a person is true, and stays true. Accepted work has a row in the ledger when its caller gets the
+//! answer, and one end that never changes. A caller who is told an end is told this one.
 
 use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
@@ -16,17 +16,17 @@ use std::time::Duration;
 /// output of the call may have to be read first.
 const UNSAFE: Duration = Duration::from_secs(1);
 
-/// What people were told of invocations.
+/// The answers that people have got about invocations.
 #[derive(Debug, Default)]
 pub(super) struct AnswersOracle {
     promised: BTreeMap<InvocationId, AnswerPromise>,
     /// The invocations of scripts: the spawner keeps their results until the ledger has them.
     of_scripts: BTreeSet<InvocationId>,
-    /// The ends that the ledger has had at the last death.
+    /// The ends that were in the ledger at a death. A power cut clears them.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
-    /// When nothing waited to be stored the last time.
+    /// The last time at which a commit was done and nothing waited to be stored after it.
     even_at: Duration,
-    /// The same of a commit that a power cut cannot undo.
+    /// The last such time at which a power cut could not undo the commit.
     synced_at: Duration,
     now: Duration,
 }
@@ -40,7 +40,7 @@ struct AnswerPromise {
     end: Option<Box<InvocationRecord>>,
 }
 
-/// O4: whoever is told that work is queued, finds it in the ledger at that moment.
+/// O4: when a person is told that work is queued, the ledger has it already.
 pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> PromiseCheck {
     if let Fact::Answered(told) = fact {
         let missing = accepted(told).into_iter().find(|id| !has_row(*id));
@@ -54,7 +54,7 @@ pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> 
 /// Returns the durable invocations that an answer names.
 fn accepted(told: &AnsweredAct) -> Vec<InvocationId> {
     match &told.heard {
-        // With a key the request may share the call of somebody who waits, and that is not on the disk.
+        // With a key the request may share the invocation of a caller who waits, and such an invocation is not on the disk.
         ActAnswer::Answer(Answer::Queued(_)) if matches!(&told.act, PersonAct::Submit(request) if request.key.is_some()) => {
             Vec::new()
         }
@@ -100,7 +100,7 @@ impl Oracle for AnswersOracle {
             self.of_scripts.clear();
         }
         if !has_power {
-            // The log may have lost ends that nobody was told.
+            // The log may have lost ends that no person has heard of.
             self.ended.clear();
         }
         self.compare(rows)?;
@@ -163,7 +163,7 @@ impl AnswersOracle {
         }
     }
 
-    /// An end that is stored does not change.
+    /// O2: an end that is stored does not change.
     fn compare(&mut self, rows: &LedgerRows) -> PromiseCheck {
         let is_final = |(_, row): &(&InvocationId, &InvocationRow)| row.state.is_final();
         for (id, row) in rows.invocations.iter().filter(is_final) {

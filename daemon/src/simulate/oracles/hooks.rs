@@ -12,7 +12,7 @@ use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The functions that have hooks whichever of their contents serves.
+/// The functions that have hooks with each of their contents.
 #[derive(Debug)]
 pub(super) struct HooksOracle {
     functions: BTreeSet<FunctionName>,
@@ -41,7 +41,7 @@ impl HooksOracle {
             return Ok(());
         }
         let mut calls: BTreeMap<InvocationId, u32> = BTreeMap::new();
-        // A call that was refused at once has a row of its own, which does not say what it follows.
+        // A call that was refused at once has a row of its own, which does not name the end that it follows.
         let mut refused = 0;
         for row in rows.invocations.values().filter(|row| row.trigger == Trigger::Hook) {
             match &row.cause {

@@ -1,8 +1,8 @@
-//! What must hold, whatever happens. An oracle sees what the world outside of fnd sees, and the rows of the ledger; it
-//! knows nothing of how fnd decides.
+//! The promises of fnd that must hold in every world. An oracle sees facts, as the world outside of fnd does, and the rows of
+//! the ledger; it knows nothing of how fnd decides.
 //!
 //! Files:
-//! - `answers`: O2, O3, O4: what people were told is true, and stays true
+//! - `answers`: O2, O3, O4: an answer to a person is true, and stays true
 //! - `attempts`: O1: no function sees an attempt twice, or two attempts of an invocation at once
 //! - `budget`: O9: no more workers and memory than the node has
 //! - `frames`: O14: every request to the spawner is legal
@@ -57,7 +57,7 @@ trait Oracle {
     }
 }
 
-/// All promises, and those that need more than facts and rows.
+/// All promises. The shares are apart, because that oracle needs the canary of the moment.
 pub(crate) struct Oracles {
     all: Vec<Box<dyn Oracle>>,
     shares: share::ShareCounts,
@@ -102,12 +102,12 @@ impl Oracles {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_death(death, rows))
     }
 
-    /// Looks at the number of things of each kind that should be gone at the end of all work.
+    /// Looks at the number of remaining things of each kind. At the end of all work each has to be 0.
     pub(crate) fn is_nothing_left(left: &[(&'static str, usize)]) -> PromiseCheck {
         rest::is_nothing_left(left)
     }
 
-    /// Looks at the end.
+    /// Looks at the rows at the end.
     pub(crate) fn at_end(&mut self, rows: &LedgerRows) -> PromiseCheck {
         self.all.iter_mut().try_for_each(|oracle| oracle.at_end(rows))
     }

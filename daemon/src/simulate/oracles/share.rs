@@ -22,7 +22,7 @@ struct CanaryCalls {
 }
 
 impl ShareCounts {
-    /// Forgets what an earlier fnd has counted: each fnd begins anew.
+    /// Forgets the calls of the fnd before: each fnd begins to count anew.
     pub(super) fn begin(&mut self) {
         self.functions.clear();
     }

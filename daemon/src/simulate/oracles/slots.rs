@@ -1,5 +1,5 @@
-//! O5: each slot of a schedule is one invocation or counts as missed, and never two, whatever the clock did. Each event is one
-//! invocation of each function that takes it.
+//! O5: each slot of a schedule is one invocation or counts as missed, and never two, even if the clock was set. Each event is
+//! one invocation of each function that subscribes to it.
 
 use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
@@ -18,7 +18,7 @@ const EVERY_MS: i64 = 30_000;
 
 #[derive(Debug)]
 pub(super) struct SlotsOracle {
-    /// The functions that have a schedule whichever of their contents serves, and whose schedule nobody stops.
+    /// The functions that have a schedule with each of their contents, and whose schedule no person stops.
     functions: BTreeSet<FunctionName>,
 }
 
@@ -97,7 +97,7 @@ fn span(cause: &CauseSlots) -> (i64, i64) {
 
 impl Oracle for SlotsOracle {
     fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
-        // Slots that a clock has jumped over backwards are not made up for.
+        // A clock that is set may leave out slots, and fnd does not make up for all of them. Only doubled slots are faults then.
         if matches!(fact, Fact::ClockStepped(_)) {
             self.functions.clear();
         }

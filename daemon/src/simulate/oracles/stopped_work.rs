@@ -9,14 +9,14 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What people have wished.
+/// The work that people have stopped: by a cancellation, by a function that is disabled, by a drain.
 #[derive(Debug, Default)]
 pub(super) struct StoppedWorkOracle {
     /// The cancelled invocations, and whether one start of each may be on its way: only the next fnd can be sure that none is.
     cancelled: BTreeMap<InvocationId, bool>,
     /// The disabled functions, each with the time from which on no start is on its way any more.
     disabled: BTreeMap<FunctionName, Duration>,
-    /// The wishes to enable a function that have no answer: they can come into force at any time.
+    /// The acts that enable a function and have no answer: they can come into force at any time.
     enabling: BTreeMap<usize, FunctionName>,
     is_drained: bool,
     now: Duration,

@@ -1,4 +1,4 @@
-//! What people do.
+//! The acts of people.
 
 use crate::simulate::spawner::contents::{AFTER, SourceContent};
 use fastrand::Rng;
@@ -13,11 +13,11 @@ pub(crate) fn name(number: u8) -> FunctionName {
     FunctionName::new(&name).expect("a name of a function")
 }
 
-/// Something that a person does. Functions have numbers. The other numbers choose from what is there when the person acts: one
-/// of the invocations, of the releases or of the dead letters.
+/// An act of a person. Functions have numbers. The number of an act that concerns an invocation, a caller, a release or a dead
+/// letter chooses one of those that are there when the person acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PersonAct {
-    /// Saves a file.
+    /// Saves this content as the file of a function.
     Save(u8, SourceContent),
     /// Deletes the file of a function.
     Remove(u8),
@@ -56,7 +56,7 @@ pub(crate) struct PersonRequest {
     pub(crate) function: u8,
     /// Whether the caller waits for the end.
     pub(crate) wait: bool,
-    /// The idempotency key.
+    /// The number of an idempotency key; few requests have one.
     pub(crate) key: Option<u8>,
     /// How much later it is to begin.
     pub(crate) delay_ms: u64,
@@ -69,7 +69,7 @@ pub(crate) struct PersonRequest {
 const KEYS: u8 = 12;
 
 impl PersonAct {
-    /// Draws what a person does with a function, whose file may have these contents.
+    /// Draws an act that concerns a function, whose file may have these contents.
     pub(crate) fn any(people: &mut Rng, function: u8, contents: &[SourceContent]) -> Self {
         let which = people.u8(..);
         let release = people.bool().then_some(which);
@@ -98,8 +98,8 @@ impl PersonAct {
         }
     }
 
-    /// Returns what people do once the faults have stopped, so that all accepted work can end. A build that has failed by a fault is
-    /// done again only if somebody asks for that.
+    /// Returns the acts that come once the faults have stopped, so that all accepted work can end. fnd repeats a build that a
+    /// fault has broken only if a person asks for it.
     pub(crate) fn last(functions: u8) -> impl Iterator<Item = Self> {
         let enabled = (0..functions).map(|function| Self::SetEnabled(function, true));
         let built = (0..functions).map(|function| Self::Rebuild(function, false));

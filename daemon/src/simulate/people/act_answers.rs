@@ -1,4 +1,4 @@
-//! What people are told.
+//! The answers that people get to their acts.
 
 use super::PersonAct;
 use crate::backend::NotPublished;
@@ -7,7 +7,7 @@ use fnd_core::lifecycle::release::NotHeld;
 use fnd_core::run::{Answer, Delivered};
 use fnd_wire::ids::InvocationId;
 
-/// An answer to a person.
+/// An act that was answered.
 #[derive(Debug)]
 pub(crate) struct AnsweredAct {
     /// The number of the act.
@@ -31,7 +31,7 @@ pub(crate) enum ActAnswer {
     Failed,
     /// There was nothing to choose from.
     Nothing,
-    /// fnd is stopping.
+    /// There is no answer, because fnd is stopping.
     Gone,
 }
 

@@ -1,4 +1,4 @@
-//! People: they save files, send requests and change what serves, at any moment. Each request is a caller of [`Backend`], as a
+//! People: they save files, send requests and change releases, at any moment. Each request is a caller of [`Backend`], as a
 //! connection to the control socket is.
 //!
 //! A caller's future is polled here and not by a task, so that people hear of an answer in the step in which fnd sends it.
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Somebody who waits for an answer.
+/// A person who waits for an answer.
 struct WaitingPerson {
     act: PersonAct,
     /// Resolves to the answer, and to the invocation that it is about if the person chose one.
@@ -43,7 +43,7 @@ impl Wake for Woken {
 
 #[derive(Default)]
 pub(super) struct People {
-    /// Those who wait, by the number of their act.
+    /// The people who wait, by the number of their act.
     callers: BTreeMap<usize, WaitingPerson>,
     /// The invocations that people know of, in the order in which they were told.
     known: Vec<InvocationId>,
@@ -61,7 +61,7 @@ impl People {
         }
     }
 
-    /// One of those who wait for a run closes the connection.
+    /// Closes the connection of one of the people who wait for a run.
     fn leave(&mut self, which: u8) {
         let waiting = self
             .callers
@@ -73,7 +73,7 @@ impl People {
         }
     }
 
-    /// Returns what people were told since the last call.
+    /// Returns the answers that have come since the last call.
     pub(super) fn hear(&mut self) -> Vec<AnsweredAct> {
         let mut all = Vec::new();
         let woken = |caller: &WaitingPerson| caller.woken.0.swap(false, Ordering::Relaxed);

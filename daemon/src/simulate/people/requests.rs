@@ -12,7 +12,7 @@ use fnd_core::run::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use futures_util::future::LocalBoxFuture;
 
-/// Who sends the requests.
+/// The user id of all people.
 const USER: u32 = 1000;
 
 /// The media type of all that people send.

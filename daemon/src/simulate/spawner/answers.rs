@@ -116,7 +116,7 @@ impl SpawnerModel {
         self.homes.keep(function, keep);
         let goes = |(of, version): &&(FunctionName, Version)| of == function && !keep.contains(version);
         let all: Vec<_> = self.disk.stored.iter().filter(goes).cloned().collect();
-        // What runs may still read its code.
+        // A process that runs may still read its code.
         let (runs, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(of, version)| self.uses(of, *version));
         if !runs.is_empty() && !is_own(function.as_str()) {
             turn.defect(format!("versions of {function} go although they run: {runs:?}"));

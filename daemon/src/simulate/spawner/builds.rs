@@ -18,7 +18,7 @@ struct BuildHomeModel {
 enum HomeContent {
     #[default]
     Unknown,
-    /// A helper removes what lies there.
+    /// A helper removes the files.
     Clearing,
     Empty,
     /// Only the build of this tree has run, this worker last.
@@ -27,12 +27,12 @@ enum HomeContent {
         worker: WorkerId,
         is_complete: bool,
     },
-    /// A helper makes a tree of what lies there.
+    /// A helper makes a tree of the files.
     Sealing,
 }
 
 impl BuildHomesModel {
-    /// Lets a function run a version. `has_files`: something lies in its home.
+    /// Lets a function run a version. `has_files`: its home is not empty.
     pub(super) fn admit(&mut self, builder: &FunctionName, version: Version, has_files: bool) {
         let home = self.0.entry(builder.clone()).or_insert_with(|| BuildHomeModel {
             versions: BTreeSet::new(),
@@ -72,7 +72,7 @@ impl BuildHomesModel {
     /// Notes that a build is about to start.
     ///
     /// # Errors
-    /// Why it may not run.
+    /// The reason why it may not run.
     pub(super) fn starts(&mut self, builder: &FunctionName, tree: Version, worker: WorkerId) -> Result<(), String> {
         let home = self.0.get_mut(builder).filter(|home| home.versions.contains(&tree));
         let home = home.ok_or("this build was not installed since fnd-spawner was started; reload fnd")?;
@@ -102,10 +102,10 @@ impl BuildHomesModel {
         }
     }
 
-    /// Lets a tree be made of what lies in a home.
+    /// Lets a tree be made of the files in a home.
     ///
     /// # Errors
-    /// If this build is not what lies there.
+    /// The files are not those of this build alone.
     pub(super) fn seals(&mut self, builder: &FunctionName, wanted: Version, is_idle: bool) -> Result<(), String> {
         let home = self.0.entry(builder.clone()).or_default();
         match home.content {

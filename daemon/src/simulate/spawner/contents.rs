@@ -1,5 +1,5 @@
-//! The contents that the files of a function can have. The number of a content determines its code, its manifest and what becomes
-//! of it, and the hash of a version holds that number.
+//! The contents that the files of a function can have. The number of a content determines its code, its manifest and its fate,
+//! and the hash of a version begins with that number.
 
 use fnd_wire::ids::Version;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 /// The function that hooks and alerts call.
 pub(crate) const AFTER: &str = "after";
 
-/// The end that a file comes to.
+/// The fate of a file: how far its installation gets, and the kind of function that it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Script,
@@ -38,7 +38,7 @@ const FATES: [Fate; 8] = [
     Fate::Canary,
 ];
 
-/// What the manifest of a content asks for, besides its fate.
+/// The keys in the manifest of a content, besides those of its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,

@@ -1,4 +1,4 @@
-//! The work and the ends of processes: what they do, signals, time limits, and the reports to fnd.
+//! The work and the ends of processes: single deeds, signals, time limits, and the reports to fnd.
 
 use super::contents::{Manner, SourceContent};
 use super::*;
@@ -45,7 +45,7 @@ impl SpawnerModel {
         self.homes.ended(worker, status == ExitStatus::Code(0));
     }
 
-    /// Tells fnd that a process has ended. Without an fnd, the next one is told.
+    /// Tells fnd that a process has ended. If no fnd is connected, the next fnd is told by the handshake.
     pub(super) fn report(&mut self, worker: WorkerId, now: Now) {
         let Some(process) = self.processes.get_mut(&worker) else {
             return;

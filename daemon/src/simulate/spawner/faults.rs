@@ -1,11 +1,11 @@
-//! What may happen to the spawner: it is killed or stopped, another version takes its place, it is silent, or it is short of
-//! something. After the first three the world connects the next fnd.
+//! Faults of the spawner: it is killed or stopped, another version takes its place, it is silent, or the node cannot start
+//! processes. After a kill, a stop or another version, the world connects the next fnd.
 
 use super::*;
 use fnd_wire::frame::PROTOCOL_0_1;
 
 impl SpawnerModel {
-    /// The spawner is killed, or the machine loses its power: all processes are gone, and nobody is told of their ends. The
+    /// The spawner is killed, or the machine loses its power: all processes are gone, and no fnd is told of their ends. The
     /// next spawner has nothing but the disk.
     pub(crate) fn killed(&mut self, turn: &mut SpawnerTurn<'_>) {
         self.kill_all(turn);

@@ -19,7 +19,7 @@ pub(super) struct FndRequest {
     pub(super) descriptors: VecDeque<OwnedFd>,
 }
 
-/// The connection, and what came or waits to be sent.
+/// The connection, with the requests that came and the packets that wait to be sent.
 #[derive(Default)]
 pub(super) struct FndLink {
     socket: Option<OwnedFd>,
@@ -82,7 +82,7 @@ impl FndLink {
         let bytes = loop {
             match recvmsg(self.socket.as_ref()?, parts, &mut control, flags) {
                 Ok(message) => break message.bytes,
-                // fnd has closed its end without reading everything. What it sent before follows. unix(7)
+                // fnd has closed its end without reading everything. The packets that it sent before follow. unix(7)
                 Err(Errno::CONNRESET) => {}
                 Err(error) => {
                     assert_eq!(error, Errno::AGAIN, "the connection is a socket pair");
@@ -103,7 +103,7 @@ impl FndLink {
         Some((self.packet[..bytes].to_vec(), descriptors))
     }
 
-    /// Sends a frame. What the socket does not take now is sent later, in order.
+    /// Sends a frame. Packets that the socket does not take now are sent later, in order.
     pub(super) fn send(&mut self, number: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
         if !self.is_open() {
             return;
@@ -117,7 +117,7 @@ impl FndLink {
         self.flush();
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends the packets that wait, as far as the socket takes them.
     pub(super) fn flush(&mut self) {
         while let (Some(socket), Some((packet, descriptors))) = (&self.socket, self.unsent.front()) {
             match send_packet(socket, packet, descriptors) {

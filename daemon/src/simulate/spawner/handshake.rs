@@ -1,4 +1,4 @@
-//! What a new fnd is told: the spawner's version, the processes of the fnd before, their ends, and the configuration.
+//! The handshake: a new fnd gets the spawner's version, the processes of the fnd before, their ends, and the configuration.
 
 use super::verdicts::settings;
 use super::*;
@@ -64,7 +64,7 @@ impl SpawnerModel {
         }
     }
 
-    /// Reports the processes of the fnd before: first all processes, then the ends of those that have ended.
+    /// Reports the processes of the fnd before: first all processes, then the ends of the ended ones.
     fn tell_of_processes(&mut self, now: Now) {
         for (worker, process) in &self.processes {
             let (reply, descriptors) = process.retained(*worker, now);

@@ -13,7 +13,7 @@ const NOT_INSTALLED: &str = "this build was not installed since fnd-spawner was 
 
 impl SpawnerModel {
     /// Returns the jobs that may be finished now: none overtakes a reload or a job of the same function, and a reload
-    /// overtakes nothing.
+    /// overtakes no work at all.
     pub(super) fn jobs_in_any_order(&self) -> impl Iterator<Item = usize> {
         let function = |job: &JudgeWork| match job {
             JudgeWork::Reload(_) => None,

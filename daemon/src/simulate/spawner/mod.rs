@@ -1,14 +1,15 @@
-//! The model of fnd-spawner. It reads and writes real frames over a real socket, judges with the real judge, and keeps in memory
-//! what the real spawner has on the disk. It goes on while fnd ends and starts again.
+//! The model of fnd-spawner. It reads and writes real frames over a real socket, judges with the real judge, and has the files of
+//! the real spawner as tables in memory. It goes on while fnd ends and starts again.
 //!
-//! It does nothing by itself. [`SpawnerModel::steps`] says what it and its processes could do now, and the seed chooses. So every order of answers
-//! comes that the real spawner can give: answers to installations overtake each other unless one judge gives both, a start is
-//! answered before its end is reported, and everything that fnd asked before it was killed is carried out before the next fnd is
-//! answered.
+//! The model does nothing by itself. [`SpawnerModel::steps`] lists the steps that it and its processes could do now, and the seed
+//! chooses one. So every order of answers comes that the real spawner can give: answers to installations of different functions
+//! overtake each other, a start is answered before its end is reported, and the requests of a killed fnd are carried out before
+//! the next fnd is answered.
 //!
-//! A process is a row here; what it does is decided by its [`WorkerModel`].
+//! A process is a row in a table of the spawner; its [`WorkerModel`] decides about its behaviour.
 //!
-//! Not simulated: programs of fnd itself that watch or measure, cgroups, namespaces and users, secrets, the HTTP sockets of workers, sources of code that are fetched.
+//! Not simulated: programs of fnd itself that watch or measure, cgroups, namespaces and users, secrets, the HTTP sockets of
+//! workers, sources of code that are fetched.
 //!
 //! Files:
 //! - `answers`: carries out requests, and answers them
@@ -17,11 +18,11 @@
 //! - `ends`: the ends of processes: time limits, signals, reports
 //! - `faults`: the spawner is killed, stopped, replaced by another version, silent, or short of something
 //! - `fnd_link`: the connection with fnd
-//! - `handshake`: what a new fnd is told
+//! - `handshake`: the frames that a new fnd gets first
 //! - `installs`: answers installations
 //! - `process`: a process, from the order to start it until its end is acknowledged
 //! - `starts`: starts of processes
-//! - `steps`: what the spawner and its processes could do now
+//! - `steps`: lists the possible steps of the spawner and its processes, and does one
 //! - `verdicts`: the judge's verdicts on contents and on the configuration
 
 mod answers;
@@ -55,19 +56,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// What a step may look at and change besides the spawner.
+/// The things besides the spawner that a step may look at and change.
 pub(crate) struct SpawnerTurn<'a> {
     pub(crate) now: Now,
-    /// The functions directory.
+    /// The functions directories, as they are now.
     pub(crate) files: &'a Files,
     pub(crate) facts: &'a mut Facts,
-    /// What the workers do depends on both.
+    /// The faults that workers may have.
     pub(crate) temper: Temper,
+    /// The random numbers of the workers. The spawner itself draws none.
     pub(crate) random: &'a mut Rng,
 }
 
 impl SpawnerTurn<'_> {
-    /// Returns the same for a worker.
+    /// Returns the part of it that a worker may use.
     fn of_worker(&mut self) -> WorkerTurn<'_> {
         WorkerTurn {
             now: self.now.mono,
@@ -77,7 +79,7 @@ impl SpawnerTurn<'_> {
         }
     }
 
-    /// fnd has broken a rule of the protocol.
+    /// Reports that fnd has broken a rule of the protocol.
     fn defect(&mut self, text: String) {
         self.facts.push(Fact::Violation(text));
     }
@@ -90,7 +92,7 @@ struct RequestId {
     number: u32,
 }
 
-/// Why a version is installed.
+/// The request that an installation answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstallPurpose {
     Install,
@@ -99,14 +101,14 @@ enum InstallPurpose {
     Files,
 }
 
-/// Work that is done in order: the judge reads one after the other.
+/// Work of the judge. Work for one function is done in order, and no work overtakes a reload.
 #[derive(Debug)]
 enum JudgeWork {
     Reload(RequestId),
     Install(RequestId, Install, InstallPurpose),
 }
 
-/// Work that a helper does: these end in any order.
+/// Work of the helpers, which end in any order.
 #[derive(Debug)]
 enum HelperWork {
     Release(FunctionId, InvocationId),
@@ -116,12 +118,12 @@ enum HelperWork {
     PruneTrees,
 }
 
-/// What the real spawner has on the disk.
+/// The files of the real spawner, as tables. They outlive it.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnerDisk {
     /// All functions that were ever installed; the index of a name is the number of the function.
     names: Vec<FunctionName>,
-    /// The installed versions.
+    /// The versions of all functions that are installed.
     pub(crate) stored: BTreeSet<(FunctionName, Version)>,
     pub(crate) trees: BTreeSet<Version>,
     /// The newest generation of each content's tree, where there is more than one.
@@ -147,9 +149,9 @@ pub(crate) struct SpawnerModel {
     jobs: VecDeque<JudgeWork>,
     helpers: Vec<(RequestId, HelperWork)>,
     homes: BuildHomesModel,
-    /// Until when it does nothing at all.
+    /// Until when the spawner does nothing at all.
     silent_until: Option<Duration>,
-    /// So many starts fail because the node is short of something.
+    /// So many of the next starts fail, because the node is short of something.
     cannot_start: u32,
 }
 
@@ -173,7 +175,7 @@ impl SpawnerModel {
         }
     }
 
-    /// Returns how many things of each kind wait to be done or are left of what is over.
+    /// Returns the number of things of each kind that should be gone when all work has ended.
     pub(crate) fn left(&self) -> Vec<(&'static str, usize)> {
         let is_used = |(id, invocation): &&(FunctionId, InvocationId)| {
             let is_it = |process: &ProcessRecord| process.id == *id && process.invocation == *invocation;

@@ -60,10 +60,10 @@ impl SpawnerModel {
         self.processes.insert(worker, process);
     }
 
-    /// Says whether a start can be tried.
+    /// Checks whether a start can be tried, and prepares the home of a build.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which the spawner refuses the start.
     fn admits(&mut self, spawn: &Spawn) -> Result<(), String> {
         let Some(function) = self.name(spawn.function).cloned() else {
             return Err("no function has this number".to_owned());
@@ -129,7 +129,7 @@ impl SpawnerModel {
 }
 
 impl ProcessRecord {
-    /// Returns what the process does.
+    /// Returns the task of the process.
     fn task(&self, names: &[FunctionName]) -> WorkerTask {
         let content = SourceContent::of(self.version);
         if self.function.as_str() == CHECK {

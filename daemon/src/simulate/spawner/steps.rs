@@ -1,9 +1,9 @@
-//! What the spawner and its processes could do now. The seed chooses among these steps.
+//! The steps of the spawner and of its processes. The seed chooses among those that are possible now.
 
 use super::*;
 use std::fmt;
 
-/// Something that the spawner could do now.
+/// A step that is possible now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpawnerStep {
     /// It carries out the oldest request that has come.
@@ -20,7 +20,7 @@ pub(crate) enum SpawnerStep {
     Report(WorkerId),
     /// It ends the processes whose time is up.
     Enforce,
-    /// It sends what fnd's socket did not take before.
+    /// It sends packets that fnd's socket did not take before.
     Flush,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for SpawnerStep {
 }
 
 impl SpawnerModel {
-    /// Takes everything that fnd has sent to the spawner and to workers. What it means is decided step by step.
+    /// Reads everything that fnd has sent to the spawner and to workers. Later steps carry the requests out.
     pub(crate) fn hear(&mut self, turn: &mut SpawnerTurn<'_>) {
         // Frames stay in the socket of a silent spawner, so that the socket may become full.
         if !self.is_silent(turn.now) {
@@ -54,7 +54,7 @@ impl SpawnerModel {
         }
     }
 
-    /// Adds everything that the spawner and its processes could do now.
+    /// Adds the steps that are possible now.
     pub(crate) fn steps(&self, now: Now, out: &mut Vec<SpawnerStep>) {
         let is_silent = self.is_silent(now);
         let mut launchers = BTreeSet::new();
@@ -113,7 +113,7 @@ impl SpawnerModel {
             ProcessStage::Starting(_) | ProcessStage::Over(_) | ProcessStage::Ended { .. } => None,
         };
         let workers = self.processes.values().filter_map(of_worker);
-        // A silent spawner ends nobody.
+        // A silent spawner ends no process.
         let own = [self.silent_until.or_else(|| self.enforces_at())];
         workers.chain(own.into_iter().flatten()).min()
     }

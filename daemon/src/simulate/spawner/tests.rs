@@ -14,7 +14,7 @@ struct Bench {
     facts: Facts,
     random: Rng,
     now: Now,
-    /// The connection registers its socket here; nobody waits for it.
+    /// The connection registers its socket here; no test waits for the socket.
     runtime: Runtime,
     connection: Option<SpawnerConnection>,
 }
@@ -56,7 +56,7 @@ impl Bench {
         act(&mut self.spawner, &mut turn)
     }
 
-    /// Connects an fnd, and returns what it is told before the configuration.
+    /// Connects an fnd, and returns the frames that it gets before the configuration.
     fn connect(&mut self) -> Vec<Reply> {
         self.connection = None;
         let socket = self.act(|spawner, turn| spawner.connect(Path::new("/run/http"), turn));

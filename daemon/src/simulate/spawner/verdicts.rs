@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The configuration of every node. Without a number for the memory, the memory of the machine would decide what runs. No
-/// directories are measured.
+/// The configuration of every node. Without a number here, the memory of the real machine would decide which functions may run.
+/// Without homes and caches, no program of fnd has to measure them.
 const SETTINGS: &str = "[node]\nmemory = \"4G\"\nmax_workers = 12\n[build]\njobs = 2\n\
     [defaults.limits]\nhome = \"none\"\ncache = \"none\"\n";
 
@@ -40,7 +40,7 @@ pub(super) fn judge(function: &FunctionName, content: SourceContent, is_check: b
     VERDICTS.with_borrow_mut(|verdicts| verdicts.judge(function, content, is_check))
 }
 
-/// Judges the configuration.
+/// Returns the verdict on the configuration, as the frame for fnd.
 pub(super) fn settings() -> SettingsRead {
     SettingsRead {
         document: VERDICTS.with_borrow(|verdicts| verdicts.settings.clone()),

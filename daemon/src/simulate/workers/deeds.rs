@@ -1,4 +1,4 @@
-//! What processes do, and when.
+//! The deeds of a process: single acts, each with its time.
 
 use super::{Temper, WorkerTurn};
 use fastrand::Rng;

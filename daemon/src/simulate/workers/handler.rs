@@ -68,7 +68,7 @@ impl HandlerModel {
         }
     }
 
-    /// Reads what fnd has sent, and plans what follows.
+    /// Reads the messages of fnd, and plans the deeds that follow from them.
     pub(super) fn read(&mut self, channel: &OwnedFd, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
         let mut bytes = [0; 16 << 10];
         while let Ok((_, count @ 1..)) = recv(channel, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -132,7 +132,7 @@ impl HandlerModel {
         match turn.random.u8(0..100) {
             0..5 if temper.dies => self.plan_death(call, at, deeds, turn),
             5..10 if temper.lies => plan_lie(call, at, deeds, turn),
-            // It never answers.
+            // This call never gets an answer.
             10..12 if temper.slow => {}
             _ => {
                 let answer = self.answer(call, turn);
@@ -160,7 +160,7 @@ impl HandlerModel {
         }
     }
 
-    /// Draws an answer.
+    /// Draws an answer: a result, or one of the failures that the protocol has.
     fn answer(&self, call: u64, turn: &mut WorkerTurn<'_>) -> Vec<u8> {
         let is_polled = SourceContent::of(self.version).manner() == Manner::Polled;
         match turn.random.u8(0..100) {
@@ -169,7 +169,7 @@ impl HandlerModel {
             14..17 => messages::error(call, FailureKind::Failed),
             17..19 => messages::error(call, FailureKind::BadAnswer),
             19..50 if is_polled => messages::error(call, FailureKind::ExecuteAgain),
-            // Larger than a frame, and larger than what fnd reads at once.
+            // Often larger than a frame, and than the bytes that fnd reads at once.
             99 => messages::result(call, &vec![b'1'; turn.random.usize(1..600_000)]),
             _ => messages::result(call, format!("{{\"call\":{call}}}").as_bytes()),
         }

@@ -1,11 +1,11 @@
-//! What the processes of functions do. The spawner's model says when a process begins and which signals it gets; here it prints,
-//! writes its result, speaks the worker protocol, and ends, at times that the seed chooses.
+//! The processes of functions. The spawner's model decides when a process begins and which signals it gets; the model of the
+//! process prints, writes its result, speaks the worker protocol, and ends, at times that the seed chooses.
 //!
 //! A process is a list of deeds, each with its time ([`Deeds`]). A script has all of them from its start. A handler gets those of
 //! a call when the call comes. So a deed that ends the process in the middle of an answer needs nothing but a time.
 //!
 //! Files:
-//! - `deeds`: what processes do, and when
+//! - `deeds`: single acts of processes, with their times
 //! - `handler`: a worker of a handler: loads, takes calls, answers or breaks the protocol, stops
 //! - `messages`: the worker protocol as a worker sees it
 //! - `script`: a script: output, result, exit code
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// The faults that workers may have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Temper {
-    /// They may need minutes, never answer, and ignore what asks them to end.
+    /// They may need minutes, never answer, and ignore SIGTERM and `Stop`.
     pub(crate) slow: bool,
     /// They may end in each phase.
     pub(crate) dies: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Temper {
     pub(crate) lies: bool,
 }
 
-/// The moment of a step, and what a step may use and tell.
+/// The moment of a step, and the things that the step may use.
 pub(crate) struct WorkerTurn<'a> {
     /// Time by the monotonic clock.
     pub(crate) now: Duration,
@@ -55,7 +55,7 @@ pub(crate) struct WorkerStart {
     pub(crate) ends: WorkerEnds,
 }
 
-/// What a process is for.
+/// The task for which a process begins.
 #[derive(Debug)]
 pub(crate) enum WorkerTask {
     /// An attempt of an invocation, by its number.
@@ -78,7 +78,7 @@ pub(crate) struct WorkerEnds {
     pub(crate) channel: Option<OwnedFd>,
 }
 
-/// What a process that runs does.
+/// The task of a process that runs, with its state.
 #[derive(Debug)]
 enum RunningTask {
     Script(InvocationId, u32),
@@ -128,7 +128,7 @@ impl WorkerModel {
         }
     }
 
-    /// Lets a handler read what fnd has sent.
+    /// Lets a handler read the messages of fnd.
     pub(crate) fn read(&mut self, turn: &mut WorkerTurn<'_>) {
         if let (RunningTask::Handler(handler), Some(channel)) = (&mut self.task, &self.ends.channel) {
             handler.read(channel, &mut self.deeds, turn);
@@ -151,7 +151,7 @@ impl WorkerModel {
         deeds::term(&mut self.deeds, turn);
     }
 
-    /// Ends the process: its descriptors are closed, and what it has not done is never done.
+    /// Ends the process: its descriptors are closed, and its other deeds are never done.
     pub(crate) fn end(self, facts: &mut Facts) {
         match self.task {
             RunningTask::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
@@ -163,7 +163,7 @@ impl WorkerModel {
 
     /// Does a deed. Returns how the process has ended, if it has.
     fn perform(&mut self, deed: Deed, turn: &mut WorkerTurn<'_>) -> Option<(ExitStatus, bool)> {
-        // fnd may have closed its ends: what is written then is lost, as everywhere.
+        // fnd may have closed its ends. Bytes that are written then are lost, as on a real machine.
         match deed {
             Deed::Print(line) => drop(rustix::io::write(&self.ends.stdout, line.as_bytes())),
             Deed::PrintError(line) => drop(rustix::io::write(&self.ends.stderr, line.as_bytes())),
@@ -188,7 +188,7 @@ impl WorkerModel {
         let taken = match send(channel, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(taken) => taken,
             Err(Errno::AGAIN) => 0,
-            Err(_) => bytes.len(), // nobody reads it any more
+            Err(_) => bytes.len(), // fnd has closed its end, so the bytes are lost
         };
         if taken < bytes.len() {
             drop(bytes.drain(..taken));

@@ -26,7 +26,7 @@ pub(super) fn plan(version: Version, deeds: &mut Deeds, turn: &mut WorkerTurn<'_
     let deed = match random.u8(0..100) {
         0..4 if temper.dies => Deed::RunOutOfMemory,
         4..8 if temper.dies => Deed::Exit(ExitStatus::Signal(if random.bool() { 9 } else { 11 })),
-        // It never ends by itself.
+        // This script never ends by itself.
         8..10 if temper.slow => return,
         10..20 => Deed::Exit(ExitStatus::Code(1)),
         20..26 => Deed::Exit(ExitStatus::Code(75)),
