@@ -120,8 +120,8 @@ impl SimulatedDisk {
         self.synced = self.log.frames;
     }
 
-    /// Reads the log after a round of the ledger's writer. `is_even`: the writer has nothing left to write.
-    pub(crate) fn after_round(&mut self, is_even: bool) -> WriterRound {
+    /// Reads the log after a round of the ledger's writer. `is_complete`: the writer has nothing left to write.
+    pub(crate) fn after_round(&mut self, is_complete: bool) -> WriterRound {
         let DiskState { given, asked_sync, .. } = {
             let mut state = lock(&self.state);
             let is_full = state.is_full;
@@ -151,7 +151,7 @@ impl SimulatedDisk {
                 is_done,
                 is_told: verdict == CommitVerdict::Done,
                 is_synced: is_done && self.synced == now.frames,
-                is_even,
+                is_complete,
             }
         };
         WriterRound {

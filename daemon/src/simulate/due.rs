@@ -105,7 +105,6 @@ impl FndLife {
             WorldStep::CatchUp => {
                 self.due.catch_up = false;
                 daemon.catch_up_now();
-                return true;
             }
             WorldStep::Alarm => self.ring(AlarmCause::Due),
             WorldStep::ClockWasSet => {

@@ -75,7 +75,7 @@ pub(crate) struct Commit {
     /// Whether a power cut cannot undo it any more.
     pub(crate) is_synced: bool,
     /// Whether nothing waits to be stored after it.
-    pub(crate) is_even: bool,
+    pub(crate) is_complete: bool,
 }
 
 /// The facts of one step.
@@ -113,7 +113,7 @@ impl Fact {
             Self::Over(invocation, attempt) => [7, low(*invocation), u64::from(*attempt)],
             Self::Gone(worker) => [8, worker.0, 0],
             Self::Committed(commit) => {
-                let flags = [commit.is_done, commit.is_told, commit.is_synced, commit.is_even];
+                let flags = [commit.is_done, commit.is_told, commit.is_synced, commit.is_complete];
                 [9, flags.iter().fold(0, |all, flag| all * 2 + u64::from(*flag)), 0]
             }
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],

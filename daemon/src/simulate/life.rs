@@ -82,7 +82,7 @@ impl FndLife {
         node.files.begin();
         let tasks = FndTasks::new();
         let inside = tasks.enter();
-        let connected = node.greet();
+        let connected = node.connect_fnd();
         let places = node.places.clone();
         let (sender, messages) = mpsc::unbounded_channel();
         let settings = &connected.current.settings;

@@ -1,9 +1,11 @@
 //! The simulation of the whole daemon: one seed decides everything that happens to an fnd, and repeats it.
 //!
-//! The parts of fnd are the real ones, with a real ledger on a file system in memory, and real sockets. They run in one thread, without the main loop
-//! and without threads of their own: the world does one turn of one of them after the other, in an order that the seed chooses,
-//! and everything else is a model. Both clocks stand still unless the world lets time go on. docs/design/simulation.md explains
-//! how to read the output of a simulation.
+//! The parts of fnd are the real ones, with a real ledger on a file system in memory, and real sockets. They run in one thread,
+//! without the main loop and without threads of their own: the world does one turn of one part after the other, in an order that
+//! the seed chooses. Everything else is a model. Both clocks stand still unless the world lets time go on.
+//! docs/design/simulation.md explains how to read the output of a simulation.
+//!
+//! A seed makes a `plan`; `seeds` runs it; `course` leads a `world` through it, step by step. Read these four first.
 //!
 //! Files:
 //! - `clock`: both clocks of the machine
@@ -90,15 +92,15 @@ pub fn main() -> std::process::ExitCode {
     program::main()
 }
 
-/// Runs a plan. `speaks`: the result has a trace in words.
-pub(crate) fn run(plan: &WorldPlan, speaks: bool) -> WorldOutcome {
+/// Runs a plan. `in_words`: the result has a trace in words.
+pub(crate) fn run(plan: &WorldPlan, in_words: bool) -> WorldOutcome {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.expect("the machine has room for descriptors");
     let _inside = runtime.enter();
     #[cfg(feature = "simulate")]
     fnd_core::mutants::Mutant::choose(plan.mutant);
-    let mut world = World::new(&runtime, plan, WorldTrace::new(speaks));
+    let mut world = World::new(&runtime, plan, WorldTrace::new(in_words));
     let broken = world.run(plan).err();
     world.outcome(broken)
 }

@@ -83,7 +83,7 @@ impl<'a> Node<'a> {
     }
 
     /// Connects a new fnd to the spawner.
-    pub(super) fn greet(&mut self) -> Connected {
+    pub(super) fn connect_fnd(&mut self) -> Connected {
         let sockets = self.places.run_dir.join("http");
         let socket = self.spawner(|spawner, turn| spawner.connect(&sockets, turn));
         let connection = SpawnerConnection::new(socket).expect("the machine has room for a socket");

@@ -118,7 +118,7 @@ fn each(seeds: &[u64], mutant: Option<Mutant>, mut goes_on: impl FnMut(SeedEnd) 
             };
             let mut plan = plan(*seed);
             plan.mutant = mutant.or(plan.mutant);
-            let outcome = super::seeds::attempt(&plan, false);
+            let outcome = seeds::attempt(&plan, false);
             let end = SeedEnd {
                 seed: *seed,
                 steps: outcome.steps,

@@ -24,8 +24,8 @@ pub(super) fn failed() -> impl Iterator<Item = u64> {
 }
 
 /// Runs a plan. A panic is a promise that is broken: fnd asserts much about itself.
-pub(super) fn attempt(plan: &WorldPlan, speaks: bool) -> WorldOutcome {
-    match panic::catch_unwind(AssertUnwindSafe(|| run(plan, speaks))) {
+pub(super) fn attempt(plan: &WorldPlan, in_words: bool) -> WorldOutcome {
+    match panic::catch_unwind(AssertUnwindSafe(|| run(plan, in_words))) {
         Ok(outcome) => outcome,
         Err(_) => WorldOutcome {
             broken: Some(PANIC.take().unwrap_or_else(|| "panic".to_owned())),

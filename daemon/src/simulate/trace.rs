@@ -7,18 +7,18 @@ pub(super) struct WorldTrace {
     /// With fixed keys, unlike the hash of a table.
     hash: DefaultHasher,
     /// Whether lines are kept.
-    says: bool,
+    in_words: bool,
     /// The beginning of the lines of this step.
     head: String,
     lines: Vec<String>,
 }
 
 impl WorldTrace {
-    /// Returns an empty trace; `says`: with words.
-    pub(super) fn new(says: bool) -> Self {
+    /// Returns an empty trace; `in_words`: with words.
+    pub(super) fn new(in_words: bool) -> Self {
         Self {
             hash: DefaultHasher::new(),
-            says,
+            in_words,
             head: String::new(),
             lines: Vec::new(),
         }
@@ -28,7 +28,7 @@ impl WorldTrace {
     pub(super) fn step(&mut self, number: u32, now: Duration, wall_ms: u64) {
         let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         self.note([u64::from(number), now_us, wall_ms]);
-        if self.says {
+        if self.in_words {
             let seconds = now.as_secs_f64();
             self.head = format!("step {number:<5} t={seconds:<9.3} wall {}  ", time_of_day(wall_ms));
         }
@@ -41,7 +41,7 @@ impl WorldTrace {
 
     /// Adds a line in words.
     pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
-        if self.says {
+        if self.in_words {
             self.lines.push(format!("{}{}", self.head, words()));
         }
     }
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn a_trace_has_a_line_for_each_event_only_if_somebody_reads_it() {
-        for says in [false, true] {
-            let mut trace = WorldTrace::new(says);
+        for in_words in [false, true] {
+            let mut trace = WorldTrace::new(in_words);
             trace.step(412, Duration::from_millis(63_204), 1_795_428_063_204);
             trace.say(|| "fnd 3 is killed".to_owned());
             let lines: Vec<&str> = trace.lines().collect();
             let expected = ["step 412   t=63.204    wall 10:01:03.204  fnd 3 is killed"];
-            assert_eq!(lines, if says { &expected[..] } else { &[] });
+            assert_eq!(lines, if in_words { &expected[..] } else { &[] });
         }
     }
 

@@ -56,20 +56,20 @@ fn committed(f: &mut fmt::Formatter<'_>, commit: Commit) -> fmt::Result {
 }
 
 fn requested(f: &mut fmt::Formatter<'_>, request: &Request) -> fmt::Result {
-    let install = |f: &mut fmt::Formatter<'_>, what: &str, install: &Install| {
+    let install = |f: &mut fmt::Formatter<'_>, verb: &str, install: &Install| {
         let function = &install.function;
         match Version::parse(&install.source).filter(|_| install.directory == STORED) {
             Some(version) => write!(
                 f,
-                "{what} the stored version of {function}, {}",
+                "{verb} the stored version of {function}, {}",
                 SourceContent::of(version)
             ),
-            None => write!(f, "{what} the file of {function}"),
+            None => write!(f, "{verb} the file of {function}"),
         }
     };
-    let start = |f: &mut fmt::Formatter<'_>, what: &str, spawn: &Spawn| {
+    let start = |f: &mut fmt::Formatter<'_>, verb: &str, spawn: &Spawn| {
         let (worker, content, invocation) = (spawn.worker, SourceContent::of(spawn.version), spawn.invocation);
-        write!(f, "{what} {worker}: {content}, for {invocation}")
+        write!(f, "{verb} {worker}: {content}, for {invocation}")
     };
     match request {
         Request::Install(it) => install(f, "Install", it),
@@ -129,7 +129,7 @@ mod tests {
             is_done: true,
             is_told: false,
             is_synced: false,
-            is_even: true,
+            is_complete: true,
         };
         check(
             Fact::Committed(commit),

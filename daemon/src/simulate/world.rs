@@ -163,27 +163,47 @@ impl<'a> World<'a> {
         WorldStep::draw(&self.can, &mut self.streams.order)
     }
 
-    /// Carries out a step, and then lets the main loop of fnd react to it.
+    /// Carries out a step.
     fn perform(&mut self, choice: WorldStep) {
-        let now = self.node.clock.now();
         match choice {
-            WorldStep::Wait => return self.wait(),
-            WorldStep::Start => return self.start(),
-            WorldStep::Person => return self.person(),
-            WorldStep::Fault => return self.fault(),
-            WorldStep::Stop => return self.end(Death::Stopped),
-            WorldStep::Spawner(step) => self.node.spawner(|spawner, turn| spawner.step(step, turn)),
-            WorldStep::Ledger(most) => drop(self.write_ledger(most)),
-            _ => {}
+            WorldStep::Wait => self.wait(),
+            WorldStep::Start => self.start(),
+            WorldStep::Person => self.person(),
+            WorldStep::Fault => self.fault(),
+            WorldStep::Stop => self.end(Death::Stopped),
+            WorldStep::Spawner(step) => {
+                self.node.spawner(|spawner, turn| spawner.step(step, turn));
+                self.turn_of_fnd(choice);
+            }
+            WorldStep::Ledger(most) => {
+                self.write_ledger(most);
+                self.turn_of_fnd(choice);
+            }
+            WorldStep::Frame
+            | WorldStep::Message
+            | WorldStep::Tasks
+            | WorldStep::CatchUp
+            | WorldStep::Tick
+            | WorldStep::Alarm
+            | WorldStep::ClockWasSet
+            | WorldStep::Silence
+            | WorldStep::History
+            | WorldStep::Output
+            | WorldStep::Files => self.turn_of_fnd(choice),
         }
+    }
+
+    /// Lets fnd do its part of a step, if an fnd runs, and then lets its main loop react.
+    fn turn_of_fnd(&mut self, choice: WorldStep) {
+        let now = self.node.clock.now();
         let Some(life) = &mut self.life else { return };
         let mut is_connected = true;
-        let mut was_turn = false;
         match choice {
             WorldStep::Tasks => life.run_tasks(&self.node),
             WorldStep::History => life.read(),
             WorldStep::Output => life.read_output(now),
             WorldStep::Files => life.look_at_files(&mut self.node.files, &mut self.streams.files, now),
+            // The writer has had its turn, and its messages wait for the main loop.
             WorldStep::Ledger(_) => {}
             WorldStep::Spawner(step) => {
                 (life.due.frames, life.due.tasks) = (true, true);
@@ -193,11 +213,11 @@ impl<'a> World<'a> {
                 );
             }
             _ => {
-                was_turn = matches!(choice, WorldStep::Frame | WorldStep::Message | WorldStep::Tick);
                 is_connected = life.turn(choice);
                 life.due.output |= matches!(choice, WorldStep::Frame | WorldStep::Message);
             }
         }
+        let was_turn = matches!(choice, WorldStep::Frame | WorldStep::Message | WorldStep::Tick);
         if !(is_connected && life.after_step(was_turn)) {
             self.lose_spawner();
         }

@@ -100,7 +100,7 @@ fn each_verdict_is_what_it_says() {
             is_done,
             is_told,
             is_synced: is_done,
-            is_even: false,
+            is_complete: false,
         };
         assert_eq!((round.commit, round.death), (Some(commit), death), "{verdict:?}");
         assert_eq!(fuse::has_burnt(), death.is_some());

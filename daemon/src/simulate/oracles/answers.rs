@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How long the end of a call may wait after its answer until it goes to the ledger: fnd gathers records for 50 ms, and the
 /// output of the call may have to be read first.
-const UNSAFE: Duration = Duration::from_secs(1);
+const STORED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The answers that people have got about invocations.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct AnswersOracle {
     /// The ends that were in the ledger at a death. A power cut clears them.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
     /// The last time at which a commit was done and nothing waited to be stored after it.
-    even_at: Duration,
+    complete_at: Duration,
     /// The last such time at which a power cut could not undo the commit.
     synced_at: Duration,
     now: Duration,
@@ -73,8 +73,8 @@ impl Oracle for AnswersOracle {
         match fact {
             Fact::Answered(told) => self.told(told),
             Fact::Began(began) if !began.is_call => drop(self.of_scripts.insert(began.invocation)),
-            Fact::Committed(commit) if commit.is_done && commit.is_even => {
-                self.even_at = self.now;
+            Fact::Committed(commit) if commit.is_done && commit.is_complete => {
+                self.complete_at = self.now;
                 if commit.is_synced {
                     self.synced_at = self.now;
                 }
@@ -86,12 +86,12 @@ impl Oracle for AnswersOracle {
 
     fn at_death(&mut self, death: Death, rows: &LedgerRows) -> PromiseCheck {
         let has_power = death != Death::PowerCut;
-        let (even_at, synced_at) = (self.even_at, self.synced_at);
+        let (complete_at, synced_at) = (self.complete_at, self.synced_at);
         self.promised.retain(|id, promise| {
             // The end of an attempt is in its slot, which only a power cut loses.
             let is_in_slot = has_power && promise.end.as_ref().is_none_or(|end| end.attempts > 0);
-            let stored_at = if has_power { even_at } else { synced_at };
-            let is_stored = promise.end.is_some() && promise.told_at + UNSAFE < stored_at;
+            let stored_at = if has_power { complete_at } else { synced_at };
+            let is_stored = promise.end.is_some() && promise.told_at + STORED_WITHIN < stored_at;
             let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
             promise.durable || is_in_slot || is_stored || is_ended
         });

@@ -9,7 +9,7 @@ use fnd_wire::ids::WorkerId;
 use fnd_wire::plan;
 use std::collections::BTreeMap;
 
-/// The limits in the configuration of every simulated node.
+/// The limits in the configuration of every simulated node (`spawner/verdicts.rs`).
 const WORKERS_MAX: usize = 12;
 const MEMORY_MAX: u64 = 4 << 30;
 
@@ -67,7 +67,7 @@ impl BudgetOracle {
     }
 }
 
-/// Returns `limits.memory` of a content.
+/// Returns `limits.memory` of a content: as in its manifest (`spawner/contents.rs`), or the default of fnd.
 fn memory_of(content: SourceContent) -> u64 {
     match content.manner() {
         Manner::Large => 2 << 30,

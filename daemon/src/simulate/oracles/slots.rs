@@ -13,7 +13,7 @@ use fnd_core::run::Now;
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The time between two slots of every schedule here.
+/// The time between two slots of every schedule (`spawner/contents.rs`).
 const EVERY_MS: i64 = 30_000;
 
 #[derive(Debug)]

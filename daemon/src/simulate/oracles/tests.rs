@@ -187,7 +187,7 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
         is_done: true,
         is_told: true,
         is_synced: true,
-        is_even: true,
+        is_complete: true,
     };
     for (facts, death, rows_after, expected) in [
         (vec![], Death::Killed, ended(RunState::Succeeded), "fine"),

@@ -12,7 +12,7 @@ use fnd_core::run::Submit;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use futures_util::future::LocalBoxFuture;
 
-/// The user id of all people.
+/// The user to whom all idempotency keys belong.
 const USER: u32 = 1000;
 
 /// The media type of all that people send.

@@ -1,5 +1,5 @@
 //! The homes of the functions that build. A tree is made only of a home in which, since it was emptied, nothing but the build of
-//! this tree has run. The real spawner forgets all of this when it ends, and so does this one.
+//! this tree has run. The real spawner forgets these records when it ends, and so does the model.
 
 use super::*;
 
@@ -121,7 +121,7 @@ impl BuildHomesModel {
         }
     }
 
-    /// Notes that a tree was made, and that the home is empty again.
+    /// Notes that a tree was made. As with the real spawner, only a home that was cleared is known to be empty.
     pub(super) fn sealed(&mut self, builder: &FunctionName) {
         self.replace(builder, HomeContent::Sealing, HomeContent::Unknown);
     }

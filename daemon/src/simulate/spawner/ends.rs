@@ -5,7 +5,7 @@ use super::*;
 use fnd_wire::frame::ExitStatus;
 
 /// Extra time after a worker's deadline in which a connected fnd may end the worker itself.
-const FNDS_TURN: Duration = Duration::from_secs(1);
+const FND_SLACK: Duration = Duration::from_secs(1);
 
 impl SpawnerModel {
     /// Lets a process do one thing.
@@ -142,7 +142,7 @@ impl SpawnerModel {
     }
 
     fn slack(&self) -> Duration {
-        if self.link.is_open() { FNDS_TURN } else { Duration::ZERO }
+        if self.link.is_open() { FND_SLACK } else { Duration::ZERO }
     }
 }
 
