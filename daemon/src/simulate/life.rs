@@ -62,7 +62,7 @@ pub(super) struct DueWork {
     pub(super) tasks: bool,
     /// Work was put off.
     pub(super) catch_up: bool,
-    /// Something was printed or ended, and the output thread has not looked.
+    /// A process has printed or ended, and the output thread has not looked.
     pub(super) output: bool,
     /// The clock was set while the alarm of the schedules waited.
     pub(super) clock_was_set: bool,

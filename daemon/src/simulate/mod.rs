@@ -29,11 +29,12 @@
 //! - `seeds`: runs seeds, and has the list of those that have failed once
 //! - `shorten`: makes the history of a seed that fails shorter
 //! - `spawner`: the model of the spawner
+//! - `step_effects`: carries out the step that was chosen
 //! - `tasks`: the tasks of one fnd
 //! - `trace`: the hash of all events, and their words
 //! - `words`: facts in words
 //! - `workers`: the models of the processes
-//! - `world`: does one step: lists all that can happen, chooses, carries out
+//! - `world`: lists all that can happen, chooses one step, and has it judged
 //! - `world_step`: the steps that the world can choose, in words
 
 mod clock;
@@ -59,6 +60,7 @@ mod seeds;
 #[cfg(feature = "simulate")]
 mod shorten;
 mod spawner;
+mod step_effects;
 mod tasks;
 #[cfg(test)]
 mod tests;

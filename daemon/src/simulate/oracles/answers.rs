@@ -33,7 +33,7 @@ pub(super) struct AnswersOracle {
 
 #[derive(Debug)]
 struct AnswerPromise {
-    /// Whether the invocation was on disk before anybody heard of it.
+    /// Whether the invocation was on disk before its caller heard of it.
     durable: bool,
     told_at: Duration,
     /// The end that was told.
