@@ -1,5 +1,5 @@
-//! The moment from which on nothing leaves this fnd any more, as after a kill. Only the simulation chooses one: it lets a
-//! handler of the driver run to its end, and fnd dies between any two of the things that the handler sends.
+//! The moment from which on nothing leaves this fnd any more, as after a kill. Only the simulation chooses such a moment:
+//! it lets a handler of the driver run to its end, and fnd dies between any two of the things that the handler sends.
 //!
 //! Each place where something leaves fnd at once asks [`leaves`] first: frames to the spawner, messages and kills to
 //! workers, answers to callers, slots of attempts. Commands to the ledger need no such question, because they wait in

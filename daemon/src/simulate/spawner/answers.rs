@@ -1,4 +1,4 @@
-//! Carries out requests. Most are answered at once; jobs and helpers are answered when the seed chooses.
+//! Carries out requests. Most are answered at once; the judge and the helpers answer when the seed chooses.
 
 use super::fnd_link::FndRequest;
 use super::*;
@@ -33,28 +33,14 @@ impl SpawnerModel {
         }
         match request {
             Request::Hello(hello) => return self.hello(number, &hello, turn),
-            Request::Reload => return self.jobs.push_back(JudgeWork::Reload(id)),
+            Request::Reload => return self.judge_queue.push_back(JudgeWork::Reload(id)),
             // No content has a source, so there is nothing to fetch.
             Request::Install(install) | Request::Fetch(install) => {
-                return self
-                    .jobs
-                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Install));
+                return self.judge_later(id, install, InstallPurpose::Install);
             }
-            Request::Check(install) => {
-                return self
-                    .jobs
-                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Check));
-            }
-            Request::Rebuild(install) => {
-                return self
-                    .jobs
-                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Rebuild));
-            }
-            Request::Files(install) => {
-                return self
-                    .jobs
-                    .push_back(JudgeWork::Install(id, install, InstallPurpose::Files));
-            }
+            Request::Check(install) => return self.judge_later(id, install, InstallPurpose::Check),
+            Request::Rebuild(install) => return self.judge_later(id, install, InstallPurpose::Rebuild),
+            Request::Files(install) => return self.judge_later(id, install, InstallPurpose::Files),
             Request::Spawn(spawn) => return self.order(id, spawn, &descriptors, turn),
             Request::Watch(spawn) | Request::Measure(spawn) => {
                 self.next_worker = WorkerId(spawn.worker.0 + 1);
@@ -82,6 +68,11 @@ impl SpawnerModel {
             Request::Remove(_) | Request::Retire(_) | Request::Ping => {}
         }
         self.reply(id, &Reply::Done, Vec::new());
+    }
+
+    /// Leaves an installation to the judge.
+    fn judge_later(&mut self, id: RequestId, install: Install, purpose: InstallPurpose) {
+        self.judge_queue.push_back(JudgeWork::Install(id, install, purpose));
     }
 
     fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, turn: &mut SpawnerTurn<'_>) {

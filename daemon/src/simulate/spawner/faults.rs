@@ -76,7 +76,7 @@ impl SpawnerModel {
     fn forget(&mut self) {
         self.link.close();
         self.link.requests.clear();
-        self.jobs.clear();
+        self.judge_queue.clear();
         self.helpers.clear();
         self.homes = BuildHomesModel::default();
         self.silent_until = None;

@@ -30,8 +30,8 @@ impl SpawnerModel {
             .send(1, &Reply::Sockets(sockets.display().to_string()), Vec::new());
         self.tell_of_processes(turn.now);
         // The judge reads in order: the answers that the fnd before did not get come before the configuration.
-        while let Some(job) = self.jobs.pop_front() {
-            self.finish_job(job, turn.files);
+        while let Some(work) = self.judge_queue.pop_front() {
+            self.finish_judge_work(work, turn.files);
         }
         self.link.send(0, &Reply::Settings(settings()), Vec::new());
         ours

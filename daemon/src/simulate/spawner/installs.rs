@@ -12,28 +12,33 @@ const NOT_THERE: &str = "it is not there";
 const NOT_INSTALLED: &str = "this build was not installed since fnd-spawner was started";
 
 impl SpawnerModel {
-    /// Returns the jobs that may be finished now: none overtakes a reload or a job of the same function, and a reload
-    /// overtakes no work at all.
-    pub(super) fn jobs_in_any_order(&self) -> impl Iterator<Item = usize> {
-        let function = |job: &JudgeWork| match job {
+    /// Returns the places of the work that the judge may finish now: no work overtakes a reload or other work for the same
+    /// function, and a reload overtakes no work at all.
+    pub(super) fn judge_work_in_any_order(&self) -> impl Iterator<Item = usize> {
+        let function = |work: &JudgeWork| match work {
             JudgeWork::Reload(_) => None,
             JudgeWork::Install(_, install, _) => Some(install.function.clone()),
         };
         let before_reload = self
-            .jobs
+            .judge_queue
             .iter()
-            .take_while(|job| matches!(job, JudgeWork::Install(..)))
+            .take_while(|work| matches!(work, JudgeWork::Install(..)))
             .count();
         let is_first = move |index: &usize| {
-            let of = self.jobs.get(*index).and_then(function);
-            *index == 0 || !self.jobs.iter().take(*index).any(|earlier| function(earlier) == of)
+            let of = self.judge_queue.get(*index).and_then(function);
+            *index == 0
+                || !self
+                    .judge_queue
+                    .iter()
+                    .take(*index)
+                    .any(|earlier| function(earlier) == of)
         };
-        (0..before_reload.max(1).min(self.jobs.len())).filter(is_first)
+        (0..before_reload.max(1).min(self.judge_queue.len())).filter(is_first)
     }
 
     /// Answers an installation or a reload.
-    pub(super) fn finish_job(&mut self, job: JudgeWork, files: &Files) {
-        let (id, reply) = match job {
+    pub(super) fn finish_judge_work(&mut self, work: JudgeWork, files: &Files) {
+        let (id, reply) = match work {
             JudgeWork::Reload(id) => (id, Reply::Settings(settings())),
             JudgeWork::Install(id, install, purpose) => (id, self.install(&install, purpose, files)),
         };

@@ -146,7 +146,7 @@ pub(crate) struct SpawnerModel {
     processes: BTreeMap<WorkerId, ProcessRecord>,
     /// The first number of a worker that was not used yet.
     next_worker: WorkerId,
-    jobs: VecDeque<JudgeWork>,
+    judge_queue: VecDeque<JudgeWork>,
     helpers: Vec<(RequestId, HelperWork)>,
     homes: BuildHomesModel,
     /// Until when the spawner does nothing at all.
@@ -167,7 +167,7 @@ impl SpawnerModel {
             disk: SpawnerDisk::default(),
             processes: BTreeMap::new(),
             next_worker: WorkerId(1),
-            jobs: VecDeque::new(),
+            judge_queue: VecDeque::new(),
             helpers: Vec::new(),
             homes: BuildHomesModel::default(),
             silent_until: None,
@@ -185,7 +185,7 @@ impl SpawnerModel {
         vec![
             ("end that fnd has not acknowledged", over.count()),
             ("request to the spawner", self.link.requests.len()),
-            ("installation", self.jobs.len()),
+            ("installation", self.judge_queue.len()),
             ("helper of the spawner", self.helpers.len()),
             (
                 "temporary directory",

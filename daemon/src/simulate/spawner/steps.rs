@@ -28,7 +28,7 @@ impl fmt::Display for SpawnerStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request => f.write_str("the spawner carries out a request"),
-            Self::Install(index) => write!(f, "the spawner answers job {index} of the judge"),
+            Self::Install(index) => write!(f, "the spawner answers request {index} to the judge"),
             Self::Helper(index) => write!(f, "helper {index} of the spawner ends"),
             Self::Start(worker) => write!(f, "the spawner starts {worker}"),
             Self::Work(worker) => write!(f, "{worker} goes on"),
@@ -79,7 +79,7 @@ impl SpawnerModel {
         }
         out.extend((!self.link.requests.is_empty()).then_some(SpawnerStep::Request));
         out.extend(self.link.is_full().then_some(SpawnerStep::Flush));
-        out.extend(self.jobs_in_any_order().map(SpawnerStep::Install));
+        out.extend(self.judge_work_in_any_order().map(SpawnerStep::Install));
         out.extend((0..self.helpers.len()).map(SpawnerStep::Helper));
         let is_due = self.enforces_at().is_some_and(|at| at <= now.mono);
         out.extend(is_due.then_some(SpawnerStep::Enforce));
@@ -90,8 +90,8 @@ impl SpawnerModel {
         match step {
             SpawnerStep::Request => self.carry_out(turn),
             SpawnerStep::Install(index) => {
-                if let Some(job) = self.jobs.remove(index) {
-                    self.finish_job(job, turn.files);
+                if let Some(work) = self.judge_queue.remove(index) {
+                    self.finish_judge_work(work, turn.files);
                 }
             }
             SpawnerStep::Helper(index) => {
