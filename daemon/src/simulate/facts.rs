@@ -11,6 +11,8 @@ pub(crate) enum Fact {
     /// An fnd begins its work. The lives of a node have numbers from 1 on.
     Life(u32),
     Death(Death),
+    /// The spawner has ended without fnd. The next one begins with the first number that no kept worker has.
+    SpawnerEnded,
     /// A person begins the act with this number.
     Asked(usize, PersonAct),
     /// A person gets the answer to an act.
@@ -119,6 +121,7 @@ impl Fact {
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],
             Self::Violation(_) => [11, 0, 0],
             Self::Started(started) => [12, started.worker.0, 0],
+            Self::SpawnerEnded => [13, 0, 0],
         }
     }
 }

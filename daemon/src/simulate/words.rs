@@ -15,6 +15,7 @@ impl fmt::Display for Fact {
             Self::Death(Death::Stopped) => f.write_str("fnd has stopped in order"),
             Self::Death(Death::Both) => f.write_str("fnd, the spawner and all workers are dead"),
             Self::Death(Death::PowerCut) => f.write_str("the machine has lost its power, and starts anew"),
+            Self::SpawnerEnded => f.write_str("the spawner and all workers are dead"),
             Self::Asked(number, act) => write!(f, "act {number}: {act:?}"),
             Self::Answered(told) => write!(f, "act {} is told: {:?}", told.number, told.heard),
             Self::Requested(number, request) => {

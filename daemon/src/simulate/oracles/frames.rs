@@ -40,7 +40,7 @@ impl Oracle for FramesOracle {
                 Ok(())
             }
             // Another spawner begins with the first number. It may know workers that have ended, if the one before was stopped.
-            Fact::Death(Death::Both | Death::PowerCut) => {
+            Fact::SpawnerEnded | Fact::Death(Death::Both | Death::PowerCut) => {
                 self.last = 0;
                 Ok(())
             }

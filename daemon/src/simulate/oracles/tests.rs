@@ -257,6 +257,7 @@ fn requests_name_workers_that_were_asked_for() {
     assert_eq!(after(vec![acknowledge()]), "O14");
     assert_eq!(after(vec![release()]), "O14");
     assert_eq!(after(vec![spawn(FIRST)]), "O14");
+    assert_eq!(after(vec![Fact::SpawnerEnded, spawn(FIRST)]), "fine");
     assert_eq!(after(vec![requested(Request::Kill(SECOND))]), "O14");
 }
 
