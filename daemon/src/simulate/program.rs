@@ -22,6 +22,13 @@ const FAILURES_MAX: usize = 5;
 const MUTANT_SEEDS: u64 = 2000;
 
 pub(super) fn main() -> ExitCode {
+    // Wrong values are said at once: from `keep_panics` on, a panic is not printed.
+    for variable in ["SEEDS", "FIRST", "SEED", "STEPS", "MUTANT", "MUTANTS"] {
+        assert!(
+            env::var(variable).is_err() || is_number(variable),
+            "{variable} is a number from 0 on"
+        );
+    }
     seeds::keep_panics();
     let first = number("FIRST").unwrap_or(1);
     let is_good = match number("SEED") {
@@ -30,6 +37,10 @@ pub(super) fn main() -> ExitCode {
         None => many(first, number("SEEDS").unwrap_or(2000)),
     };
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_number(variable: &str) -> bool {
+    env::var(variable).is_ok_and(|text| text.is_empty() || text.parse::<u64>().is_ok())
 }
 
 fn number(variable: &str) -> Option<u64> {
