@@ -12,6 +12,8 @@ pub struct LastSlot {
     pub key: Arc<str>,
     /// The slot, Unix milliseconds. If the schedule had no slot yet: the time when fnd first saw the schedule.
     pub last_ms: u64,
+    /// An earlier mark that was too far ahead of the clock, Unix milliseconds: the slots up to it have been handled, too.
+    pub ahead_ms: Option<u64>,
 }
 
 wire_structs! {

@@ -148,7 +148,7 @@ pub struct StoredSchedules {
 
 /// Reads the marks of schedules, and which ones are paused.
 pub(super) fn schedules(db: &Connection) -> Result<StoredSchedules> {
-    let mut statement = db.prepare("SELECT function, key, last_ms FROM schedule ORDER BY function, key")?;
+    let mut statement = db.prepare("SELECT function, key, last_ms, ahead_ms FROM schedule ORDER BY function, key")?;
     let mut rows = statement.query([])?;
     let mut marks: Vec<Marks> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -156,6 +156,7 @@ pub(super) fn schedules(db: &Connection) -> Result<StoredSchedules> {
         let mark = LastSlot {
             key: row.get::<_, String>(1)?.into(),
             last_ms: row.get(2)?,
+            ahead_ms: row.get(3)?,
         };
         match marks.last_mut() {
             Some(last) if last.function == function => last.marks.push(mark),

@@ -152,6 +152,8 @@ const NEW_TABLES: &str = "
         function TEXT NOT NULL,
         key TEXT NOT NULL,
         last_ms INTEGER NOT NULL,
+        -- An earlier mark that was too far ahead of the clock: the slots up to it were handled, too.
+        ahead_ms INTEGER,
         PRIMARY KEY (function, key)
     ) WITHOUT ROWID, STRICT;
     -- Releases of a function and which one is held, as JSON of core.

@@ -3,7 +3,8 @@
 //!
 //! A slot is an instant of the wall clock. Each schedule has a *mark*: the last slot that was handled. Only slots after
 //! the mark count, and the mark never goes back. So a slot is handled once, even if the clock goes back. If the mark is
-//! more than a day ahead of the clock, the clock was wrong before, and the schedule begins anew.
+//! more than a day ahead of the clock, one of the two times is wrong, and the schedule begins anew with the present one. The
+//! mark ahead is kept: if the clock jumps forward again, the slots up to that mark do not run a second time.
 //!
 //! Files:
 //! - `occurrence`: the slots that are due at once, divided into those that run and those that were missed
@@ -86,8 +87,7 @@ struct Scheduled {
 struct ScheduledEntry {
     plan: SchedulePlan,
     last_ms: u64,
-    /// The mark that was too far ahead of the clock. If the clock comes to it after all, it was the clock that was wrong,
-    /// and the mark counts again.
+    /// The mark that was too far ahead of the clock: the slots up to it have been handled.
     ahead_ms: Option<u64>,
     /// When the next slot is due, its jitter included. Absent: there is no next slot.
     due_ms: Option<u64>,
@@ -115,15 +115,7 @@ impl Schedules {
         active: bool,
     ) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
-        // The earlier entries are read first, because `remove` forgets them.
-        let earlier = self
-            .functions
-            .get(function)
-            .map(|scheduled| scheduled.entries.as_slice());
-        let ahead = earlier.unwrap_or_default().iter();
-        let ahead: Vec<_> = ahead
-            .filter_map(|entry| Some((Arc::clone(&entry.plan.key), entry.ahead_ms?)))
-            .collect();
+        let is_first = !self.functions.contains_key(function);
         let before = self.remove(function);
         if plans.is_empty() {
             let marks = Vec::new();
@@ -136,11 +128,14 @@ impl Schedules {
             let known = before.iter().find(|mark| mark.key == plan.key);
             let mut entry = ScheduledEntry {
                 last_ms: known.map_or(now_ms, |mark| mark.last_ms),
-                ahead_ms: ahead.iter().find(|(key, _)| *key == plan.key).map(|(_, ahead)| *ahead),
+                ahead_ms: known.and_then(|mark| mark.ahead_ms),
                 due_ms: None,
                 plan,
             };
-            entry.begin_anew_if_ahead(now_ms);
+            // Later the clock tells when somebody sets it (`clock_was_set`).
+            if is_first || entry.is_ahead(now_ms) {
+                entry.compare_with_clock(now_ms);
+            }
             // Slots during the pause do not count as missed. The later of the two times is taken, since a mark never
             // goes back.
             if resumes {
@@ -167,24 +162,25 @@ impl Schedules {
         }
     }
 
-    /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. Returns the
-    /// marks that changed.
+    /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. If somebody has
+    /// set the clock right again, the slots that were handled before do not run a second time. Returns the marks of the
+    /// schedules that begin anew.
     pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
-        let ahead = |entry: &ScheduledEntry| entry.is_ahead(now_ms);
-        let functions = self.functions.iter();
-        let wrong: Vec<_> = functions
-            .filter(|(_, scheduled)| scheduled.entries.iter().any(ahead))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for function in &wrong {
+        let with = |is_it: &dyn Fn(&ScheduledEntry) -> bool| -> Vec<FunctionName> {
+            let functions = self.functions.iter();
+            let found = functions.filter(|(_, scheduled)| scheduled.entries.iter().any(is_it));
+            found.map(|(name, _)| name.clone()).collect()
+        };
+        let begin_anew = with(&|entry| entry.is_ahead(now_ms));
+        for function in &with(&|entry| entry.is_ahead(now_ms) || entry.ahead_ms.is_some()) {
             self.disarm(function);
             let entries = self.functions.get_mut(function).map(|scheduled| &mut scheduled.entries);
             for entry in entries.into_iter().flatten() {
-                entry.begin_anew_if_ahead(now_ms);
+                entry.compare_with_clock(now_ms);
             }
             self.arm(function);
         }
-        wrong.iter().map(|function| self.marks(function)).collect()
+        begin_anew.iter().map(|function| self.marks(function)).collect()
     }
 
     /// Forgets the marks of the ledger whose functions do not exist any more, and returns them without marks. A function
@@ -256,7 +252,7 @@ impl Schedules {
         let scheduled = self.functions.get_mut(function);
         let entries = scheduled.into_iter().flat_map(|scheduled| &mut scheduled.entries);
         for entry in entries.filter(|entry| entry.plan.key == before.key) {
-            entry.last_ms = before.last_ms;
+            (entry.last_ms, entry.ahead_ms) = (before.last_ms, before.ahead_ms);
         }
         self.arm(function);
         // `arm` makes the slots due at once. The ledger could not store them a moment ago, so they wait.
@@ -343,13 +339,18 @@ impl ScheduledEntry {
         self.last_ms > now_ms.saturating_add(AHEAD_MAX_MS)
     }
 
-    /// Sets a mark that is too far ahead of the clock to the present time, and remembers it.
-    fn begin_anew_if_ahead(&mut self, now_ms: u64) {
+    /// Sets a mark that is too far ahead of the clock to the present time, and remembers it. If there is such a mark
+    /// already, the slots up to it and up to now have been handled.
+    fn compare_with_clock(&mut self, now_ms: u64) {
         if self.is_ahead(now_ms) {
-            // Of several marks the one that is farthest ahead stays: no slot up to it is handled twice if the clock was
-            // right.
+            // Of several marks the one that is farthest ahead stays.
             self.ahead_ms = self.ahead_ms.max(Some(self.last_ms));
             self.last_ms = now_ms;
+        } else if let Some(ahead) = self.ahead_ms {
+            let until = ahead.min(now_ms);
+            let handled = self.plan.slots().and_then(|slots| slots.latest(self.last_ms, until));
+            self.last_ms = self.last_ms.max(handled.unwrap_or(0));
+            self.ahead_ms = Some(ahead).filter(|ahead| *ahead > now_ms);
         }
     }
 
@@ -357,6 +358,7 @@ impl ScheduledEntry {
         LastSlot {
             key: Arc::clone(&self.plan.key),
             last_ms: self.last_ms,
+            ahead_ms: self.ahead_ms,
         }
     }
 }

@@ -158,6 +158,7 @@ fn a_clock_that_was_wrong_by_more_than_a_day_begins_anew_and_by_less_waits() {
         marks: vec![LastSlot {
             key: "0 * * * * #0".into(),
             last_ms: ahead,
+            ahead_ms: None,
         }],
     }];
     let mut table = Schedules::new(marks);
@@ -195,6 +196,7 @@ fn a_mark_counts_again_if_the_clock_that_was_wrong_is_set_right() {
         marks: vec![LastSlot {
             key: "0 * * * * #0".into(),
             last_ms: START + 72 * HOUR,
+            ahead_ms: None,
         }],
     }];
     // The machine starts with the clock of three days ago, and learns the time later.
@@ -204,6 +206,36 @@ fn a_mark_counts_again_if_the_clock_that_was_wrong_is_set_right() {
     let _ = table.set(START + 1, &name("f"), hourly(), true);
     assert!(table.due(START + 72 * HOUR + 1).is_empty());
     assert_eq!(table.next_due(), Some(START + 73 * HOUR));
+}
+
+#[test]
+fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_by_days() {
+    for with_restart in [false, true] {
+        let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
+        let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+        let ran = START + 72 * HOUR;
+        assert_eq!(table.due(ran)[0].mark.last_ms, ran);
+        // Back by two days: the schedule begins anew, and its slots run.
+        let mut marks = table.clock_was_set(START + 24 * HOUR);
+        assert_eq!(marks[0].marks[0].ahead_ms, Some(ran));
+        let anew = table.due(START + 25 * HOUR).remove(0);
+        assert_eq!(anew.run, span(START + 25 * HOUR, START + 25 * HOUR, 1));
+        if with_restart {
+            marks[0].marks = vec![anew.mark];
+            table = Schedules::new(marks);
+            let _ = table.set(START + 25 * HOUR, &name("f"), hourly(), true);
+        }
+        // A step forward to a time whose slots ran before.
+        assert!(table.clock_was_set(START + 48 * HOUR).is_empty());
+        assert!(table.due(START + 48 * HOUR).is_empty());
+        assert_eq!(table.next_due(), Some(START + 49 * HOUR));
+        // The right time: only what came after the last slot that ran was missed.
+        assert!(table.clock_was_set(START + 74 * HOUR).is_empty());
+        let due = table.due(START + 74 * HOUR).remove(0);
+        let slots = [due.missed, due.run].into_iter().flatten();
+        assert_eq!(slots.map(|span| span.count).sum::<u64>(), 2, "73 and 74 o'clock");
+        assert_eq!(due.mark.ahead_ms, None);
+    }
 }
 
 #[test]
@@ -236,6 +268,7 @@ fn functions_that_are_gone_are_forgotten() {
         marks: vec![LastSlot {
             key: "x".into(),
             last_ms: 1,
+            ahead_ms: None,
         }],
     };
     let mut table = Schedules::new(vec![marks("f"), marks("gone")]);
