@@ -24,6 +24,7 @@
 //! - `people`: people, their requests and the answers to them
 //! - `plan`: the acts and the faults of a simulation, with their times
 //! - `program`: the program: runs seeds, and prints the results
+//! - `program_settings`: the settings of the program, from its environment
 //! - `random_streams`: the random numbers of a seed
 //! - `rows`: the rows of the ledger, read beside fnd
 //! - `seeds`: runs seeds, and has the list of those that have failed once
@@ -54,6 +55,7 @@ mod people;
 mod plan;
 #[cfg(feature = "simulate")]
 mod program;
+mod program_settings;
 mod random_streams;
 mod rows;
 mod seeds;
