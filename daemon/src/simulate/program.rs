@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// After so many seeds that have failed, the others are left out: they would say the same.
 const FAILURES_MAX: usize = 5;
+/// Most lines of a trace that are printed for each of them. The cause is seldom far from the end.
+const LINES_MAX: usize = 60;
 
 pub(super) fn main() -> ExitCode {
     let settings = match ProgramSettings::read(variable, Mutant::ALL.len()) {
@@ -165,9 +167,16 @@ fn tell(seed: u64, broken: &str, settings: &ProgramSettings) {
     plan.faults
         .iter()
         .for_each(|(at_ms, fault)| say(&format!("  at {at_ms} ms {fault:?}")));
-    outcome.trace.iter().for_each(|line| say(line));
+    let left_out = outcome.trace.len().saturating_sub(LINES_MAX);
+    if left_out > 0 {
+        say(&format!("{left_out} lines of the trace are left out here"));
+    }
+    outcome.trace.iter().skip(left_out).for_each(|line| say(line));
     say(&format!("seed {seed}: {}", outcome.broken.as_deref().unwrap_or(broken)));
-    say(&format!("again, with its whole trace: {}\n", settings.command(seed)));
+    say(&format!(
+        "the whole trace, of the history as it was at first: {}\n",
+        settings.command(seed)
+    ));
 }
 
 /// Runs each mutant until a seed finds it. Returns whether all were found.
