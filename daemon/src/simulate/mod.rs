@@ -16,6 +16,7 @@
 //! - `fault_effects`: carries out faults, up to the death of fnd
 //! - `faults`: the kinds of faults, and their times
 //! - `files`: the functions directories, and the reports of the catalog
+//! - `journal`: the defects of itself that fnd reports
 //! - `life`: one fnd, from its start to its end
 //! - `model`: which content of a function should serve
 //! - `node`: the machine, and everything on it that outlives fnd
@@ -46,6 +47,7 @@ mod facts;
 mod fault_effects;
 mod faults;
 mod files;
+mod journal;
 mod life;
 mod model;
 mod node;

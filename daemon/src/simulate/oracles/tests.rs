@@ -382,6 +382,8 @@ fn numbers_are_right_and_nothing_is_left() {
     };
     assert_eq!(number(numbers::NumbersOracle.at_end(&counted(1))), "fine");
     assert_eq!(number(numbers::NumbersOracle.at_end(&counted(2))), "O10");
+    let defect = Fact::Defect("a defect of fnd".to_owned());
+    assert_eq!(see(&mut numbers::NumbersOracle, [defect]), "O10");
     assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Succeeded))), "fine");
     assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Running))), "O12");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");
