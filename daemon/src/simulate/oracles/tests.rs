@@ -87,14 +87,10 @@ fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> InvocationRow
         function: function(),
         trigger,
         state,
-        durable: true,
         attempts: 1,
         reason: Some(Reason::Ok),
-        version: None,
         result: None,
         cause,
-        accepted_ms: 0,
-        ended_ms: None,
         is_dead_letter: false,
     }
 }
