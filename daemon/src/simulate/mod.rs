@@ -74,6 +74,18 @@ mod workers;
 mod world;
 mod world_step;
 
+// The tests of `start` have these pieces, too.
+#[cfg(test)]
+pub(crate) use files::files_of;
+#[cfg(test)]
+pub(crate) use node::places_below;
+#[cfg(test)]
+pub(crate) use spawner::contents::{Fate, SourceContent};
+#[cfg(test)]
+pub(crate) use spawner::ends::exited;
+#[cfg(test)]
+pub(crate) use spawner::verdicts::{judged_file, runtimes};
+
 use plan::WorldPlan;
 use trace::WorldTrace;
 use world::World;
