@@ -85,6 +85,8 @@ pub(crate) use spawner::contents::{Fate, SourceContent};
 pub(crate) use spawner::ends::exited;
 #[cfg(test)]
 pub(crate) use spawner::verdicts::{judged_file, runtimes};
+#[cfg(test)]
+pub(crate) use workers::messages as worker_messages;
 
 use plan::WorldPlan;
 use trace::WorldTrace;

@@ -1,6 +1,7 @@
 //! A spawner that a test plays. It sends real frames over a real socket, and judges with the real judge. It keeps in memory
 //! what the real spawner has on the disk. It answers installations, and lets workers go on, only when the test wants that.
 
+use crate::simulate::worker_messages::{self, ERROR, INVOKE, RESULT, STOP, frames, take_frames};
 use crate::simulate::{Fate, SourceContent, exited, judged_file, runtimes};
 use fnd_core::records::protocol::InvokeHead;
 use fnd_manifest::judge::Judge;
@@ -120,16 +121,6 @@ pub(crate) struct Spawner {
     pub(crate) last_worker: u64,
 }
 
-/// The types of messages between fnd and a worker (`runtimes/PROTOCOL.md`), and the flag of a frame that another one continues.
-const INVOKE: u8 = 2;
-const BODY: u8 = 3;
-const RESULT: u8 = 4;
-const ERROR: u8 = 5;
-const STOP: u8 = 7;
-const MORE: u8 = 1;
-/// Most bytes in a frame.
-const FRAME: usize = 256 << 10;
-
 impl FakeWorker {
     /// Reads messages, and sends answers. Returns whether there was something to do, and whether fnd asks the worker to stop.
     fn hear(&mut self) -> (bool, bool) {
@@ -140,7 +131,7 @@ impl FakeWorker {
             self.received.extend(&bytes[..count]);
             is_busy = true;
         }
-        while let Some((kind, call, content)) = take_message(&mut self.received) {
+        while let Some((kind, call, content)) = take_frames(&mut self.received) {
             match kind {
                 STOP => return (true, true),
                 INVOKE => self.unsent.extend(answer(&self.function, call, &content)),
@@ -450,13 +441,8 @@ impl Spawner {
     /// Lets the worker of a handler report that it is ready.
     pub(crate) fn ready(&mut self, worker: WorkerId) {
         let worker = self.workers.get_mut(&worker).expect("it runs");
-        let text = br#"{"protocol":1,"concurrency":1}"#;
-        let mut frame = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
-        frame.extend([1, 0, 0, 0]);
-        frame.extend(0u64.to_le_bytes());
-        frame.extend(text);
         let channel = worker.channel.as_ref().expect("a handler");
-        rustix::io::write(channel, &frame).unwrap();
+        rustix::io::write(channel, &worker_messages::ready(1)).unwrap();
         worker.is_ready = true;
     }
 
@@ -519,24 +505,6 @@ impl Spawner {
     }
 }
 
-/// Takes a whole message from the bytes of its frames: its type, the number of the call, and its content.
-fn take_message(received: &mut Vec<u8>) -> Option<(u8, u64, Vec<u8>)> {
-    let (mut at, mut content, mut first) = (0, Vec::new(), None);
-    loop {
-        let header = received.get(at..at + 16)?;
-        let length = u32::from_le_bytes(header[..4].try_into().unwrap()) as usize;
-        let (kind, more) = (header[4], header[5] & MORE != 0);
-        let call = u64::from_le_bytes(header[8..].try_into().unwrap());
-        content.extend(received.get(at + 16..at + 16 + length)?);
-        at += 16 + length;
-        let (kind, call) = *first.get_or_insert((kind, call));
-        if !more {
-            drop(received.drain(..at));
-            return Some((kind, call, content));
-        }
-    }
-}
-
 /// Returns the frames of an answer to a call. The name of the function says what it does: `stuck` does not answer, `fails` fails,
 /// `mirror` answers with what it got, `chooses` with a status that its payload names, and every other one with its payload.
 fn answer(function: &FunctionName, call: u64, content: &[u8]) -> Vec<u8> {
@@ -578,16 +546,7 @@ fn answer(function: &FunctionName, call: u64, content: &[u8]) -> Vec<u8> {
             (RESULT, result(&media, payload))
         }
     };
-    let mut frames = Vec::new();
-    let count = content.chunks(FRAME).count();
-    for (number, piece) in content.chunks(FRAME).enumerate() {
-        frames.extend(u32::try_from(piece.len()).unwrap().to_le_bytes());
-        let kind = if number == 0 { kind } else { BODY };
-        frames.extend([kind, u8::from(number + 1 < count) * MORE, 0, 0]);
-        frames.extend(call.to_le_bytes());
-        frames.extend(piece);
-    }
-    frames
+    frames(kind, call, &content)
 }
 
 fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
