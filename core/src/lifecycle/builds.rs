@@ -16,6 +16,7 @@
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The largest value of `[build] jobs`.
 const LANES_MAX: u32 = 64;
@@ -64,6 +65,26 @@ impl Lane {
     }
 }
 
+/// Why a tree is not there although it was wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildFailure {
+    /// Its build could not be started, for a reason outside of the files: fnd drains, for example. No event tells when that is
+    /// over.
+    NotStarted(String),
+    /// Its build has failed, or the files that the build has left make no tree. The first line is the reason, and the last lines
+    /// of output follow.
+    Failed(String),
+}
+
+impl fmt::Display for BuildFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted(why) => write!(f, "(not started): {why}"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 /// An order that the caller of this module carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildOrder {
@@ -76,7 +97,7 @@ pub enum BuildOrder {
     /// The tree exists: install these files and copies.
     Install(BTreeSet<Waiter>),
     /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
-    Refuse(BTreeSet<Waiter>, String),
+    Refuse(BTreeSet<Waiter>, BuildFailure),
 }
 
 /// The step of the tree that is built now.
@@ -198,7 +219,7 @@ impl Builds {
             (BuildStep::Clearing, _) => self.over(lane, BuildOrder::Install),
             (BuildStep::Sealing, _) => match sealed {
                 Ok(()) => self.over(lane, BuildOrder::Install),
-                Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, why)),
+                Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, BuildFailure::Failed(why))),
             },
             // In these steps no answer of the spawner is due.
             (BuildStep::Starting | BuildStep::Building { .. }, _) => Vec::new(),
@@ -215,15 +236,15 @@ impl Builds {
     /// Handles a build that cannot be started.
     pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<BuildOrder> {
         match self.lanes.get(lane) {
-            Some(current) if current.step == BuildStep::Starting => {
-                self.over(lane, |waiters| BuildOrder::Refuse(waiters, why))
-            }
+            Some(current) if current.step == BuildStep::Starting => self.over(lane, |waiters| {
+                BuildOrder::Refuse(waiters, BuildFailure::NotStarted(why))
+            }),
             _ => Vec::new(),
         }
     }
 
     /// Handles the end of an invocation, if it builds in one of the lanes.
-    pub fn ended(&mut self, id: InvocationId, outcome: Result<(), String>) -> Vec<BuildOrder> {
+    pub fn ended(&mut self, id: InvocationId, outcome: Result<(), BuildFailure>) -> Vec<BuildOrder> {
         let Some((lane, own)) = self.lane_of(id) else {
             return Vec::new();
         };
@@ -348,7 +369,7 @@ mod tests {
         builds.needs(name("b"), TWO, build());
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, true);
-        let why = || "exit 65".to_owned();
+        let why = || BuildFailure::Failed("exit 65".to_owned());
         assert_eq!(
             builds.ended(ID, Err(why())),
             [BuildOrder::Refuse(names(&["a"]), why()), BuildOrder::Clear(root(1))]
@@ -367,7 +388,7 @@ mod tests {
         let why = "the link `x` leads out of it".to_owned();
         assert_eq!(
             builds.sealed(&root(1), Err(why.clone())),
-            [BuildOrder::Refuse(names(&["a"]), why)]
+            [BuildOrder::Refuse(names(&["a"]), BuildFailure::Failed(why))]
         );
     }
 
@@ -443,12 +464,15 @@ mod tests {
         assert_eq!(builds.sealed(&root(2), Ok(())), [BuildOrder::Build(root(2), three)]);
         assert_eq!(
             builds.not_started(&root(2), String::new()),
-            [BuildOrder::Refuse(names(&["c"]), String::new())]
+            [BuildOrder::Refuse(
+                names(&["c"]),
+                BuildFailure::NotStarted(String::new())
+            )]
         );
         assert_eq!(
-            builds.ended(ID, Err(String::new())),
+            builds.ended(ID, Err(BuildFailure::Failed(String::new()))),
             [
-                BuildOrder::Refuse(names(&["a"]), String::new()),
+                BuildOrder::Refuse(names(&["a"]), BuildFailure::Failed(String::new())),
                 BuildOrder::Clear(root(1))
             ]
         );
@@ -474,7 +498,10 @@ mod tests {
         let why = || "exit 65".to_owned();
         assert_eq!(
             builds.not_started(&root(1), why()),
-            [BuildOrder::Refuse(names(&["a"]), why()), BuildOrder::Clear(other(2))]
+            [
+                BuildOrder::Refuse(names(&["a"]), BuildFailure::NotStarted(why())),
+                BuildOrder::Clear(other(2))
+            ]
         );
         assert_eq!(builds.sealed(&other(2), Ok(())), [BuildOrder::Build(other(2), three)]);
         let builders = [root(1), root(3), other(1), other(2)].map(|lane| lane.builder().to_string());
@@ -550,7 +577,8 @@ mod tests {
                         }
                         builds.started(&lane, InvocationId(next_id), good);
                         assert_eq!(builds.built_by(InvocationId(next_id)), good.then_some(tree));
-                        builds.ended(InvocationId(next_id), if next_id % 3 == 0 { none() } else { Ok(()) })
+                        let failed = || Err(BuildFailure::Failed(String::new()));
+                        builds.ended(InvocationId(next_id), if next_id % 3 == 0 { failed() } else { Ok(()) })
                     }
                     BuildOrder::Install(_) | BuildOrder::Refuse(..) => Vec::new(),
                 }

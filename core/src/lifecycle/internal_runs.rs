@@ -5,13 +5,13 @@
 //! [`checks`]: super::checks
 
 use super::answers::{read_document, read_verdict};
-use super::builds::Lane;
+use super::builds::{BuildFailure, Lane};
 use super::check_end::CheckEnd;
 use super::checks::CheckResult;
 use super::installed::for_supervisor;
 use super::order::{CallerNumber, Order};
 use super::rules::rules;
-use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild, is_not_started, not_started};
+use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
 use super::{Lifecycle, NodeFacts, SourceFiles};
 use crate::report::FunctionNews;
 use crate::run::Event;
@@ -197,7 +197,7 @@ impl Lifecycle {
             }
             failed => {
                 let why = failed.err().unwrap_or_default();
-                let orders = self.builds.not_started(&lane, not_started(&why));
+                let orders = self.builds.not_started(&lane, why);
                 self.build_orders(orders, node, out);
             }
         }
@@ -236,13 +236,14 @@ impl Lifecycle {
                     self.prune_builds(out);
                 }
                 LaneOrder::Refuse(waiting, why) => {
+                    let words = why.to_string();
                     for WaitingBuild { file, document, .. } in waiting {
-                        self.build_failed((file.clone(), &document), &why, node.dirs, out);
-                        // The reason lies outside of the files: fnd drains, for example. No event tells when it is over.
-                        if is_not_started(&why) {
-                            self.installer.refused(file, node.now.mono);
-                        } else {
-                            self.installer.is_final(&file);
+                        self.build_failed((file.clone(), &document), &words, node.dirs, out);
+                        match why {
+                            BuildFailure::NotStarted(_) => {
+                                self.installer.refused(file, node.now.mono);
+                            }
+                            BuildFailure::Failed(_) => self.installer.is_final(&file),
                         }
                     }
                     self.prune_builds(out);

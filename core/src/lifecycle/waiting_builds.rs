@@ -2,7 +2,7 @@
 //! knows the files that are installed or refused after a build.
 
 use super::SourceFiles;
-use super::builds::{BuildOrder, Builds, Lane, Waiter};
+use super::builds::{BuildFailure, BuildOrder, Builds, Lane, Waiter};
 use crate::instant;
 use crate::records::InvocationRecord;
 use crate::records::outcome::RunState;
@@ -81,7 +81,7 @@ pub enum LaneOrder {
     /// The tree exists: install these files and copies.
     Install(Vec<SourceFiles>),
     /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
-    Refuse(Vec<WaitingBuild>, String),
+    Refuse(Vec<WaitingBuild>, BuildFailure),
 }
 
 /// The end of an invocation of `fnd-build`.
@@ -89,23 +89,10 @@ pub enum LaneOrder {
 pub struct BuildEnd {
     /// The invocation.
     pub id: InvocationId,
-    /// Success, or the reason of the failure in the first line and the last lines of output after it.
-    pub outcome: Result<(), String>,
+    /// Success, or why it has failed.
+    pub outcome: Result<(), BuildFailure>,
     /// Its last line of output.
     pub last: String,
-}
-
-/// The beginning of the reason of a build that could not be started.
-const NOT_STARTED: &str = "(not started): ";
-
-/// Returns the reason of a build that could not be started.
-pub(super) fn not_started(why: &str) -> String {
-    format!("{NOT_STARTED}{why}")
-}
-
-/// Returns whether a build has failed because it could not be started.
-pub(super) fn is_not_started(why: &str) -> bool {
-    why.starts_with(NOT_STARTED)
 }
 
 impl BuildEnd {
@@ -114,7 +101,7 @@ impl BuildEnd {
     pub fn not_started(id: InvocationId, why: &str) -> Self {
         Self {
             id,
-            outcome: Err(not_started(why)),
+            outcome: Err(BuildFailure::NotStarted(why.to_owned())),
             last: String::new(),
         }
     }
@@ -132,7 +119,11 @@ impl BuildEnd {
         let why = format!("({reason}): {}\n{}", record.message.replace('\n', " "), last.join("\n"));
         Some(Self {
             id: record.id,
-            outcome: (record.state == RunState::Succeeded).then_some(()).ok_or(why),
+            outcome: if record.state == RunState::Succeeded {
+                Ok(())
+            } else {
+                Err(BuildFailure::Failed(why))
+            },
             last: last.last().copied().unwrap_or_default().to_owned(),
         })
     }
@@ -237,7 +228,7 @@ impl WaitingBuilds {
         }
     }
 
-    /// Handles a build that cannot be started.
+    /// Handles a build that cannot be started, for this reason.
     pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<LaneOrder> {
         let orders = self.builds.not_started(lane, why);
         self.orders(orders)
@@ -319,10 +310,12 @@ impl WaitingBuilds {
                 BuildOrder::Refuse(waiters, why) => {
                     let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
                     let waiting: Vec<_> = waiting.collect();
+                    let has_failed = matches!(why, BuildFailure::Failed(_));
                     // Fetching is tried again with each poll: the server may be back.
-                    let is_remembered = |one: &&WaitingBuild| one.task != BuildTask::Fetch && one.file.copy().is_none();
+                    let is_remembered =
+                        |one: &&WaitingBuild| has_failed && one.task != BuildTask::Fetch && one.file.copy().is_none();
                     for one in waiting.iter().filter(is_remembered) {
-                        let failed = (one.tree, why.clone());
+                        let failed = (one.tree, why.to_string());
                         self.failed.insert(one.file.function.clone(), failed);
                     }
                     Some(LaneOrder::Refuse(waiting, why))
@@ -379,7 +372,7 @@ mod tests {
     fn ended(
         builds: &mut WaitingBuilds,
         waiting: WaitingBuild,
-        outcome: Result<(), String>,
+        outcome: Result<(), BuildFailure>,
     ) -> (Vec<FunctionName>, String) {
         let orders = builds.needs(waiting, build(), 1);
         let [LaneOrder::Clear(lane)] = &orders[..] else {
@@ -411,12 +404,21 @@ mod tests {
         assert_eq!(done, (Vec::new(), "install a".to_owned()));
         assert_eq!((builds.last(&a), builds.maker(TREE)), (Some(ID), Some(ID)));
         assert!(!builds.is_waiting(&a) && builds.needed().is_empty() && builds.version(TREE).is_none());
-        let why = Err("(exit-1): no such package".to_owned());
+        let why = Err(BuildFailure::Failed("(exit-1): no such package".to_owned()));
         let failed = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
         assert_eq!(failed.1, "refuse a: (exit-1): no such package");
         assert_eq!(builds.failure(&a, TREE), Some("(exit-1): no such package"));
         builds.is_installed(&a);
         assert_eq!(builds.failure(&a, TREE), None);
+    }
+
+    #[test]
+    fn a_build_that_could_not_be_started_is_not_remembered() {
+        let mut builds = WaitingBuilds::default();
+        let why = Err(BuildFailure::NotStarted("fnd drains".to_owned()));
+        let refused = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
+        assert_eq!(refused.1, "refuse a: (not started): fnd drains");
+        assert_eq!(builds.failure(&name("a"), TREE), None);
     }
 
     #[test]
@@ -428,7 +430,8 @@ mod tests {
             (SourceFiles::of_copy(a.clone(), TREE), BuildTask::Install, false),
         ] {
             let mut builds = WaitingBuilds::default();
-            ended(&mut builds, waiting(file, task), Err("why".to_owned()));
+            let why = Err(BuildFailure::Failed("why".to_owned()));
+            ended(&mut builds, waiting(file, task), why);
             assert_eq!(builds.failure(&a, TREE).is_some(), is_remembered, "{task:?}");
         }
     }

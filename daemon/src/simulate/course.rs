@@ -61,7 +61,7 @@ impl World<'_> {
         while goes_on(self) {
             if self.steps == most {
                 return Err(format!(
-                    "it does not come to rest: {CALM_STEPS} steps after the last fault something still happens"
+                    "O11: {CALM_STEPS} steps after the last fault something still happens, so nothing comes to rest"
                 ));
             }
             self.step()?;

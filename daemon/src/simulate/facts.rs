@@ -32,6 +32,8 @@ pub(crate) enum Fact {
     ClockStepped(i64),
     /// fnd asks the spawner for something that no fnd may ask for.
     Violation(String),
+    /// The journal of fnd has this message about a defect of fnd itself.
+    Defect(String),
 }
 
 /// A way in which an fnd ends, alone or with others.
@@ -122,6 +124,7 @@ impl Fact {
             Self::Violation(_) => [11, 0, 0],
             Self::Started(started) => [12, started.worker.0, 0],
             Self::SpawnerEnded => [13, 0, 0],
+            Self::Defect(_) => [14, 0, 0],
         }
     }
 }

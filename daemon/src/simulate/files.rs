@@ -153,7 +153,8 @@ impl Files {
     }
 }
 
-fn files_of(name: &FunctionName) -> SourceFiles {
+/// Returns the files of a function, as the catalog reports them.
+pub(crate) fn files_of(name: &FunctionName) -> SourceFiles {
     SourceFiles {
         function: name.clone(),
         directory: 0,

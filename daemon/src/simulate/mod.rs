@@ -16,6 +16,7 @@
 //! - `fault_effects`: carries out faults, up to the death of fnd
 //! - `faults`: the kinds of faults, and their times
 //! - `files`: the functions directories, and the reports of the catalog
+//! - `journal`: the defects of itself that fnd reports
 //! - `life`: one fnd, from its start to its end
 //! - `model`: which content of a function should serve
 //! - `node`: the machine, and everything on it that outlives fnd
@@ -24,6 +25,7 @@
 //! - `people`: people, their requests and the answers to them
 //! - `plan`: the acts and the faults of a simulation, with their times
 //! - `program`: the program: runs seeds, and prints the results
+//! - `program_settings`: the settings of the program, from its environment
 //! - `random_streams`: the random numbers of a seed
 //! - `rows`: the rows of the ledger, read beside fnd
 //! - `seeds`: runs seeds, and has the list of those that have failed once
@@ -45,6 +47,7 @@ mod facts;
 mod fault_effects;
 mod faults;
 mod files;
+mod journal;
 mod life;
 mod model;
 mod node;
@@ -54,6 +57,7 @@ mod people;
 mod plan;
 #[cfg(feature = "simulate")]
 mod program;
+mod program_settings;
 mod random_streams;
 mod rows;
 mod seeds;
@@ -69,6 +73,20 @@ mod words;
 mod workers;
 mod world;
 mod world_step;
+
+// The tests of `start` have these pieces, too.
+#[cfg(test)]
+pub(crate) use files::files_of;
+#[cfg(test)]
+pub(crate) use node::places_below;
+#[cfg(test)]
+pub(crate) use spawner::contents::{Fate, SourceContent};
+#[cfg(test)]
+pub(crate) use spawner::ends::exited;
+#[cfg(test)]
+pub(crate) use spawner::verdicts::{judged_file, runtimes};
+#[cfg(test)]
+pub(crate) use workers::messages as worker_messages;
 
 use plan::WorldPlan;
 use trace::WorldTrace;

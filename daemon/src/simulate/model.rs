@@ -113,7 +113,7 @@ impl Promises {
             };
             if !is_kept {
                 return Err(format!(
-                    "a person was told {promise:?} of {function}, which shows {shown:?}"
+                    "O7: a person was told {promise:?} of `{function}`, which shows {shown:?}"
                 ));
             }
         }
@@ -160,4 +160,37 @@ pub(super) fn changed_by_restart<'a>(
         .iter()
         .find(|(function, shown)| is_loaded(shown) && after.get(*function) != Some(*shown));
     changed.map(|(function, _)| function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_rest_the_file_serves_and_the_last_answer_holds() {
+        let (function, content) = (name(1), SourceContent(0));
+        let (mut files, mut promises) = (Files::default(), Promises::default());
+        files.save(function.clone(), content);
+        let check = |promises: &Promises, shown: Shown| {
+            let verdict = promises.check(&BTreeMap::from([(function.clone(), shown)]), &files);
+            verdict.map_or_else(
+                |broken| broken.split(':').next().unwrap_or_default().to_owned(),
+                |()| "fine".to_owned(),
+            )
+        };
+        let serves = Shown {
+            serving: Some(content.version(0)),
+            ..Shown::default()
+        };
+        assert_eq!(check(&promises, serves), "fine");
+        assert_eq!(check(&promises, Shown::default()), "O7");
+        let promise = ReleasePromise::Held(HoldKind::Pin, content);
+        promises.promises.insert(function.clone(), promise);
+        assert_eq!(check(&promises, serves), "O7");
+        let held = Shown {
+            hold: Some((HoldKind::Pin, content.version(0))),
+            ..serves
+        };
+        assert_eq!(check(&promises, held), "fine");
+    }
 }

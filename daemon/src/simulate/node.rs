@@ -13,7 +13,7 @@ use crate::start::connected::Connected;
 use crate::workers::link::SpawnerConnection;
 use fastrand::Rng;
 use fnd_manifest::diagnostic::Colour;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -40,17 +40,7 @@ impl<'a> Node<'a> {
     /// Returns a machine on which fnd has never run.
     pub(super) fn new(runtime: &'a Runtime, kinds: FaultKinds, random: Rng) -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").expect("there is room in memory");
-        let path = |name: &str| directory.path().join(name);
-        let mut places = Places {
-            config: path("fnd.toml"),
-            functions: vec![PathBuf::from("/functions")],
-            functions_named: true,
-            runtimes: Vec::new(),
-            runtimes_inside: false,
-            state: path("state"),
-            run_dir: path("run"),
-        };
-        places.add_uploads();
+        let places = places_below(directory.path());
         Self {
             runtime,
             clock: SimulatedClock::new(),
@@ -107,4 +97,19 @@ impl<'a> Node<'a> {
         let _ = std::fs::remove_dir_all(&self.places.run_dir); // an error: it is not there
         self.clock.reboot();
     }
+}
+
+/// Returns the places of an fnd that keeps everything below one directory.
+pub(crate) fn places_below(directory: &Path) -> Places {
+    let mut places = Places {
+        config: directory.join("fnd.toml"),
+        functions: vec![PathBuf::from("/functions")],
+        functions_named: true,
+        runtimes: Vec::new(),
+        runtimes_inside: false,
+        state: directory.join("state"),
+        run_dir: directory.join("run"),
+    };
+    places.add_uploads();
+    places
 }

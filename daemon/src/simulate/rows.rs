@@ -4,29 +4,24 @@
 use crate::database;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
-use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The columns that [`row`] reads, in this order.
-const COLUMNS: &str =
-    "id, function, trigger, state, durable, attempts, reason, version, result, cause, accepted_ms, ended_ms, dead";
+const COLUMNS: &str = "id, function, trigger, state, attempts, reason, result, cause, dead";
 
-/// A row of an invocation.
+/// A row of an invocation: the columns at which oracles look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InvocationRow {
     pub(crate) function: FunctionName,
     pub(crate) trigger: Trigger,
     pub(crate) state: RunState,
-    pub(crate) durable: bool,
     pub(crate) attempts: u32,
     pub(crate) reason: Option<Reason>,
-    pub(crate) version: Option<Version>,
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) cause: Option<Cause>,
-    pub(crate) accepted_ms: u64,
-    pub(crate) ended_ms: Option<u64>,
     pub(crate) is_dead_letter: bool,
 }
 
@@ -36,8 +31,6 @@ pub(crate) struct LedgerRows {
     pub(crate) invocations: BTreeMap<InvocationId, InvocationRow>,
     /// The numbers of the attempts that have a row.
     pub(crate) attempts: BTreeMap<InvocationId, BTreeSet<u32>>,
-    /// The last slot of each schedule that was handled, by function and key.
-    pub(crate) marks: BTreeMap<(FunctionName, String), u64>,
     /// The number of dead letters of each function, as the ledger has counted them.
     pub(crate) dead_letters: BTreeMap<FunctionName, u64>,
     /// The ends whose follow-ups are not decided yet.
@@ -82,10 +75,6 @@ impl RowReader {
             rows.attempts.entry(id(found, 0)?).or_default().insert(found.get(1)?);
             Ok(())
         });
-        self.each("SELECT function, key, last_ms FROM schedule", |found| {
-            rows.marks.insert((name(found, 0)?, found.get(1)?), found.get(2)?);
-            Ok(())
-        });
         self.each("SELECT name, dead FROM function", |found| {
             rows.dead_letters.insert(name(found, 0)?, found.get(1)?);
             Ok(())
@@ -108,21 +97,17 @@ impl RowReader {
 
 fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, InvocationRow)> {
     let word = |column| found.get::<_, String>(column);
-    let cause: Option<String> = found.get(9)?;
-    let reason: Option<String> = found.get(6)?;
+    let reason: Option<String> = found.get(5)?;
+    let cause: Option<String> = found.get(7)?;
     let row = InvocationRow {
         function: name(found, 1)?,
         trigger: Trigger::parse(&word(2)?).expect("a trigger"),
         state: RunState::parse(&word(3)?).expect("a state"),
-        durable: found.get(4)?,
-        attempts: found.get(5)?,
+        attempts: found.get(4)?,
         reason: reason.map(|word| Reason::parse(&word).expect("a reason")),
-        version: found.get::<_, Option<[u8; 32]>>(7)?.map(Version),
-        result: found.get(8)?,
+        result: found.get(6)?,
         cause: cause.map(|text| serde_json::from_str(&text).expect("a cause")),
-        accepted_ms: found.get(10)?,
-        ended_ms: found.get(11)?,
-        is_dead_letter: found.get::<_, Option<u8>>(12)? == Some(1),
+        is_dead_letter: found.get::<_, Option<u8>>(8)? == Some(1),
     };
     Ok((id(found, 0)?, row))
 }

@@ -5,11 +5,15 @@ use super::seeds;
 
 /// Number of seeds that every run of the tests tries.
 const SEEDS: u64 = 6;
+/// Most lines of the trace of a world that fails.
+const LINES_MAX: usize = 60;
 
 fn keeps_its_promises(seed: u64) {
     let outcome = seeds::attempt(&WorldPlan::of(seed), true);
     if let Some(broken) = outcome.broken {
-        panic!("seed {seed}: {broken}\n{}", outcome.trace.join("\n"));
+        let end = outcome.trace.len().saturating_sub(LINES_MAX);
+        let end = outcome.trace[end..].join("\n");
+        panic!("{end}\nseed {seed}: {broken}\nthe whole trace: make simulate SEED={seed}");
     }
 }
 

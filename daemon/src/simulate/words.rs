@@ -39,6 +39,7 @@ impl fmt::Display for Fact {
             Self::Committed(commit) => committed(f, *commit),
             Self::ClockStepped(step_ms) => write!(f, "the wall clock was set by {step_ms} ms"),
             Self::Violation(why) => write!(f, "fnd asks the spawner for what it must not: {why}"),
+            Self::Defect(text) => write!(f, "fnd reports {text}"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::facts::Fact;
 use super::faults::FaultKinds;
+use super::journal::DefectReader;
 use super::life::FndLife;
 use super::model::{Promises, is_settled};
 use super::node::Node;
@@ -38,6 +39,7 @@ pub(super) struct World<'a> {
     pub(super) promises: Promises,
     /// Reads the ledger of the fnd that runs.
     pub(super) reader: Option<RowReader>,
+    journal: DefectReader,
     /// The verdict of the oracles on the last death; the next call of [`World::judge`] returns it.
     pub(super) at_death: PromiseCheck,
     pub(super) steps: u32,
@@ -67,6 +69,7 @@ impl<'a> World<'a> {
             oracles: Oracles::new(plan),
             promises: Promises::default(),
             reader: None,
+            journal: DefectReader::begin(),
             at_death: Ok(()),
             steps: 0,
             invocations: 0,
@@ -106,6 +109,8 @@ impl<'a> World<'a> {
     fn judge(&mut self) -> PromiseCheck {
         std::mem::replace(&mut self.at_death, Ok(()))?;
         let now = self.node.clock.now();
+        let defects = self.journal.take().into_iter().map(Fact::Defect);
+        self.node.facts.extend(defects);
         for fact in self.node.facts.take() {
             self.trace.note(fact.numbers());
             self.trace.say(|| format!("  {fact}"));

@@ -7,7 +7,7 @@
 //! - `budget`: O9: no more workers and memory than the node has
 //! - `frames`: O14: every request to the spawner is legal
 //! - `hooks`: O6: each end has its follow-ups
-//! - `numbers`: O10: the figures of the ledger are right
+//! - `numbers`: O10: fnd reports no defect, and the figures of the ledger are right
 //! - `rest`: O11, O12: at the end all work is final, and nothing is left
 //! - `share`: O8: a canary gets its share of the calls
 //! - `slots`: O5: each slot and each event is one invocation

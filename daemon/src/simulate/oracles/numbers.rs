@@ -1,14 +1,22 @@
-//! O10: the numbers that the ledger keeps are those of its rows.
+//! O10: fnd reports no defect of itself, and the numbers that the ledger keeps are those of its rows.
 
 use super::{Oracle, PromiseCheck};
-use crate::simulate::facts::Death;
+use crate::simulate::facts::{Death, Fact};
 use crate::simulate::rows::LedgerRows;
+use fnd_core::run::Now;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct NumbersOracle;
 
 impl Oracle for NumbersOracle {
+    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
+        match fact {
+            Fact::Defect(text) => Err(format!("O10: fnd reports {text}")),
+            _ => Ok(()),
+        }
+    }
+
     fn at_death(&mut self, _: Death, rows: &LedgerRows) -> PromiseCheck {
         Self::compare(rows)
     }

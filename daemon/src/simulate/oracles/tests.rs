@@ -87,14 +87,10 @@ fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> InvocationRow
         function: function(),
         trigger,
         state,
-        durable: true,
         attempts: 1,
         reason: Some(Reason::Ok),
-        version: None,
         result: None,
         cause,
-        accepted_ms: 0,
-        ended_ms: None,
         is_dead_letter: false,
     }
 }
@@ -382,6 +378,8 @@ fn numbers_are_right_and_nothing_is_left() {
     };
     assert_eq!(number(numbers::NumbersOracle.at_end(&counted(1))), "fine");
     assert_eq!(number(numbers::NumbersOracle.at_end(&counted(2))), "O10");
+    let defect = Fact::Defect("a defect of fnd".to_owned());
+    assert_eq!(see(&mut numbers::NumbersOracle, [defect]), "O10");
     assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Succeeded))), "fine");
     assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Running))), "O12");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");

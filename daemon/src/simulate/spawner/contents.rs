@@ -152,7 +152,7 @@ impl SourceContent {
         Version(bytes)
     }
 
-    pub(super) fn code(self) -> String {
+    pub(crate) fn code(self) -> String {
         let number = self.0;
         let needs = if self.has_tree() {
             "# /// script\n# dependencies = [\"requests\"]\n# ///\n"

@@ -27,17 +27,8 @@ impl SpawnerModel {
             return;
         };
         let over = ProcessStage::Over(Exited {
-            worker,
-            late: None,
-            status,
-            cpu_us: 0,
-            memory_peak: None,
-            peak_of_largest: false,
             oom_kills: u64::from(is_oom),
-            oom_shared: false,
-            pids_refused: 0,
-            throttled_us: 0,
-            stragglers: false,
+            ..exited(worker, status)
         });
         if let ProcessStage::Running(model) = std::mem::replace(&mut process.stage, over) {
             model.end(turn.facts);
@@ -143,6 +134,23 @@ impl SpawnerModel {
 
     fn slack(&self) -> Duration {
         if self.link.is_open() { FND_SLACK } else { Duration::ZERO }
+    }
+}
+
+/// Returns the report of the end of a process that has used nothing.
+pub(crate) fn exited(worker: WorkerId, status: ExitStatus) -> Exited {
+    Exited {
+        worker,
+        late: None,
+        status,
+        cpu_us: 0,
+        memory_peak: None,
+        peak_of_largest: false,
+        oom_kills: 0,
+        oom_shared: false,
+        pids_refused: 0,
+        throttled_us: 0,
+        stragglers: false,
     }
 }
 

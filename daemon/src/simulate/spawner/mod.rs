@@ -28,7 +28,7 @@
 mod answers;
 mod builds;
 pub(crate) mod contents;
-mod ends;
+pub(super) mod ends;
 mod faults;
 mod fnd_link;
 mod handshake;
@@ -38,7 +38,7 @@ mod starts;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod verdicts;
+pub(super) mod verdicts;
 
 use self::builds::BuildHomesModel;
 use self::fnd_link::FndLink;

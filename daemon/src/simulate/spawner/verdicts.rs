@@ -51,14 +51,9 @@ pub(super) fn settings() -> SettingsRead {
 
 impl Verdicts {
     fn new() -> Self {
-        let runtime = |(id, text): (&str, &str)| file(format!("/runtimes/{id}/runtime.toml"), text);
-        let runtimes = [
-            ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
-            ("python", include_str!("../../../../runtimes/python/runtime.toml")),
-        ];
         let settings = JudgeRequest::Settings(JudgeSettings {
-            files: vec![file("/etc/fnd/fnd.toml".to_owned(), SETTINGS)],
-            runtimes: runtimes.map(runtime).into(),
+            files: vec![judged_file("/etc/fnd/fnd.toml".to_owned(), SETTINGS)],
+            runtimes: runtimes(),
         });
         let mut judge = Judge::new();
         let JudgeReply::Settings(read) = judge.answer(&settings) else {
@@ -80,8 +75,12 @@ impl Verdicts {
         let manifest = content.manifest();
         let asked = JudgeFunction {
             name: function.clone(),
-            files: vec![file(format!("/functions/{}.py", function.as_str()), &content.code())],
-            manifest: (!manifest.is_empty()).then(|| file(format!("/functions/{}.toml", function.as_str()), &manifest)),
+            files: vec![judged_file(
+                format!("/functions/{}.py", function.as_str()),
+                &content.code(),
+            )],
+            manifest: (!manifest.is_empty())
+                .then(|| judged_file(format!("/functions/{}.toml", function.as_str()), &manifest)),
             form: CodeLayout::File,
         };
         let request = if is_check {
@@ -102,7 +101,18 @@ impl Verdicts {
     }
 }
 
-fn file(path: String, text: &str) -> JudgedFile {
+/// Returns the runtimes that are installed.
+pub(crate) fn runtimes() -> Vec<JudgedFile> {
+    let runtime = |(id, text): (&str, &str)| judged_file(format!("/runtimes/{id}/runtime.toml"), text);
+    let all = [
+        ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
+        ("python", include_str!("../../../../runtimes/python/runtime.toml")),
+    ];
+    all.map(runtime).into()
+}
+
+/// Returns a file of root, for the judge.
+pub(crate) fn judged_file(path: String, text: &str) -> JudgedFile {
     JudgedFile {
         path,
         bytes: Bytes(text.as_bytes().to_vec()),

@@ -7,12 +7,12 @@ use fnd_core::records::protocol::{
 use fnd_wire::ids::InvocationId;
 
 const READY: u8 = 1;
-const INVOKE: u8 = 2;
+pub(crate) const INVOKE: u8 = 2;
 const BODY: u8 = 3;
-const RESULT: u8 = 4;
-const ERROR: u8 = 5;
+pub(crate) const RESULT: u8 = 4;
+pub(crate) const ERROR: u8 = 5;
 const LOG: u8 = 6;
-const STOP: u8 = 7;
+pub(crate) const STOP: u8 = 7;
 const CANCEL: u8 = 8;
 /// A type that no version of the protocol has.
 const UNKNOWN: u8 = 99;
@@ -33,6 +33,12 @@ pub(super) enum DaemonMessage {
 
 /// Takes a whole message from the bytes that have come; nothing if more bytes are needed.
 pub(super) fn take(received: &mut Vec<u8>) -> Option<DaemonMessage> {
+    let (kind, call, content) = take_frames(received)?;
+    Some(message(kind, call, &content))
+}
+
+/// Takes the frames of a whole message: its type, the number of the call, and its content.
+pub(crate) fn take_frames(received: &mut Vec<u8>) -> Option<(u8, u64, Vec<u8>)> {
     let (mut at, mut content, mut first) = (0, Vec::new(), None);
     loop {
         let header = received.get(at..at + HEADER)?;
@@ -44,7 +50,7 @@ pub(super) fn take(received: &mut Vec<u8>) -> Option<DaemonMessage> {
         let (kind, call) = *first.get_or_insert((kind, call));
         if !more {
             drop(received.drain(..at));
-            return Some(message(kind, call, &content));
+            return Some((kind, call, content));
         }
     }
 }
@@ -67,7 +73,7 @@ fn message(kind: u8, call: u64, content: &[u8]) -> DaemonMessage {
     }
 }
 
-pub(super) fn ready(concurrency: u32) -> Vec<u8> {
+pub(crate) fn ready(concurrency: u32) -> Vec<u8> {
     let ready = ReadyMessage {
         protocol: VERSION,
         concurrency,
@@ -128,7 +134,7 @@ fn json(value: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// Cuts a message into frames.
-fn frames(kind: u8, call: u64, content: &[u8]) -> Vec<u8> {
+pub(crate) fn frames(kind: u8, call: u64, content: &[u8]) -> Vec<u8> {
     let mut frames = Vec::new();
     let count = content.len().div_ceil(FRAME_MAX).max(1);
     for number in 0..count {

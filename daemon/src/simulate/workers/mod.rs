@@ -12,7 +12,7 @@
 
 mod deeds;
 mod handler;
-mod messages;
+pub(crate) mod messages;
 mod script;
 
 use self::deeds::{Deed, Deeds};

@@ -13,13 +13,14 @@ pub(crate) mod small;
 pub(crate) mod spawner;
 pub(crate) mod world;
 
+use crate::simulate::Fate;
 use fnd_core::lifecycle::ReleaseChange;
 use fnd_core::lifecycle::release::HoldKind;
 use fnd_wire::ids::FunctionName;
 use model::Model;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use spawner::{Content, Fate, NOT_THERE};
+use spawner::{Content, NOT_THERE};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot::error::TryRecvError;

@@ -1,7 +1,8 @@
 //! A model of a function: which content serves after the actions of people, once everything that follows from them has ended.
 //! The model knows nothing of requests, tables or threads.
 
-use super::spawner::{Content, Fate};
+use super::spawner::Content;
+use crate::simulate::Fate;
 use fnd_core::lifecycle::release::HoldKind;
 use std::collections::BTreeSet;
 

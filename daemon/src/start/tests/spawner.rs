@@ -1,17 +1,19 @@
 //! A spawner that a test plays. It sends real frames over a real socket, and judges with the real judge. It keeps in memory
 //! what the real spawner has on the disk. It answers installations, and lets workers go on, only when the test wants that.
 
+use crate::simulate::worker_messages::{self, ERROR, INVOKE, RESULT, STOP, frames, take_frames};
+use crate::simulate::{Fate, SourceContent, exited, judged_file, runtimes};
 use fnd_core::records::protocol::InvokeHead;
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{
-    Containment, ExitStatus, Exited, Install, Installed, InstalledWithTree, MemoryGroups, NeedsBuild, PACKET_MAX,
-    PROTOCOL_MAX, Partial, Problem, Refused, Reply, Request, STORED, SettingsRead, Spawn, Spawned, Swept, Welcome,
-    decode, encode, packets,
+    Containment, ExitStatus, Install, Installed, InstalledWithTree, MemoryGroups, NeedsBuild, PACKET_MAX, PROTOCOL_MAX,
+    Partial, Problem, Refused, Reply, Request, STORED, SettingsRead, Spawn, Spawned, Swept, Welcome, decode, encode,
+    packets,
 };
 use fnd_wire::ids::{FunctionId, FunctionName, Version, WorkerId};
 use fnd_wire::plan::{
-    BUILD, CHECK, CodeLayout, FunctionJudgment, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile,
+    BUILD, CHECK, CodeLayout, FunctionJudgment, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings,
 };
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
@@ -27,37 +29,6 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Why a file or a stored version is refused that is gone.
 pub(crate) const NOT_THERE: &str = "it is not there";
 
-/// The end that a file comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Script,
-    Handler,
-    /// The judge refuses it.
-    Refused,
-    /// The check of its syntax finds an error.
-    Wrong,
-    /// A handler whose worker ends before it is ready.
-    NotLoaded,
-    /// A handler whose dependencies are built first.
-    Built,
-    /// A handler whose dependencies cannot be built.
-    NotBuilt,
-    /// A handler that gets a share of the calls first.
-    Canary,
-}
-
-/// All fates, in the order of the numbers of contents.
-const FATES: [Fate; 8] = [
-    Fate::Script,
-    Fate::Handler,
-    Fate::Refused,
-    Fate::Wrong,
-    Fate::NotLoaded,
-    Fate::Built,
-    Fate::NotBuilt,
-    Fate::Canary,
-];
-
 /// The content of a function's files. The number determines its code, its manifest and its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Content(pub(crate) u8);
@@ -71,7 +42,7 @@ impl Content {
     pub(crate) const WITH_EVENT: Self = Self(25);
 
     pub(crate) fn fate(self) -> Fate {
-        FATES[usize::from(self.0) % FATES.len()]
+        SourceContent(self.0).fate()
     }
 
     /// Returns the content of a version that [`Content::version`] has made.
@@ -81,7 +52,7 @@ impl Content {
 
     /// Returns whether the content can serve, whichever content serves before.
     pub(crate) fn is_good(self) -> bool {
-        matches!(self.fate(), Fate::Script | Fate::Handler | Fate::Built | Fate::Canary)
+        SourceContent(self.0).is_good()
     }
 
     fn version(self) -> Version {
@@ -95,18 +66,6 @@ impl Content {
         let mut bytes = [8; 32];
         bytes[0] = self.0;
         Version(bytes)
-    }
-
-    fn code(self) -> String {
-        let number = self.0;
-        let needs = match self.fate() {
-            Fate::Built | Fate::NotBuilt => "# /// script\n# dependencies = [\"requests\"]\n# ///\n",
-            _ => "",
-        };
-        match self.fate() {
-            Fate::Script | Fate::Refused | Fate::Wrong => format!("print({number})\n"),
-            _ => format!("{needs}def handler(event, context):\n    return {number}\n"),
-        }
     }
 
     fn manifest(self) -> Option<&'static str> {
@@ -162,16 +121,6 @@ pub(crate) struct Spawner {
     pub(crate) last_worker: u64,
 }
 
-/// The types of messages between fnd and a worker (`runtimes/PROTOCOL.md`), and the flag of a frame that another one continues.
-const INVOKE: u8 = 2;
-const BODY: u8 = 3;
-const RESULT: u8 = 4;
-const ERROR: u8 = 5;
-const STOP: u8 = 7;
-const MORE: u8 = 1;
-/// Most bytes in a frame.
-const FRAME: usize = 256 << 10;
-
 impl FakeWorker {
     /// Reads messages, and sends answers. Returns whether there was something to do, and whether fnd asks the worker to stop.
     fn hear(&mut self) -> (bool, bool) {
@@ -182,7 +131,7 @@ impl FakeWorker {
             self.received.extend(&bytes[..count]);
             is_busy = true;
         }
-        while let Some((kind, call, content)) = take_message(&mut self.received) {
+        while let Some((kind, call, content)) = take_frames(&mut self.received) {
             match kind {
                 STOP => return (true, true),
                 INVOKE => self.unsent.extend(answer(&self.function, call, &content)),
@@ -245,14 +194,10 @@ impl Spawner {
 
     /// Judges a configuration.
     pub(crate) fn settings(&mut self) -> SettingsRead {
-        let runtime = |(id, text): (&str, &str)| file(&format!("/runtimes/{id}/runtime.toml"), text);
-        let runtimes = [
-            ("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
-            ("python", include_str!("../../../../runtimes/python/runtime.toml")),
-        ];
+        let text = "[build]\nenv = { TOKEN = \"hunter3\" }\n";
         let settings = JudgeRequest::Settings(JudgeSettings {
-            files: vec![file("/etc/fnd/fnd.toml", "[build]\nenv = { TOKEN = \"hunter3\" }\n")],
-            runtimes: runtimes.map(runtime).into(),
+            files: vec![judged_file("/etc/fnd/fnd.toml".to_owned(), text)],
+            runtimes: runtimes(),
         });
         let JudgeReply::Settings(read) = self.judge.answer(&settings) else {
             panic!("another answer");
@@ -361,10 +306,13 @@ impl Spawner {
     fn judged(&mut self, function: &FunctionName, content: Content, is_check: bool) -> Reply {
         let asked = JudgeFunction {
             name: function.clone(),
-            files: vec![file(&format!("/functions/{}.py", function.as_str()), &content.code())],
+            files: vec![judged_file(
+                format!("/functions/{}.py", function.as_str()),
+                &SourceContent(content.0).code(),
+            )],
             manifest: content
                 .manifest()
-                .map(|text| file(&format!("/functions/{}.toml", function.as_str()), text)),
+                .map(|text| judged_file(format!("/functions/{}.toml", function.as_str()), text)),
             form: CodeLayout::File,
         };
         let request = if is_check {
@@ -493,13 +441,8 @@ impl Spawner {
     /// Lets the worker of a handler report that it is ready.
     pub(crate) fn ready(&mut self, worker: WorkerId) {
         let worker = self.workers.get_mut(&worker).expect("it runs");
-        let text = br#"{"protocol":1,"concurrency":1}"#;
-        let mut frame = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
-        frame.extend([1, 0, 0, 0]);
-        frame.extend(0u64.to_le_bytes());
-        frame.extend(text);
         let channel = worker.channel.as_ref().expect("a handler");
-        rustix::io::write(channel, &frame).unwrap();
+        rustix::io::write(channel, &worker_messages::ready(1)).unwrap();
         worker.is_ready = true;
     }
 
@@ -527,20 +470,7 @@ impl Spawner {
         // The output of a worker ends before its exit is reported.
         if let Some(FakeWorker { channel, output, .. }) = self.workers.remove(&worker) {
             drop((channel, output));
-            let exited = Exited {
-                worker,
-                late: None,
-                status,
-                cpu_us: 0,
-                memory_peak: None,
-                peak_of_largest: false,
-                oom_kills: 0,
-                oom_shared: false,
-                pids_refused: 0,
-                throttled_us: 0,
-                stragglers: false,
-            };
-            self.reply(0, &Reply::Exited(exited), &[]);
+            self.reply(0, &Reply::Exited(exited(worker, status)), &[]);
         }
     }
 
@@ -572,24 +502,6 @@ impl Spawner {
             assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
         }
         sendmsg(&self.socket, &[IoSlice::new(last)], &mut control, SendFlags::empty()).unwrap();
-    }
-}
-
-/// Takes a whole message from the bytes of its frames: its type, the number of the call, and its content.
-fn take_message(received: &mut Vec<u8>) -> Option<(u8, u64, Vec<u8>)> {
-    let (mut at, mut content, mut first) = (0, Vec::new(), None);
-    loop {
-        let header = received.get(at..at + 16)?;
-        let length = u32::from_le_bytes(header[..4].try_into().unwrap()) as usize;
-        let (kind, more) = (header[4], header[5] & MORE != 0);
-        let call = u64::from_le_bytes(header[8..].try_into().unwrap());
-        content.extend(received.get(at + 16..at + 16 + length)?);
-        at += 16 + length;
-        let (kind, call) = *first.get_or_insert((kind, call));
-        if !more {
-            drop(received.drain(..at));
-            return Some((kind, call, content));
-        }
     }
 }
 
@@ -634,27 +546,9 @@ fn answer(function: &FunctionName, call: u64, content: &[u8]) -> Vec<u8> {
             (RESULT, result(&media, payload))
         }
     };
-    let mut frames = Vec::new();
-    let count = content.chunks(FRAME).count();
-    for (number, piece) in content.chunks(FRAME).enumerate() {
-        frames.extend(u32::try_from(piece.len()).unwrap().to_le_bytes());
-        let kind = if number == 0 { kind } else { BODY };
-        frames.extend([kind, u8::from(number + 1 < count) * MORE, 0, 0]);
-        frames.extend(call.to_le_bytes());
-        frames.extend(piece);
-    }
-    frames
+    frames(kind, call, &content)
 }
 
 fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
-}
-
-fn file(path: &str, text: &str) -> JudgedFile {
-    JudgedFile {
-        path: path.to_owned(),
-        bytes: Bytes(text.as_bytes().to_vec()),
-        mode: 0o644,
-        trusted: true,
-    }
 }

@@ -4,24 +4,25 @@
 use super::spawner::{Content, Spawner};
 use crate::backend::Backend;
 use crate::buffers::Buffers;
-use crate::cli::{DaemonCli, Places};
+use crate::cli::DaemonCli;
 use crate::clock::Clock;
 use crate::driver::releases::HoldResult;
 use crate::driver::{Daemon, DriverMessage};
 use crate::functions::catalog::{Catalog, CatalogEvent, CatalogRequest, DetachedCatalog, Unclaimed};
 use crate::settings::CurrentSettings;
+use crate::simulate::{files_of, places_below};
 use crate::start::connected::Connected;
 use crate::start::opened::OpenedStores;
 use crate::start::serving::ServingDaemon;
 use crate::workers::link::SpawnerConnection;
 use clap::Parser as _;
 use fnd_core::lifecycle::release::{HoldKind, NotHeld};
-use fnd_core::lifecycle::{InstallResult, ReleaseChange, SourceFiles};
+use fnd_core::lifecycle::{InstallResult, ReleaseChange};
 use fnd_core::run::{Event, Trial};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,17 +124,7 @@ impl World {
 
     fn start(&mut self, ours: OwnedFd) {
         let _inside = self.runtime.enter();
-        let path = |name: &str| self.directory.path().join(name);
-        let mut places = Places {
-            config: path("fnd.toml"),
-            functions: vec![PathBuf::from("/functions")],
-            functions_named: true,
-            runtimes: Vec::new(),
-            runtimes_inside: false,
-            state: path("state"),
-            run_dir: path("run"),
-        };
-        places.add_uploads();
+        let places = places_below(self.directory.path());
         crate::start::prepare(&places).unwrap();
         let connection = SpawnerConnection::new(ours).unwrap();
         let document = crate::settings::settings_document(self.spawner.settings()).unwrap();
@@ -143,7 +134,7 @@ impl World {
             current: CurrentSettings::new(document, connection.peer_uid()).expect("an empty configuration"),
             connection,
             welcome: Spawner::welcome(WorkerId(self.next_worker)),
-            sockets: path("http"),
+            sockets: self.directory.path().join("http"),
             held: Vec::new(),
             masks: Vec::new(),
             exits: Vec::new(),
@@ -473,15 +464,5 @@ impl World {
         let hold = releases.and_then(|releases| releases.hold());
         let hold = hold.map(|hold| (hold.kind, Content::of(hold.version)));
         (serving.map(Content::of), canary.map(Content::of), hold)
-    }
-}
-
-fn files_of(name: &FunctionName) -> SourceFiles {
-    SourceFiles {
-        function: name.clone(),
-        directory: 0,
-        source: format!("{}.py", name.as_str()),
-        sidecar: None,
-        directory_form: false,
     }
 }
