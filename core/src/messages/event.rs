@@ -108,6 +108,8 @@ pub enum Event {
     },
     /// The processes of a function that are started from now on see other directories: its workers are replaced.
     ViewChanged(FunctionName),
+    /// The wall clock was set: what waits for one of its times waits for another instant now.
+    ClockSet,
     /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::action::Action::Drained).
     Drain,
     /// Accept and start work again after a drain; nothing if there is none, or if fnd stops.

@@ -4,12 +4,12 @@ use super::Supervisor;
 use crate::messages::action::{Action, Answer};
 use crate::messages::rules::Rules;
 use crate::messages::submit::Submit;
-use crate::messages::{Now, on_mono, on_wall};
+use crate::messages::{Now, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::Reason;
 use crate::records::{Accepted, Payload, may_become_dead_letter};
 use crate::run_state::FunctionKey;
-use crate::run_state::invocation::{Deadline, Invocation, InvocationStage};
+use crate::run_state::invocation::{Deadline, Invocation, InvocationStage, WallTime};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::{InvocationId, Version};
@@ -56,7 +56,7 @@ impl Supervisor {
             mark: submit.mark,
             files: submit.files,
         })));
-        let not_before = submit.not_before_ms.map(|at| on_mono(now, at));
+        let not_before = submit.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms));
         let (acknowledge, waiters) = if submit.wait {
             (None, submit.reply)
         } else {
@@ -70,7 +70,7 @@ impl Supervisor {
             load_key,
             timeout: submit.timeout,
             deadline,
-            expires: submit.expires_ms.map(|at| on_mono(now, at)),
+            expires: submit.expires_ms.map(|unix_ms| WallTime::new(now, unix_ms)),
             priority: submit.priority,
             number: self.next_number(),
             stage: InvocationStage::Storing { not_before, end: None },
@@ -103,22 +103,22 @@ impl Supervisor {
         if let Some(deadline) = invocation.deadline {
             self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
         }
-        if let Some(at) = invocation.expires {
-            self.timers.arm(at, Timer::Expire(invocation.id));
+        if let Some(expires) = invocation.expires {
+            self.timers.arm(expires.at, Timer::Expire(invocation.id));
         }
         self.invocations.insert(invocation.id, invocation);
     }
 
     /// Lets an invocation wait for its turn, from `not_before` on if that is in the future.
-    pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<Duration>) {
+    pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<WallTime>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         match not_before {
-            Some(until) if until > now.mono => {
+            Some(until) if until.at > now.mono => {
                 let queue = &mut self.functions[invocation.function].queue;
                 queue.change(invocation, InvocationStage::Delayed { until });
-                self.timers.arm(until, Timer::Begin(id));
+                self.timers.arm(until.at, Timer::Begin(id));
             }
             _ => self.make_ready(now, id),
         }

@@ -90,8 +90,8 @@ impl Supervisor {
         let queue = &mut self.functions[invocation.function].queue;
         queue.change(invocation, InvocationStage::Running { worker });
         // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
-        if let Some(at) = invocation.expires {
-            self.timers.disarm(at, Timer::Expire(id));
+        if let Some(expires) = invocation.expires {
+            self.timers.disarm(expires.at, Timer::Expire(id));
         }
         // Polls are derived from the last reason, not stored: after a restart the record has that reason as well.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {

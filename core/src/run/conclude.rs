@@ -230,10 +230,10 @@ impl Supervisor {
         if let Some(deadline) = invocation.deadline {
             self.timers.disarm(deadline.at, Timer::Deadline(id));
         }
-        if let Some(at) = invocation.expires {
-            self.timers.disarm(at, Timer::Expire(id));
+        if let Some(expires) = invocation.expires {
+            self.timers.disarm(expires.at, Timer::Expire(id));
         }
-        if let InvocationStage::Delayed { until } | InvocationStage::BackingOff { until, .. } = invocation.stage {
+        if let Some(until) = invocation.stage.begins_at() {
             self.timers.disarm(until, Timer::Begin(id));
         }
         Some(invocation)

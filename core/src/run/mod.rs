@@ -32,6 +32,7 @@
 //! - `trial`: a version of a handler, before it serves
 //! - `versions`: new, changed and deleted functions
 //! - `view`: snapshots for the API, records for the next fnd
+//! - `wall_times`: what waits for a time of the wall clock
 //! - `worker`: leads a worker through its phases
 
 mod acceptance;
@@ -56,6 +57,7 @@ mod tests;
 mod trial;
 mod versions;
 mod view;
+mod wall_times;
 mod worker;
 
 pub use crate::messages::action::{
@@ -190,6 +192,7 @@ impl Supervisor {
             } => self.set_enabled(now, function, (enabled, reply), out),
             Event::Full { function, why } => self.set_full(now, &function, why, out),
             Event::ViewChanged(function) => self.view_changed(now, &function, out),
+            Event::ClockSet => self.clock_set(now),
             Event::Drain => self.drain(now, out),
             Event::CancelDrain => self.cancel_drain(),
             Event::HandOver => self.hand_over(now, out),

@@ -11,7 +11,7 @@ use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, RunState};
 use crate::records::{AttemptRecord, Unfinished, Usage};
 use crate::run_state::FunctionKey;
-use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started};
+use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started, WallTime};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::{Attempt, InvocationId};
@@ -97,9 +97,9 @@ impl Supervisor {
                 InvocationStage::BackingOff { until, unix_ms }
             }
             // Final states were refused above.
-            _ => match accepted.not_before_ms.map(|at| on_mono(now, at)) {
-                Some(until) if until > now.mono => {
-                    self.timers.arm(until, Timer::Begin(id));
+            _ => match accepted.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms)) {
+                Some(until) if until.at > now.mono => {
+                    self.timers.arm(until.at, Timer::Begin(id));
                     InvocationStage::Delayed { until }
                 }
                 _ => InvocationStage::Ready,
@@ -122,7 +122,10 @@ impl Supervisor {
                     of_caller: false,
                 }
             }),
-            expires: accepted.expires_ms.filter(|_| not_started).map(|at| on_mono(now, at)),
+            expires: accepted
+                .expires_ms
+                .filter(|_| not_started)
+                .map(|unix_ms| WallTime::new(now, unix_ms)),
             priority: accepted.priority,
             number: self.next_number(),
             stage,

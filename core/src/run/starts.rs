@@ -240,8 +240,8 @@ impl Supervisor {
         }
         if invocation.attempts == 0 {
             (invocation.started, invocation.version) = (None, None);
-            if let Some(at) = invocation.expires {
-                self.timers.arm(at, Timer::Expire(id));
+            if let Some(expires) = invocation.expires {
+                self.timers.arm(expires.at, Timer::Expire(id));
             }
         }
         // The place in the queue depends on the number of attempts, so the stage changes last.

@@ -8,7 +8,7 @@
 
 use super::FunctionKey;
 use crate::idempotency::IdempotencyKey;
-use crate::messages::{Now, ReplyTo};
+use crate::messages::{Now, ReplyTo, on_mono};
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::records::{AttemptRecord, InvocationRecord, Payload, RunResult};
@@ -29,8 +29,8 @@ pub(crate) struct Invocation {
     /// A shorter timeout from the caller.
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Deadline>,
-    /// Instant by which the first attempt must have begun.
-    pub(crate) expires: Option<Duration>,
+    /// By when the first attempt must have begun.
+    pub(crate) expires: Option<WallTime>,
     /// Invocations with a greater priority begin first.
     pub(crate) priority: i8,
     pub(crate) number: u64,
@@ -68,6 +68,21 @@ pub(crate) struct QueueOrder {
     pub(crate) number: u64,
 }
 
+/// A time of the wall clock that somebody has named, and the instant at which it comes. The instant is another one once
+/// the clock has been set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WallTime {
+    pub(crate) unix_ms: u64,
+    pub(crate) at: Duration,
+}
+
+impl WallTime {
+    pub(crate) fn new(now: Now, unix_ms: u64) -> Self {
+        let at = on_mono(now, unix_ms);
+        Self { unix_ms, at }
+    }
+}
+
 /// Instant at which fnd ends the whole invocation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
@@ -100,11 +115,11 @@ pub(crate) enum InvocationStage {
     /// The ledger is storing it. If something ends it meanwhile, `end` waits until the caller is told of the
     /// acceptance.
     Storing {
-        not_before: Option<Duration>,
+        not_before: Option<WallTime>,
         end: Option<InvocationEnd>,
     },
     /// Accepted; it must not begin before `until`.
-    Delayed { until: Duration },
+    Delayed { until: WallTime },
     /// In the function's queue.
     Ready,
     /// Durable ones only: the ledger is storing the start of the next attempt. `holds`: the place in the budget is
@@ -121,6 +136,20 @@ pub(crate) enum InvocationStage {
 }
 
 impl InvocationStage {
+    /// Returns the instant until which it waits, if it waits for one.
+    pub(crate) fn begins_at(&self) -> Option<Duration> {
+        match *self {
+            Self::Delayed { until } => Some(until.at),
+            Self::BackingOff { until, .. } => Some(until),
+            Self::Storing { .. }
+            | Self::Ready
+            | Self::Claiming { .. }
+            | Self::Claimed
+            | Self::Running { .. }
+            | Self::Lost => None,
+        }
+    }
+
     /// Returns when a retry or a poll begins, Unix milliseconds; absent in other stages.
     pub(crate) fn next_attempt_ms(&self) -> Option<u64> {
         match *self {

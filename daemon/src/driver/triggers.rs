@@ -210,8 +210,12 @@ impl Driver {
         }
     }
 
-    /// Submits the invocations that are due by the wall clock.
+    /// Submits the invocations that are due by the wall clock. If the clock was set, everything that waits for one of its times
+    /// follows.
     pub(super) fn alarm(&mut self, cause: AlarmCause) {
+        if cause == AlarmCause::ClockSet {
+            self.step(Event::ClockSet);
+        }
         let now_ms = self.clock.now().unix_ms;
         let (begin_anew, due) = self.schedules.rings(cause, now_ms);
         for marks in &begin_anew {

@@ -263,8 +263,12 @@ fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
 
 fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result<(), StoreError> {
     let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms, ahead_ms) VALUES (?1, ?2, ?3, ?4)";
-    db.prepare_cached(sql)?
-        .execute(params![function.as_str(), &*mark.key, int(mark.last_ms), mark.ahead_ms.map(int)])?;
+    db.prepare_cached(sql)?.execute(params![
+        function.as_str(),
+        &*mark.key,
+        int(mark.last_ms),
+        mark.ahead_ms.map(int)
+    ])?;
     Ok(())
 }
 

@@ -31,7 +31,8 @@ impl Reporter {
             }
             Event::Full { function, why } => self.quota_changed(function, why.as_deref()),
             // The effects of these events are seen in actions.
-            Event::Installed(_)
+            Event::ClockSet
+            | Event::Installed(_)
             | Event::Canary { .. }
             | Event::CanaryOver(_)
             | Event::Building(_)

@@ -123,10 +123,9 @@ impl FndLife {
         daemon.input(Input::Alarm(cause));
     }
 
-    /// The wall clock was set. The kernel says so to an alarm that waits.
+    /// The wall clock was set, and the kernel says so.
     pub(super) fn clock_set(&mut self) {
-        let waits = self.daemon().state.borrow().schedules.alarm.at().is_some();
-        self.due.clock_was_set |= waits;
+        self.due.clock_was_set = true;
     }
 
     /// Lets the main loop and the watch of the spawner react to a step. Returns whether the spawner is still there.

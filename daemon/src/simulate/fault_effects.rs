@@ -40,7 +40,11 @@ impl World<'_> {
                 self.set_clock(step_ms);
                 self.life.iter_mut().for_each(FndLife::clock_set);
             }
-            Fault::Suspend(ms) => self.set_clock(i64::try_from(ms).unwrap_or(i64::MAX)),
+            // The kernel reports the time that was slept as a clock that was set, too.
+            Fault::Suspend(ms) => {
+                self.set_clock(i64::try_from(ms).unwrap_or(i64::MAX));
+                self.life.iter_mut().for_each(FndLife::clock_set);
+            }
             Fault::DiskFull(ms) => {
                 self.node.disk.fill(true);
                 self.outages.full_until = Some(elapsed + Duration::from_millis(ms));

@@ -64,7 +64,7 @@ pub(super) struct DueWork {
     pub(super) catch_up: bool,
     /// A process has printed or ended, and the output thread has not looked.
     pub(super) output: bool,
-    /// The clock was set while the alarm of the schedules waited.
+    /// The clock was set, and the alarm has not rung yet.
     pub(super) clock_was_set: bool,
     /// When the silence of the spawner is checked.
     pub(super) silence_at: Option<Duration>,

@@ -32,6 +32,21 @@ impl Shown {
         }
     }
 
+    /// Returns whether fnd may show this some time after `before`, while no file changed and no person acted. A canary goes on
+    /// in this time: it may have had its time, or too many failed runs.
+    fn may_follow(self, before: Self) -> bool {
+        let is_over = |canary| {
+            self.canary.is_none()
+                && match self.hold {
+                    None => self.serving == Some(canary),
+                    Some((kind, held)) => {
+                        kind == HoldKind::Rollback && self.serving == before.serving && self.serving == Some(held)
+                    }
+                }
+        };
+        self == before || before.canary.is_some_and(is_over)
+    }
+
     /// Returns whether fnd may show this at rest, while the file has this content.
     fn fits(self, file: Option<SourceContent>) -> bool {
         let serving = self.serving.map(SourceContent::of);
@@ -156,9 +171,10 @@ pub(super) fn changed_by_restart<'a>(
             .hold
             .is_none_or(|(_, held)| SourceContent::of(held).fate() != Fate::NotLoaded)
     };
+    let is_kept = |function, shown: &Shown| after.get(function).is_some_and(|after| after.may_follow(*shown));
     let changed = before
         .iter()
-        .find(|(function, shown)| is_loaded(shown) && after.get(*function) != Some(*shown));
+        .find(|(function, shown)| is_loaded(shown) && !is_kept(*function, shown));
     changed.map(|(function, _)| function)
 }
 
@@ -192,5 +208,34 @@ mod tests {
             ..serves
         };
         assert_eq!(check(&promises, held), "fine");
+    }
+
+    #[test]
+    fn a_restart_changes_nothing_but_canaries_that_end() {
+        let (first, second) = (SourceContent(0).version(0), SourceContent(1).version(0));
+        let before = Shown {
+            serving: Some(first),
+            canary: Some(second),
+            hold: None,
+        };
+        let serves = |version| Shown {
+            serving: Some(version),
+            ..Shown::default()
+        };
+        let held = |kind, version| Shown {
+            hold: Some((kind, version)),
+            ..serves(version)
+        };
+        for fine in [before, serves(second), held(HoldKind::Rollback, first)] {
+            assert!(fine.may_follow(before), "{fine:?}");
+        }
+        for wrong in [
+            serves(first),
+            held(HoldKind::Pin, first),
+            held(HoldKind::Rollback, second),
+        ] {
+            assert!(!wrong.may_follow(before), "{wrong:?}");
+        }
+        assert!(!serves(second).may_follow(serves(first)));
     }
 }

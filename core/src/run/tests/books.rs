@@ -4,7 +4,7 @@ use crate::idempotency::IdempotencyKey;
 use crate::records::Payload;
 use crate::records::outcome::{Reason, Trigger};
 use crate::run_state::functions::SupervisedFunctions;
-use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
+use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage, WallTime};
 use crate::run_state::queue::{First, Queue};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
@@ -52,7 +52,9 @@ fn stages() -> Vec<InvocationStage> {
     vec![
         storing(None),
         storing(Some(InvocationEnd::new(Reason::Cancelled, ""))),
-        InvocationStage::Delayed { until },
+        InvocationStage::Delayed {
+            until: WallTime { unix_ms: 0, at: until },
+        },
         InvocationStage::Ready,
         InvocationStage::Claiming { since, holds: false },
         InvocationStage::Claiming { since, holds: true },

@@ -1,10 +1,10 @@
-//! The wall clock is set while no fnd is running: attempts that have begun keep their times.
+//! The wall clock is set: attempts that have begun keep their times, and what waits for a time of the wall clock follows it.
 
 use super::bench::*;
 use super::pool::pool;
 use crate::records::outcome::{Class, Reason, RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::run::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
+use crate::run::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules, Submit};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
@@ -215,4 +215,29 @@ fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
     // The rest of its deadline is no more than it had at first.
     assert_eq!(b.wait(secs(58)), "");
     assert_eq!(b.wait(secs(1)), "term w1");
+}
+
+#[test]
+fn delayed_work_and_work_that_expires_follow_a_clock_that_is_set() {
+    let mut b = Bench::with(Rules {
+        timeout: None,
+        ..rules()
+    });
+    b.submit(9);
+    let noon = b.now.unix_ms;
+    for (n, not_before_ms, expires_ms) in [(1, Some(noon + DAY_MS), None), (2, None, Some(noon + DAY_MS))] {
+        b.event(Event::Submit(Box::new(Submit {
+            not_before_ms,
+            expires_ms,
+            ..submit("f", n)
+        })));
+    }
+    b.now.unix_ms = noon - 3_600_000;
+    assert_eq!(b.event(Event::ClockSet), "");
+    assert_eq!(b.wait(Duration::from_millis(DAY_MS)), "", "an hour is left");
+    // Forward by two days: the times have come.
+    b.now.unix_ms = noon + 2 * DAY_MS;
+    let due = b.event(Event::ClockSet);
+    assert!(due.contains("reply 2: skipped skipped-expired"), "{due}");
+    assert!(b.code(1, 0).contains("a1 1"));
 }

@@ -1,5 +1,6 @@
 //! One timer of the wall clock for all schedules. It also rings when somebody sets the clock (timerfd_create(2),
 //! `TFD_TIMER_CANCEL_ON_SET`), and after a suspend, since it counts the wall clock and not the time of the processor.
+//! Without schedules it waits for a year that is far away, so that it always tells of a clock that was set.
 
 use crate::clock::{on_the_machine, stepped_by_a_test};
 use crate::input::AlarmCause;
@@ -14,6 +15,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
+/// The time of an alarm that waits for no slot, seconds since 1970: the year 2242. The kernel takes times up to 2262.
+const FAR_AWAY_S: i64 = 8_600_000_000;
+
 #[derive(Debug)]
 pub(crate) struct Alarm {
     /// Absent where a simulation rings the alarm.
@@ -25,18 +29,20 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Makes a timer that is not set.
+    /// Makes a timer that rings when somebody sets the clock, and at no time yet.
     ///
     /// # Errors
     /// The process has no descriptors left.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
-        Ok(Self {
+        let alarm = Self {
             timer: Some(crate::descriptors::watch(timer, Interest::READABLE)?),
             at: Cell::new(None),
             clock_set: Notify::new(),
-        })
+        };
+        alarm.set_timer(None);
+        Ok(alarm)
     }
 
     /// Returns an alarm that does not ring by itself.
@@ -63,18 +69,24 @@ impl Alarm {
 
     /// Sets the time at which the alarm rings; a time that has passed rings at once, and none not at all.
     pub(crate) fn set(&self, at: Option<u64>) {
-        if self.at.replace(at) == at {
-            return;
+        if self.at.replace(at) != at {
+            self.set_timer(at);
         }
+    }
+
+    fn set_timer(&self, at: Option<u64>) {
         let Some(descriptor) = &self.timer else { return };
-        let zero = Timespec::default();
+        let far_away = Timespec {
+            tv_sec: FAR_AWAY_S,
+            tv_nsec: 0,
+        };
         // A time of zero would disarm the timer, which no slot has: it would be in 1970.
-        let it_value = at.map(on_the_machine).map_or(zero, |ms| Timespec {
-            tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+        let it_value = at.map(on_the_machine).map_or(far_away, |ms| Timespec {
+            tv_sec: i64::try_from(ms / 1000).unwrap_or(FAR_AWAY_S),
             tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
         });
         let timer = Itimerspec {
-            it_interval: zero,
+            it_interval: Timespec::default(),
             it_value,
         };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
