@@ -7,9 +7,10 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-cargo build --locked --profile simulate -p fnd --features simulate --bin fnd-simulate
+# The profile and the programs of the package that `.ci/run` tests, so that the crates of others are compiled once for both.
+cargo build --locked --profile package-test -p fnd -p fnd-helper -p fnd-spawner -p fndctl --features fnd/simulate --bin fnd-simulate
 if [[ -z ${FIRST:-} ]]; then
     FIRST=$((16#$(git rev-parse --short=12 HEAD 2>/dev/null || printf 1)))
     export FIRST
 fi
-exec "$target/simulate/fnd-simulate"
+exec "$target/package-test/fnd-simulate"

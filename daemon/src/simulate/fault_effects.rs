@@ -89,7 +89,7 @@ impl World<'_> {
     }
 
     /// Lets fnd die after so many more things have left it.
-    fn light_fuse(&mut self, things: u32, death: Death) {
+    pub(super) fn light_fuse(&mut self, things: u32, death: Death) {
         if self.life.is_some() {
             fuse::set(Some(things));
             self.outages.death = Some(death);

@@ -3,6 +3,7 @@
 
 use super::disk::CommitVerdict;
 use super::facts::{Death, Fact};
+use super::faults::FaultKind;
 use super::life::FndLife;
 use super::people::{self, PersonAct};
 use super::rows::RowReader;
@@ -14,6 +15,9 @@ use tokio::sync::Notify;
 
 /// Most microseconds for which something that can happen has to wait.
 const BUSY_MAX_US: u64 = 20_000;
+/// After one of so many failed commits, fnd is killed, and after fewer than so many more things have left it.
+const KILLED_AFTER_FAILURE: u8 = 8;
+const THINGS_MAX: u32 = 30;
 
 impl World<'_> {
     /// Carries out a step.
@@ -86,6 +90,11 @@ impl World<'_> {
         self.node.facts.extend(round.commit.map(Fact::Committed));
         if round.death.is_some() {
             self.outages.death = round.death;
+        } else if round.commit.is_some_and(|commit| !commit.is_told) && self.kinds.has(FaultKind::Kills) {
+            // What fnd does after a failed commit shows best if fnd dies before it can repeat the commit.
+            if self.streams.disk.u8(0..KILLED_AFTER_FAILURE) == 0 {
+                self.light_fuse(self.streams.disk.u32(0..THINGS_MAX), Death::Killed);
+            }
         }
         goes_on
     }
