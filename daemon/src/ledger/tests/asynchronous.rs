@@ -191,19 +191,19 @@ fn what_becomes_durable_outlives_fnd_and_may_become_a_dead_letter() {
     for (one, dead_letter) in [(never, false), (dead_letter, true), (unfinished, true)] {
         assert_eq!(become_durable(&ledger, one.id, dead_letter), Ok(()));
     }
-    end(&ledger, never, Reason::Exit(3), None);
-    assert_eq!(dead(&ledger), []);
-    // The next fnd ends the second run.
-    let (copy, next) = killed(state.path());
-    let restored = &next.opened.restored.unfinished;
-    let restored: Vec<_> = restored.iter().map(|found| found.accepted.clone()).collect();
     let durable = |one: &Accepted| Accepted {
         durable: true,
         dead_letter: true,
         ..one.clone()
     };
+    end(&ledger, &durable(never), Reason::Exit(3), None);
+    assert_eq!(dead(&ledger), []);
+    // The next fnd ends the second run.
+    let (copy, next) = killed(state.path());
+    let restored = &next.opened.restored.unfinished;
+    let restored: Vec<_> = restored.iter().map(|found| found.accepted.clone()).collect();
     assert_eq!(restored, [durable(dead_letter), durable(unfinished)]);
-    end(&next, dead_letter, Reason::Exit(3), None);
+    end(&next, &durable(dead_letter), Reason::Exit(3), None);
     assert_eq!(dead(&next), [2000]);
     next.stop();
     drop(copy);
