@@ -106,7 +106,8 @@ impl Oracle for AnswersOracle {
         }
         self.compare(rows)?;
         for (id, promise) in &self.promised {
-            if promise.durable && !rows.invocations.contains_key(id) {
+            let lasts = |row: &InvocationRow| row.durable || row.state.is_final();
+            if promise.durable && !rows.invocations.get(id).is_some_and(lasts) {
                 return Err(format!("O2: {id} was accepted, and the ledger has lost it"));
             }
         }
