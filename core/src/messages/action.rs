@@ -15,6 +15,13 @@ use std::time::Duration;
 pub enum Action {
     /// Store a new invocation. If it is durable, `Stored` or `StoreFailed` must follow.
     Store(Box<Accepted>),
+    /// Store durably that an accepted invocation is durable from now on; `Stored` or `StoreFailed` must follow.
+    MakeDurable {
+        /// The invocation, which has an idempotency key.
+        id: InvocationId,
+        /// Whether it becomes a dead letter if it fails.
+        dead_letter: bool,
+    },
     /// Store who called an invocation that an earlier fnd has accepted, unless the ledger knows it.
     StoreCaller(Box<Accepted>),
     /// Store the shares of events, all in one transaction; `Published` or `PublishFailed` must follow.
@@ -193,7 +200,7 @@ pub enum Answer {
     Done,
     /// There is no such function or invocation, or it has ended.
     NotFound,
-    /// Accepted but could not be made durable.
+    /// Could not be made durable. An invocation that the request would have shared goes on.
     StoreFailed,
 }
 

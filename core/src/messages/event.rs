@@ -69,7 +69,8 @@ pub enum Event {
     PublishFailed(u64),
     /// A durable invocation is on disk.
     Stored(InvocationId),
-    /// A durable invocation could not be stored: the caller gets an error, nothing runs.
+    /// A durable invocation could not be stored: the caller gets an error, nothing runs. One that was to become durable goes on
+    /// as it was.
     StoreFailed(InvocationId),
     /// The claims of these attempts are on disk: they may begin.
     Claimed(Vec<InvocationId>),

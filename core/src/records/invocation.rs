@@ -15,7 +15,7 @@ pub struct InvocationRecord {
     pub function: FunctionName,
     /// The trigger that made the invocation.
     pub trigger: Trigger,
-    /// Whether it was on disk before it was acknowledged, as [`Accepted::durable`]. No caller waits for such work.
+    /// Whether it outlives the fnd that accepted it, as [`Accepted::durable`].
     pub durable: bool,
     /// State of the invocation, as the API shows it.
     pub state: RunState,

@@ -4,7 +4,7 @@ use super::Supervisor;
 use crate::messages::action::{Action, Answer};
 use crate::messages::rules::Rules;
 use crate::messages::submit::Submit;
-use crate::messages::{Now, on_wall};
+use crate::messages::{Now, ReplyTo, on_wall};
 use crate::records::cause::Cause;
 use crate::records::outcome::Reason;
 use crate::records::{Accepted, Payload, may_become_dead_letter};
@@ -134,13 +134,51 @@ impl Supervisor {
         self.line_up(now, key);
     }
 
+    /// Makes an invocation durable for a caller who does not wait; that caller is answered once this is on disk.
+    pub(super) fn make_durable(
+        &mut self,
+        now: Now,
+        id: InvocationId,
+        (submit, reply): (&Submit, ReplyTo),
+        out: &mut Vec<Action>,
+    ) {
+        let Some(invocation) = self.set_durable(now, id, true) else {
+            return;
+        };
+        let dead_letter = may_become_dead_letter(invocation.trigger, &submit.function, submit.asks_dead_letter);
+        let claims = matches!(
+            invocation.stage,
+            InvocationStage::Claiming { .. } | InvocationStage::Claimed
+        );
+        // Those who came before may have left a claim, which says more.
+        if invocation.attempts > 0 && !claims {
+            // This comes first: an fnd that finds the invocation durable must know that the attempt has begun.
+            out.push(Action::Update(Box::new(invocation.record(&submit.function))));
+        }
+        out.push(Action::MakeDurable { id, dead_letter });
+        self.joining.insert(id, vec![reply]);
+    }
+
+    fn set_durable(&mut self, now: Now, id: InvocationId, durable: bool) -> Option<&Invocation> {
+        let invocation = self.invocations.get_mut(&id)?;
+        let key = invocation.function;
+        self.functions[key].queue.set_durable(invocation, durable);
+        // A durable one has to be claimed, and another one may begin at once.
+        self.line_up(now, key);
+        self.invocations.get(&id)
+    }
+
     /// Handles a durable invocation that is on disk.
     pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        // It may have ended meanwhile.
+        for reply in self.joining.remove(&id).into_iter().flatten() {
+            out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
+        }
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         let InvocationStage::Storing { not_before, end } = &invocation.stage else {
-            // One that is not durable runs whether it was stored or not, and a second answer of the ledger is ignored.
+            // One that was made durable goes on, and a second answer of the ledger is ignored.
             return;
         };
         let (not_before, end) = (*not_before, end.clone());
@@ -156,6 +194,17 @@ impl Supervisor {
     /// Handles a durable invocation that could not be stored: the callers get an error, nothing runs, nothing is
     /// recorded.
     pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        if let Some(joining) = self.joining.remove(&id) {
+            for reply in joining {
+                out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
+            }
+            // It goes on as it was before they came.
+            let left = self.set_durable(now, id, false).map(|invocation| &invocation.stage);
+            if left.is_some_and(|stage| !matches!(stage, InvocationStage::Running { .. })) && !self.phase.is_serving() {
+                self.release(now, id, out);
+            }
+            return;
+        }
         let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
         if !matches!(stage, Some(InvocationStage::Storing { .. })) {
             return;

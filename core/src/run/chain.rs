@@ -4,8 +4,8 @@
 //! a (waits) ──▶ b (waits) ──▶ c        the end of a ends b and c: nobody is left who waits for them
 //!     └─ queues ──▶ d                  d goes on: nobody waits for it
 //! ```
-//! A call is an invocation whose cause is [`Cause::Call`]. Its caller waits for it exactly if it is not durable, so what
-//! is stored of an invocation says it, too. This module does not decide which function may call which:
+//! A call is an invocation whose cause is [`Cause::Call`]. What is stored of it says whether its caller waits: not if
+//! it is durable. Only in memory an invocation may be both, because a request that does not wait shares it. This module does not decide which function may call which:
 //! `[access]` of the manifest does.
 
 use super::Supervisor;
@@ -46,7 +46,8 @@ impl Waited {
     }
 
     pub(super) fn remove(&mut self, invocation: &Invocation) {
-        if let Some(caller) = invocation.waiting_caller()
+        // Its caller may have been answered before its end.
+        if let Some(caller) = invocation.called().and_then(|call| call.invocation)
             && let Some(of_caller) = self.0.get_mut(&caller)
         {
             of_caller.remove(&invocation.id);

@@ -122,6 +122,8 @@ pub struct Supervisor {
     early: Vec<takeover::EarlyEnd>,
     /// Events whose shares are being stored.
     publishing: BTreeMap<u64, publish::Publishing>,
+    /// Callers who do not wait for the invocation that they share, until it is on disk as durable.
+    joining: BTreeMap<InvocationId, Vec<ReplyTo>>,
     next_worker: u64,
     /// Number of the last call to a handler's worker.
     next_call: u64,
@@ -152,6 +154,7 @@ impl Supervisor {
             unsettled: BTreeSet::new(),
             early: Vec::new(),
             publishing: BTreeMap::new(),
+            joining: BTreeMap::new(),
             next_worker: next_worker.0,
             next_call: 0,
             next_number: 0,

@@ -228,7 +228,8 @@ impl Supervisor {
         };
         let is_storing = |key| self.functions[key].queue.is_storing();
         // Asked last, because each event of a drain comes here, and this walks over all functions.
-        let unanswered = || !self.publishing.is_empty() || self.functions.keys().any(is_storing);
+        let is_answering = !self.publishing.is_empty() || !self.joining.is_empty();
+        let unanswered = || is_answering || self.functions.keys().any(is_storing);
         if over && (self.phase.is_stopping() || !unanswered()) {
             self.phase = ShutdownPhase::Drained(by);
             out.push(Action::Drained);

@@ -54,7 +54,7 @@ impl Supervisor {
             return reject(submit.reply, rejection, out);
         }
         // A request that shares an invocation needs no room, so it comes before the checks of the queue.
-        if self.join(&submit, out) {
+        if self.join(now, &submit, out) {
             return;
         }
         let id = submit.id;
@@ -150,8 +150,9 @@ impl Supervisor {
         }
     }
 
-    /// Lets a request share the live invocation of the same idempotency key, if there is one.
-    fn join(&mut self, submit: &Submit, out: &mut Vec<Action>) -> bool {
+    /// Lets a request share the live invocation of the same idempotency key, if there is one. A caller who does not wait is
+    /// promised that the invocation outlives this fnd.
+    fn join(&mut self, now: Now, submit: &Submit, out: &mut Vec<Action>) -> bool {
         let Some(idempotency_key) = &submit.idempotency_key else {
             return false;
         };
@@ -169,7 +170,14 @@ impl Supervisor {
         match (submit.wait, &invocation.stage) {
             (true, _) => invocation.waiters.push(reply),
             (false, InvocationStage::Storing { .. }) => invocation.acknowledge.push(reply),
-            (false, _) => out.push(Action::Reply(reply, Box::new(Answer::Queued(invocation.id)))),
+            (false, _) => match self.joining.get_mut(&invocation.id) {
+                Some(joining) => joining.push(reply),
+                None if invocation.durable => out.push(Action::Reply(reply, Box::new(Answer::Queued(invocation.id)))),
+                None => {
+                    let id = invocation.id;
+                    self.make_durable(now, id, (submit, reply), out);
+                }
+            },
         }
         true
     }

@@ -36,7 +36,8 @@ pub(crate) struct Invocation {
     pub(crate) number: u64,
     /// Only [`QueueBooks::change`](super::queue::QueueBooks::change) changes it.
     pub(crate) stage: InvocationStage,
-    /// Whether the invocation outlives this fnd.
+    /// Whether the invocation outlives this fnd. A request that does not wait makes the invocation durable that it shares;
+    /// [`QueueBooks::set_durable`](super::queue::QueueBooks::set_durable) does that.
     pub(crate) durable: bool,
     pub(crate) key: Option<IdempotencyKey>,
     /// Invocations of the function with the same value run one after the other, in the order of acceptance.
@@ -221,12 +222,14 @@ impl Invocation {
 
     /// Returns the invocation that waits for this one, if it was called by one that waits.
     pub(crate) fn waiting_caller(&self) -> Option<InvocationId> {
-        self.called().filter(|_| !self.durable)?.invocation
+        self.called()
+            .filter(|_| !self.durable || !self.waiters.is_empty())?
+            .invocation
     }
 
-    /// Says whether somebody else waits for it, too, by its idempotency key.
+    /// Says whether somebody else has asked for it, too, by its idempotency key.
     pub(crate) fn is_shared(&self) -> bool {
-        self.key.is_some() && self.waiters.len() > 1
+        self.key.is_some() && (self.durable || self.waiters.len() > 1)
     }
 
     /// Returns the function and the invocation that called it, if a function did.

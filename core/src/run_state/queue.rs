@@ -122,6 +122,13 @@ impl QueueBooks {
         self.enter(invocation);
     }
 
+    /// Sets whether an invocation outlives this fnd: a durable one must be claimed.
+    pub(crate) fn set_durable(&mut self, invocation: &mut Invocation, durable: bool) {
+        self.leave(invocation);
+        invocation.durable = durable;
+        self.enter(invocation);
+    }
+
     /// Removes an invocation that ends.
     pub(crate) fn remove(&mut self, invocation: &Invocation) {
         self.leave(invocation);

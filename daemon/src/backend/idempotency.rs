@@ -128,18 +128,17 @@ impl Backend {
         if stored != *key {
             return Ok(Some(Answer::Rejected(Rejection::KeyReused)));
         }
-        if !wait {
-            return Ok(Some(Answer::Queued(id)));
+        let Some(whole) = self.reader.get(id).await.map_err(failure)? else {
+            return Ok(None);
+        };
+        if wait && whole.record.state.is_final() {
+            return Ok(Some(Answer::Finished(Box::new(whole.record))));
         }
-        let whole = self.reader.get(id).await.map_err(failure)?;
-        Ok(whole.map(|whole| {
-            if whole.record.state.is_final() {
-                Answer::Finished(Box::new(whole.record))
-            } else {
-                // It was accepted; a later request gets the rest.
-                Answer::Queued(id)
-            }
-        }))
+        // One that is not durable has ended. A power cut must not take back its end, which would leave it `interrupted`.
+        if !whole.record.durable && self.store_change(Vec::new()).await.is_err() {
+            return Ok(Some(Answer::StoreFailed));
+        }
+        Ok(Some(Answer::Queued(id)))
     }
 
     /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead

@@ -181,6 +181,12 @@ impl Driver {
                     self.not_stored(id, "the disk is too far behind");
                 }
             }
+            Action::MakeDurable { id, dead_letter } => {
+                let command = LedgerCommand::MakeDurable { id, dead_letter };
+                if self.records.ledger.submit(command).is_err() {
+                    self.turn.follow_up.push_back(Event::StoreFailed(id));
+                }
+            }
             Action::StoreCaller(accepted) => self.records.store(LedgerCommand::Store(accepted)),
             Action::Publish(shares) => {
                 let number = shares.number;

@@ -20,6 +20,12 @@ use std::time::{Duration, Instant};
 pub enum LedgerCommand {
     /// A new invocation; its load key is stored in the same transaction.
     Store(Box<Accepted>),
+    /// A stored invocation with an idempotency key outlives this fnd from now on.
+    MakeDurable {
+        id: InvocationId,
+        /// Whether it becomes a dead letter if it fails.
+        dead_letter: bool,
+    },
     /// The shares of events, all in this transaction. Events that were accepted at `since_ms` or later are remembered.
     Publish {
         shares: Box<Shares>,
@@ -106,6 +112,7 @@ impl LedgerCommand {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
             // The function sees its work right after a claim, so a claim that a power cut could lose might run twice.
             Self::Publish { .. }
+            | Self::MakeDurable { .. }
             | Self::Claim(_)
             | Self::StoreEnabled { .. }
             | Self::StoreMarks(_)
@@ -178,6 +185,7 @@ impl LedgerCommand {
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
             Self::Claim(_)
+            | Self::MakeDurable { .. }
             | Self::StoreEnabled { .. }
             | Self::DiscardDeadLetter(_)
             | Self::StorePaused { .. }
@@ -358,11 +366,11 @@ impl CommandQueue {
     pub(super) fn push(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
         let size = command.size();
         // New work is refused first, so that the ends of accepted work find room.
-        let share = if matches!(command, LedgerCommand::Store(_) | LedgerCommand::Publish { .. }) {
-            2
-        } else {
-            1
-        };
+        let is_new = matches!(
+            command,
+            LedgerCommand::Store(_) | LedgerCommand::Publish { .. } | LedgerCommand::MakeDurable { .. }
+        );
+        let share = if is_new { 2 } else { 1 };
         let now = crate::clock::monotonic();
         let mut inner = self.lock();
         let full = inner.waiting.len() >= COMMANDS_MAX / share || inner.bytes + size > BYTES_MAX / share;

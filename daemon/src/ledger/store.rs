@@ -84,6 +84,13 @@ pub(super) fn apply<'a>(
 ) -> Result<(), StoreError> {
     match command {
         LedgerCommand::Store(accepted) => store(db, accepted),
+        LedgerCommand::MakeDurable { id, dead_letter } => {
+            // A row without a key has no payload: its acceptance was not stored.
+            let sql = "UPDATE invocation SET durable = 1, dead = ?2 WHERE id = ?1 AND key IS NOT NULL";
+            let dead = (!dead_letter).then_some(0);
+            db.prepare_cached(sql)?.execute(params![blob(*id), dead])?;
+            Ok(())
+        }
         LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
         LedgerCommand::Claim(record) => {
             let sql =
@@ -249,6 +256,12 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     // In the same transaction: after a crash the files are either handled, or they are offered again.
     files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
     Ok(())
+}
+
+/// Says whether an invocation is stored as one that outlives this fnd.
+pub(super) fn is_durable(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM invocation WHERE id = ?1 AND durable)";
+    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
 }
 
 /// Replaces the marks of a function's schedules.

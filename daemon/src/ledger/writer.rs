@@ -232,7 +232,7 @@ impl LedgerThread {
         // moment, could make something run twice.
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
             LedgerCommand::Store(accepted) => accepted.durable,
-            LedgerCommand::Publish { .. } => true,
+            LedgerCommand::Publish { .. } | LedgerCommand::MakeDurable { .. } => true,
             LedgerCommand::Claim(_) => self.notices.holds_queue,
             _ => false,
         });

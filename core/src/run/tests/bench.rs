@@ -328,6 +328,13 @@ fn word(action: &Action) -> Option<String> {
         Action::Notice(Notice::Defect(text)) => format!("defect {text}"),
         Action::CanaryFailed(_) => "canary failed".to_owned(),
         Action::EnabledChanged(_) => "enabled changed".to_owned(),
+        Action::MakeDurable { id, dead_letter } => {
+            format!(
+                "make {}{} durable",
+                id.0,
+                if *dead_letter { "" } else { " (no dead letter)" }
+            )
+        }
         Action::StoreCaller(accepted) => format!("store caller of {}", accepted.id.0),
         Action::Drained => "drained".to_owned(),
         Action::Reply(to, answer) => {

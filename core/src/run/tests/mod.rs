@@ -13,6 +13,7 @@
 //! - `full`: functions over their quota
 //! - `functions`: new, changed and deleted functions
 //! - `hooks`: calls that follow an end
+//! - `joining`: a request that does not wait shares the invocation of callers who do
 //! - `limits`: drain, stop, ten thousand functions
 //! - `model`: random events
 //! - `pool`: workers of handlers
@@ -37,6 +38,7 @@ mod ends;
 mod full;
 mod functions;
 mod hooks;
+mod joining;
 mod limits;
 mod model;
 mod pool;

@@ -169,3 +169,81 @@ fn a_key_is_found_as_long_as_its_invocation_is_there() {
         (7, &Some(of(7, "live", "x")))
     );
 }
+
+/// A caller waits for it, and a request with the same key does not: that one gets an acceptance, which lasts.
+#[test]
+fn what_becomes_durable_outlives_fnd_and_may_become_a_dead_letter() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let called = |second: u64| Accepted {
+        durable: false,
+        dead_letter: false,
+        // SQLite has no greater number than `i64::MAX`.
+        expires_ms: None,
+        key: Some(IdempotencyKey::new(KeyOwner::User(1), &second.to_string(), [])),
+        ..accepted(second, "f")
+    };
+    let all = [1, 2, 3].map(called);
+    for one in &all {
+        ledger.submit(LedgerCommand::Store(Box::new(one.clone())));
+    }
+    let [never, dead_letter, unfinished] = &all;
+    for (one, dead_letter) in [(never, false), (dead_letter, true), (unfinished, true)] {
+        assert_eq!(become_durable(&ledger, one.id, dead_letter), Ok(()));
+    }
+    let durable = |one: &Accepted| Accepted {
+        durable: true,
+        dead_letter: true,
+        ..one.clone()
+    };
+    end(&ledger, &durable(never), Reason::Exit(3), None);
+    assert_eq!(dead(&ledger), []);
+    // The next fnd ends the second run.
+    let (copy, next) = killed(state.path());
+    let restored = &next.opened.restored.unfinished;
+    let restored: Vec<_> = restored.iter().map(|found| found.accepted.clone()).collect();
+    assert_eq!(restored, [durable(dead_letter), durable(unfinished)]);
+    end(&next, &durable(dead_letter), Reason::Exit(3), None);
+    assert_eq!(dead(&next), [2000]);
+    next.stop();
+    drop(copy);
+    ledger.stop();
+}
+
+#[test]
+fn what_was_not_stored_with_its_key_does_not_become_durable() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    assert!(become_durable(&ledger, id(1), true).is_err(), "there is no row");
+    let running = record(&accepted(2, "f"), RunState::Running);
+    ledger.submit(LedgerCommand::Update(Box::new(running)));
+    assert!(become_durable(&ledger, id(2), true).is_err(), "it has no payload");
+    // Another program holds the database.
+    let other = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let called = Accepted {
+        durable: false,
+        key: Some(IdempotencyKey::new(KeyOwner::User(1), "k", [])),
+        ..accepted(3, "f")
+    };
+    ledger.submit(LedgerCommand::Store(Box::new(called.clone())));
+    assert!(become_durable(&ledger, called.id, true).is_err());
+    drop(other);
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    let kept = ledger.get(called.id).map(|(record, _)| record.durable);
+    assert_eq!(
+        kept,
+        Some(false),
+        "its acceptance was kept, and what was refused was not"
+    );
+    ledger.stop();
+}
+
+fn become_durable(ledger: &Ledger, id: InvocationId, dead_letter: bool) -> Result<(), Arc<str>> {
+    ledger.submit(LedgerCommand::MakeDurable { id, dead_letter });
+    match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
+        Acknowledged::Stored { id: stored, result } if stored == id => result,
+        other => panic!("{other:?}"),
+    }
+}

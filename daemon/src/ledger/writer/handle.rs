@@ -110,18 +110,21 @@ impl LedgerWriter {
 
     /// Accepts a command; never blocks.
     ///
-    /// A durable `Store`, a `Claim` and a `Change` are acknowledged later. Every other command is on disk (not synced) within 50
+    /// A durable `Store`, a `MakeDurable`, a `Claim` and a `Change` are acknowledged later. Every other command is on disk (not synced) within 50
     /// ms.
     ///
     /// # Errors
     /// Returns the command if the disk is so far behind that the queue is full, or after [`LedgerWriter::stop`]. A `Store` is
-    /// then not accepted, and a `Claim` or a `Change` has failed. Any other command is lost from the history and counted in
+    /// then not accepted, and a `MakeDurable`, a `Claim` or a `Change` has failed. Any other command is lost from the history and counted in
     /// [`WriterHealth::lost`].
     pub fn submit(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
         self.queue.push(command).inspect_err(|command| {
             if !matches!(
                 command,
-                LedgerCommand::Store(_) | LedgerCommand::Claim(_) | LedgerCommand::Change { .. }
+                LedgerCommand::Store(_)
+                    | LedgerCommand::MakeDurable { .. }
+                    | LedgerCommand::Claim(_)
+                    | LedgerCommand::Change { .. }
             ) {
                 self.queue.lose(1);
             }

@@ -4,10 +4,11 @@ use super::LedgerThread;
 use crate::ledger::command::{self, Acknowledged, CommandQueue, LedgerCommand, StoredShares};
 use crate::ledger::events::Earlier;
 use crate::ledger::files;
+use crate::ledger::store;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::run::Shares;
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 
 /// Most commands that are kept for a retry. Older commands are the starts of invocations that newer commands end, so
@@ -44,6 +45,10 @@ impl LedgerThread {
                         result: outcome(),
                     });
                 }
+                LedgerCommand::MakeDurable { id, .. } => (self.acknowledge)(Acknowledged::Stored {
+                    id: *id,
+                    result: outcome().and_then(|()| self.is_durable(*id)),
+                }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
                 LedgerCommand::Claim(record) => claimed.push(record.id),
                 LedgerCommand::Record(_, record) | LedgerCommand::Update(record) if record.state.is_final() => {
@@ -88,6 +93,15 @@ impl LedgerThread {
             }
         }
         self.forget(recorded);
+    }
+
+    /// Says why an invocation that was made durable is not: its acceptance may never have been stored.
+    fn is_durable(&self, id: InvocationId) -> Result<(), Arc<str>> {
+        match store::is_durable(&self.db, id) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the ledger does not have it".into()),
+            Err(error) => Err(error.to_string().into()),
+        }
     }
 
     /// Acknowledges the end of a run for files. A run that repeats another may be one.
@@ -156,7 +170,10 @@ impl LedgerThread {
             let is_kept = match &command {
                 LedgerCommand::Store(accepted) => !accepted.durable,
                 // The callers of these were refused, and a claim is made again by the supervisor.
-                LedgerCommand::Publish { .. } | LedgerCommand::Claim(_) | LedgerCommand::Change { .. } => false,
+                LedgerCommand::Publish { .. }
+                | LedgerCommand::MakeDurable { .. }
+                | LedgerCommand::Claim(_)
+                | LedgerCommand::Change { .. } => false,
                 _ => true,
             };
             if is_kept {
@@ -209,6 +226,7 @@ pub(super) fn changes_figures(command: &LedgerCommand) -> bool {
         LedgerCommand::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
         LedgerCommand::DiscardDeadLetter(_) => true,
         LedgerCommand::Claim(_)
+        | LedgerCommand::MakeDurable { .. }
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)
         | LedgerCommand::Files(_)

@@ -123,6 +123,7 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         }
         LedgerCommand::Store(_)
         | LedgerCommand::Publish { .. }
+        | LedgerCommand::MakeDurable { .. }
         | LedgerCommand::Claim(_)
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)
@@ -167,6 +168,7 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         }
         LedgerCommand::Store(accepted) => !is_left_out(accepted),
         LedgerCommand::Publish { .. }
+        | LedgerCommand::MakeDurable { .. }
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)
         | LedgerCommand::Files(_)

@@ -3,7 +3,7 @@
 
 use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
-use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct};
+use crate::simulate::people::{ActAnswer, AnsweredAct};
 use crate::simulate::rows::{InvocationRow, LedgerRows};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, RunState};
@@ -54,10 +54,6 @@ pub(super) fn is_stored(fact: &Fact, has_row: impl Fn(InvocationId) -> bool) -> 
 /// Returns the durable invocations that an answer names.
 fn accepted(told: &AnsweredAct) -> Vec<InvocationId> {
     match &told.heard {
-        // With a key the request may share the invocation of a caller who waits, and such an invocation is not on the disk.
-        ActAnswer::Answer(Answer::Queued(_)) if matches!(&told.act, PersonAct::Submit(request) if request.key.is_some()) => {
-            Vec::new()
-        }
         ActAnswer::Answer(Answer::Queued(id)) => vec![*id],
         ActAnswer::Published(Ok(delivered)) => {
             let taken = delivered.iter().flat_map(|delivered| &delivered.invocations);
@@ -93,7 +89,12 @@ impl Oracle for AnswersOracle {
             let stored_at = if has_power { complete_at } else { synced_at };
             let is_stored = promise.end.is_some() && promise.told_at + STORED_WITHIN < stored_at;
             let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
-            promise.durable || is_in_slot || is_stored || is_ended
+            let has_end = is_in_slot || is_stored || is_ended;
+            if !has_power && !has_end {
+                // Its acceptance lasts, and the next fnd ends it.
+                promise.end = None;
+            }
+            promise.durable || has_end
         });
         if matches!(death, Death::Both | Death::PowerCut) {
             // The results that the spawner kept are gone, and so are those of calls.
@@ -105,7 +106,8 @@ impl Oracle for AnswersOracle {
         }
         self.compare(rows)?;
         for (id, promise) in &self.promised {
-            if promise.durable && !rows.invocations.contains_key(id) {
+            let lasts = |row: &InvocationRow| row.durable || row.state.is_final();
+            if promise.durable && !rows.invocations.get(id).is_some_and(lasts) {
                 return Err(format!("O2: {id} was accepted, and the ledger has lost it"));
             }
         }
@@ -142,7 +144,8 @@ impl AnswersOracle {
         }
         match &told.heard {
             ActAnswer::Answer(Answer::Finished(record)) => {
-                self.promise(record.id, record.durable, Some(record.clone()));
+                // Its caller may have waited before a request that did not wait made it durable.
+                self.promise(record.id, false, Some(record.clone()));
             }
             ActAnswer::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
             _ => {}

@@ -13,8 +13,16 @@ impl World {
             }
             self.handle(Event::Stored(id));
         } else {
-            self.ledger.remove(&id);
+            self.not_stored(id, false);
             self.handle(Event::StoreFailed(id));
+        }
+    }
+
+    /// An acceptance is not on the disk. `durable`: one that was stored before is durable now.
+    pub(super) fn not_stored(&mut self, id: InvocationId, durable: bool) {
+        match self.ledger.get_mut(&id) {
+            Some(entry) if entry.stored => entry.accepted.durable = durable,
+            _ => drop(self.ledger.remove(&id)),
         }
     }
 

@@ -20,6 +20,14 @@ impl World {
                 }
                 self.accepted(*accepted);
             }
+            Action::MakeDurable { id, .. } => {
+                let entry = self.ledger.get_mut(&id).expect("nothing was made durable");
+                assert!(!entry.accepted.durable && entry.accepted.key.is_some() && !entry.is_final());
+                let known = entry.record.as_ref().map_or(0, |record| record.attempts);
+                assert!(known >= entry.begun, "a later fnd would run an attempt again");
+                entry.accepted.durable = true;
+                self.to_store.push(id);
+            }
             Action::Publish(shares) => {
                 for event in &shares.events {
                     let told: Vec<_> = event.delivered.invocations.iter().map(|taken| taken.id).collect();
@@ -94,7 +102,11 @@ impl World {
             Action::Reply(to, answer) => {
                 assert!(self.owed.remove(&to), "{to:?} answered twice");
                 match *answer {
-                    Answer::Queued(id) => assert!(self.ledger[&id].stored, "acknowledged before it was on disk"),
+                    Answer::Queued(id) => {
+                        let (entry, is_waiting) = (&self.ledger[&id], self.to_store.contains(&id));
+                        assert!(entry.stored && !is_waiting, "acknowledged before it was on disk");
+                        assert!(entry.accepted.durable, "it does not outlive this fnd");
+                    }
                     Answer::Published(events) => {
                         for taken in events.iter().flat_map(|event| &event.invocations) {
                             assert!(self.ledger[&taken.id].stored, "acknowledged before it was on disk");

@@ -32,7 +32,7 @@ impl World {
             .retain(|id, process| !process.is_pooled() || members.iter().any(|member| member.worker == *id));
         self.owed.clear();
         for id in std::mem::take(&mut self.to_store) {
-            self.ledger.remove(&id);
+            self.not_stored(id, exits > 0);
         }
         for shares in std::mem::take(&mut self.to_publish) {
             for accepted in shares.events.iter().flat_map(|event| &event.accepted) {
