@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The columns that [`row`] reads, in this order.
-const COLUMNS: &str = "id, function, trigger, state, attempts, reason, result, cause, dead";
+const COLUMNS: &str = "id, function, trigger, state, attempts, reason, result, cause, dead, durable";
 
 /// A row of an invocation: the columns at which oracles look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub(crate) struct InvocationRow {
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) cause: Option<Cause>,
     pub(crate) is_dead_letter: bool,
+    pub(crate) durable: bool,
 }
 
 /// Everything that the ledger says at one moment.
@@ -108,6 +109,7 @@ fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, InvocationR
         result: found.get(6)?,
         cause: cause.map(|text| serde_json::from_str(&text).expect("a cause")),
         is_dead_letter: found.get::<_, Option<u8>>(8)? == Some(1),
+        durable: found.get(9)?,
     };
     Ok((id(found, 0)?, row))
 }

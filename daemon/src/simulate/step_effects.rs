@@ -93,7 +93,8 @@ impl World<'_> {
         } else if round.commit.is_some_and(|commit| !commit.is_told) && self.kinds.has(FaultKind::Kills) {
             // What fnd does after a failed commit shows best if fnd dies before it can repeat the commit.
             if self.streams.disk.u8(0..KILLED_AFTER_FAILURE) == 0 {
-                self.light_fuse(self.streams.disk.u32(0..THINGS_MAX), Death::Killed);
+                let things = self.streams.disk.u32(0..THINGS_MAX);
+                self.light_fuse(things, Death::Killed);
             }
         }
         goes_on

@@ -1,5 +1,5 @@
 //! O5: each slot of a schedule is one invocation or counts as missed, and never two, even if the clock was set. Each event is
-//! one invocation of each function that subscribes to it.
+//! one invocation of each function that subscribes to it, as long as fnd remembers the event.
 
 use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The time between two slots of every schedule (`spawner/contents.rs`).
 const EVERY_MS: i64 = 30_000;
+/// How long fnd remembers an event, by the wall clock (`[events] remember`).
+const REMEMBERED_MS: u128 = 86_400_000;
 
 #[derive(Debug)]
 pub(super) struct SlotsOracle {
@@ -44,13 +46,16 @@ impl SlotsOracle {
 
     fn compare(&self, rows: &LedgerRows) -> PromiseCheck {
         let mut slots: BTreeMap<&FunctionName, Vec<(i64, i64)>> = BTreeMap::new();
-        let mut events = BTreeSet::new();
-        for row in rows.invocations.values().filter(|row| is_own(row)) {
+        let mut events = BTreeMap::new();
+        for (id, row) in rows.invocations.iter().filter(|(_, row)| is_own(row)) {
             match &row.cause {
                 Some(Cause::Schedule(cause)) => slots.entry(&row.function).or_default().push(span(cause)),
                 Some(Cause::Event(cause)) => {
                     let event = (&row.function, &cause.attributes.source, &cause.attributes.id);
-                    if !events.insert(event) {
+                    // Identifiers begin with the time of acceptance.
+                    let accepted_ms = id.0 >> 80;
+                    let before = events.insert(event, accepted_ms);
+                    if before.is_some_and(|before| accepted_ms.saturating_sub(before) < REMEMBERED_MS) {
                         return Err(format!(
                             "O5: `{}` has an event twice: {}",
                             row.function, cause.attributes.id

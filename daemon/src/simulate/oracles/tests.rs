@@ -92,6 +92,7 @@ fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> InvocationRow
         result: None,
         cause,
         is_dead_letter: false,
+        durable: true,
     }
 }
 
