@@ -103,6 +103,8 @@ impl Oracle for AnswersOracle {
         if !has_power {
             // The log may have lost ends that no person has heard of.
             self.ended.clear();
+            // The monotonic clock of the machine begins anew.
+            (self.complete_at, self.synced_at) = (Duration::ZERO, Duration::ZERO);
         }
         self.compare(rows)?;
         for (id, promise) in &self.promised {
