@@ -82,6 +82,12 @@ impl Records {
         Some(ended)
     }
 
+    /// Returns how many calls have ended whose output is not counted yet.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn awaited(&self) -> usize {
+        self.awaited.calls.len()
+    }
+
     /// Returns a receiver for the moment in which the records of all answered calls are on their way to the ledger; nothing
     /// if they are.
     pub(crate) fn wait_for_output(&mut self) -> Option<oneshot::Receiver<()>> {

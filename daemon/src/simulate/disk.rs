@@ -149,7 +149,7 @@ impl SimulatedDisk {
             );
             Commit {
                 is_done,
-                is_told: verdict == CommitVerdict::Done,
+                is_denied: matches!(verdict, CommitVerdict::Refused | CommitVerdict::Unknown),
                 is_synced: is_done && self.synced == now.frames,
                 is_complete,
             }

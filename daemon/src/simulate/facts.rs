@@ -74,8 +74,8 @@ pub(crate) struct Began {
 pub(crate) struct Commit {
     /// Whether the batch is in the database. fnd may have been told otherwise.
     pub(crate) is_done: bool,
-    /// Whether fnd was told that the batch is there.
-    pub(crate) is_told: bool,
+    /// Whether fnd was told that the batch is not there.
+    pub(crate) is_denied: bool,
     /// Whether a power cut cannot undo it any more.
     pub(crate) is_synced: bool,
     /// Whether nothing waits to be stored after it.
@@ -117,7 +117,7 @@ impl Fact {
             Self::Over(invocation, attempt) => [7, low(*invocation), u64::from(*attempt)],
             Self::Gone(worker) => [8, worker.0, 0],
             Self::Committed(commit) => {
-                let flags = [commit.is_done, commit.is_told, commit.is_synced, commit.is_complete];
+                let flags = [commit.is_done, commit.is_denied, commit.is_synced, commit.is_complete];
                 [9, flags.iter().fold(0, |all, flag| all * 2 + u64::from(*flag)), 0]
             }
             Self::ClockStepped(step_ms) => [10, step_ms.cast_unsigned(), 0],

@@ -223,6 +223,7 @@ impl FndLife {
                 self.ledger.waiting().0 + self.ledger.waiting().1,
             ),
             ("work that was put off", usize::from(state.turn.is_put_off())),
+            ("call whose output is not counted", state.records.awaited()),
             ("person who waits", people.waiting()),
         ]
     }

@@ -45,11 +45,10 @@ impl fmt::Display for Fact {
 }
 
 fn committed(f: &mut fmt::Formatter<'_>, commit: Commit) -> fmt::Result {
-    f.write_str(match (commit.is_done, commit.is_told) {
-        (true, true) => "the ledger has committed",
-        (true, false) => "the ledger has committed, and fnd is told that it has failed",
-        (false, true) => "the ledger has NOT committed, and fnd is told that it has",
-        (false, false) => "the commit has failed",
+    f.write_str(match (commit.is_done, commit.is_denied) {
+        (true, false) => "the ledger has committed",
+        (true, true) => "the ledger has committed, and fnd is told that it has failed",
+        (false, _) => "the commit has failed",
     })?;
     if commit.is_done && !commit.is_synced {
         f.write_str(" (not synced: a power cut undoes it)")?;
@@ -129,7 +128,7 @@ mod tests {
         );
         let commit = Commit {
             is_done: true,
-            is_told: false,
+            is_denied: true,
             is_synced: false,
             is_complete: true,
         };

@@ -52,7 +52,7 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
         let synced = random.u8(1..100);
         (0..synced).for_each(|number| write(number, true, &mut ledger));
         let round = disk.after_round(true);
-        assert!(round.commit.is_some_and(|commit| commit.is_synced && commit.is_told));
+        assert!(round.commit.is_some_and(|commit| commit.is_synced && !commit.is_denied));
         (synced..synced + 5).for_each(|number| write(number, false, &mut ledger));
         assert!(disk.after_round(true).commit.is_some_and(|commit| commit.is_done));
         drop(ledger);
@@ -83,13 +83,13 @@ fn a_power_cut_takes_the_end_of_what_was_not_synced_and_a_kill_nothing() {
 #[test]
 fn each_verdict_is_what_it_says() {
     let verdicts = [
-        (CommitVerdict::Done, true, true, None),
-        (CommitVerdict::Refused, false, false, None),
-        (CommitVerdict::Unknown, true, false, None),
+        (CommitVerdict::Done, true, false, None),
+        (CommitVerdict::Refused, false, true, None),
+        (CommitVerdict::Unknown, true, true, None),
         (CommitVerdict::DoneThenDead, true, false, Some(Death::Killed)),
         (CommitVerdict::Lost, false, false, Some(Death::PowerCut)),
     ];
-    for (verdict, is_done, is_told, death) in verdicts {
+    for (verdict, is_done, is_denied, death) in verdicts {
         let state = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut disk = SimulatedDisk::new(state.path());
         let mut ledger = open(state.path(), state.path(), &mut disk);
@@ -98,7 +98,7 @@ fn each_verdict_is_what_it_says() {
         let round = disk.after_round(false);
         let commit = Commit {
             is_done,
-            is_told,
+            is_denied,
             is_synced: is_done,
             is_complete: false,
         };

@@ -182,7 +182,7 @@ fn accepted_work_is_in_the_ledger_and_stays_there() {
 fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
     let commit = Commit {
         is_done: true,
-        is_told: true,
+        is_denied: false,
         is_synced: true,
         is_complete: true,
     };
