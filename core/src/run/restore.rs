@@ -151,8 +151,9 @@ impl Supervisor {
             last: record.reason.map(|reason| (reason, record.message)),
             version: record.version,
             previous: record.result,
-            // It is not known whether its attempts were calls; to release files that do not exist does nothing.
-            has_tmp: record.attempts > 0 || goes_on,
+            // The sweep at the start keeps the files of all unfinished invocations, also those of an attempt that the ledger does
+            // not know because of a power cut. To release files that do not exist does nothing.
+            has_tmp: true,
         };
         let is_ready = matches!(invocation.stage, InvocationStage::Ready);
         self.insert_invocation(invocation);
