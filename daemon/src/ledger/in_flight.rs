@@ -3,8 +3,8 @@
 //! a second time as if it had not, and an answered attempt must not be reported as interrupted.
 //!
 //! The table is a file of fixed-size slots in the run directory; like the attempts, it lasts until the next reboot. A
-//! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered, and is
-//! emptied when the outcome is stored. The next start puts the slots that are still filled into the database
+//! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered (also that of
+//! an attempt which its function never saw), and is emptied when the outcome is stored. The next start puts the slots that are still filled into the database
 //! ([`old_table`]). The spawner reports the end of a script's attempt a second time, with the result; its slot records
 //! the end in case the spawner died too.
 //!
@@ -103,16 +103,24 @@ impl InFlight {
         }
     }
 
-    /// Adds the end of an attempt to its slot, if it has one. `printed` says that its last output is not on disk yet.
+    /// Adds the end of an attempt to its slot. `printed` says that its last output is not on disk yet.
     pub(super) fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
         let Some(over) = Over::of(attempt, record, printed) else {
             return;
         };
         let mut slots = self.lock();
-        let Some(FilledSlot { begun, .. }) = slots.taken.get(&(record.id, attempt.attempt)) else {
-            return;
+        let begun = match slots.taken.get(&(record.id, attempt.attempt)) {
+            Some(filled) => filled.begun.clone(),
+            // It has ended before its function saw it, for example because the code cannot be loaded.
+            None => Begun {
+                invocation: record.id,
+                attempt: attempt.attempt,
+                function: attempt.function.clone(),
+                trigger: record.trigger.as_str().into(),
+                started_ms: attempt.started_ms,
+            },
         };
-        let (begun, over) = (begun.clone(), Some(over));
+        let over = Some(over);
         if effects::leaves() {
             slots.fill(&self.pages, Slot { begun, over });
         }

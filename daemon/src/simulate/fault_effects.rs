@@ -37,6 +37,7 @@ impl World<'_> {
             Fault::StopInOrder => self.life.iter_mut().for_each(FndLife::ask_to_stop),
             Fault::ClockStep(step_ms) => {
                 self.outages.stepped_ms += step_ms;
+                self.outages.furthest_ms = self.outages.furthest_ms.max(self.outages.stepped_ms);
                 self.set_clock(step_ms);
                 self.life.iter_mut().for_each(FndLife::clock_set);
             }
@@ -65,9 +66,10 @@ impl World<'_> {
         if self.outages.full_until.take().is_some() {
             self.node.disk.fill(false);
         }
-        // Delayed work that a restart has read waits for a time of the wall clock: for hours, if the clock stays behind.
-        if self.outages.stepped_ms < 0 {
-            self.set_clock(-self.outages.stepped_ms);
+        // Delayed work waits for a time of the wall clock: for hours, if the clock stays behind.
+        let behind_ms = self.outages.furthest_ms - self.outages.stepped_ms;
+        if behind_ms > 0 {
+            self.set_clock(behind_ms);
             self.life.iter_mut().for_each(FndLife::clock_set);
         }
         self.node.spawner.recover();

@@ -12,8 +12,9 @@ pub(super) struct Outages {
     pub(super) faults: VecDeque<(Duration, Fault)>,
     /// Until when the disk is full.
     pub(super) full_until: Option<Duration>,
-    /// The sum of all steps of the wall clock.
+    /// The sum of all steps of the wall clock, and the greatest sum until now: work may wait for a time that the clock showed then.
     pub(super) stepped_ms: i64,
+    pub(super) furthest_ms: i64,
     /// Whether the faults of this world have stopped.
     pub(super) are_over: bool,
     /// How fnd dies when its fuse has burnt.
@@ -29,6 +30,7 @@ impl Outages {
                 .collect(),
             full_until: None,
             stepped_ms: 0,
+            furthest_ms: 0,
             are_over: false,
             death: None,
         }

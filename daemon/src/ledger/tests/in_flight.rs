@@ -215,14 +215,25 @@ fn an_end_that_was_reported_and_not_stored_is_the_end() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
-    for (n, reason) in [(5, Reason::Ok), (6, Reason::Error)] {
-        writer.begins(begun(n));
+    // The last one has ended before its function saw it.
+    let calls = [(5, Reason::Ok), (6, Reason::Error), (7, Reason::Load)];
+    for (n, reason) in calls {
         let (attempt, record) = call(n, reason);
-        writer.ends(&attempt, &record, false);
+        if reason != Reason::Load {
+            writer.begins(begun(n));
+        }
+        writer.ends(
+            &AttemptRecord {
+                started_ms: 7,
+                ..attempt
+            },
+            &record,
+            false,
+        );
     }
     let (copy, next) = killed(state.path());
     assert_eq!(running(&next), []);
-    for (n, reason) in [(5, Reason::Ok), (6, Reason::Error)] {
+    for (n, reason) in calls {
         let (attempt, record) = call(n, reason);
         let expected = AttemptRecord {
             started_ms: 7,
@@ -235,10 +246,10 @@ fn an_end_that_was_reported_and_not_stored_is_the_end() {
         };
         assert_eq!(next.get(id(n)), Some((expected_record, vec![expected])));
     }
-    assert_eq!(next.opened.restored.counts, [(name("hello"), 2, 1)]);
+    assert_eq!(next.opened.restored.counts, [(name("hello"), 3, 2)]);
     next.stop();
     let again = Ledger::open(copy.path());
-    assert_eq!(again.opened.restored.counts, [(name("hello"), 2, 1)], "counted once");
+    assert_eq!(again.opened.restored.counts, [(name("hello"), 3, 2)], "counted once");
     again.stop();
     ledger.stop();
 }

@@ -22,6 +22,10 @@ const REMEMBERED_MS: u128 = 86_400_000;
 pub(super) struct SlotsOracle {
     /// The functions that have a schedule with each of their contents, and whose schedule no person stops.
     functions: BTreeSet<FunctionName>,
+    /// The functions that lose their schedule for a while. fnd forgets its slots with it.
+    without: BTreeSet<FunctionName>,
+    /// Whether the clock was set back.
+    was_set_back: bool,
     /// How many commits were done although fnd was told that they had failed. The slot of such a commit is due again, and may
     /// run a second time.
     unknown_commits: usize,
@@ -29,21 +33,22 @@ pub(super) struct SlotsOracle {
 
 impl SlotsOracle {
     pub(super) fn new(plan: &WorldPlan) -> Self {
-        let (mut scheduled, mut others) = (BTreeSet::new(), BTreeSet::new());
+        let (mut functions, mut without, mut stopped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (_, act) in &plan.acts {
             match act {
                 PersonAct::Save(function, content) if content.manner() == Manner::Scheduled => {
-                    scheduled.insert(*function)
+                    functions.insert(name(*function))
                 }
-                PersonAct::Save(function, _)
-                | PersonAct::Remove(function)
-                | PersonAct::SetEnabled(function, _)
-                | PersonAct::Pause(function, _) => others.insert(*function),
+                PersonAct::Save(function, _) | PersonAct::Remove(function) => without.insert(name(*function)),
+                PersonAct::SetEnabled(function, _) | PersonAct::Pause(function, _) => stopped.insert(name(*function)),
                 _ => continue,
             };
         }
+        functions.retain(|function| !without.contains(function) && !stopped.contains(function));
         Self {
-            functions: scheduled.difference(&others).map(|function| name(*function)).collect(),
+            functions,
+            without,
+            was_set_back: false,
             unknown_commits: 0,
         }
     }
@@ -72,7 +77,11 @@ impl SlotsOracle {
         let mut doubled = None;
         let mut count = 0;
         for (function, spans) in slots {
-            for slot in self.doubled(function, spans)? {
+            let slots = self.doubled(function, spans)?;
+            if self.was_set_back && self.without.contains(function) {
+                continue;
+            }
+            for slot in slots {
                 (count, doubled) = (count + 1, Some((function, slot)));
             }
         }
@@ -119,7 +128,10 @@ impl Oracle for SlotsOracle {
         match fact {
             // A clock that is set may leave out slots, and fnd does not make up for all of them. Only doubled slots are faults
             // then.
-            Fact::ClockStepped(_) => self.functions.clear(),
+            Fact::ClockStepped(step_ms) => {
+                self.functions.clear();
+                self.was_set_back |= *step_ms < 0;
+            }
             Fact::Committed(commit) if commit.is_done && commit.is_denied => self.unknown_commits += 1,
             _ => {}
         }
