@@ -3,10 +3,10 @@
 //! a second time as if it had not, and an answered attempt must not be reported as interrupted.
 //!
 //! The table is a file of fixed-size slots in the run directory; like the attempts, it lasts until the next reboot. A
-//! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered (also that of
-//! an attempt which its function never saw), and is emptied when the outcome is stored. The next start puts the slots that are still filled into the database
-//! ([`old_table`]). The spawner reports the end of a script's attempt a second time, with the result; its slot records
-//! the end in case the spawner died too.
+//! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered (also that
+//! of an attempt which its function never saw), and is emptied when the outcome is stored. The next start puts the slots
+//! that are still filled into the database ([`old_table`]). The spawner reports the end of a script's attempt a second
+//! time, with the result; its slot records the end in case the spawner died too.
 //!
 //! The main thread fills the slots, and the ledger's thread empties them: a few hundred bytes to memory. The disk of the
 //! state directory can be slow; the run directory is in memory, and the file is mapped there ([`pages`]). A power cut loses
