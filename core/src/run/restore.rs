@@ -15,7 +15,7 @@ use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, Invocati
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::{Attempt, InvocationId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +28,13 @@ impl Supervisor {
         let adopted = self.worth_adopting(&mut restored, out);
         let members = self.members_worth_adopting(&mut restored, out);
         let calls = members.iter().flat_map(|member| &member.record.calls);
-        let calls = calls.map(|call| call.run.invocation);
-        let going_on: BTreeSet<_> = adopted
-            .iter()
-            .map(|adopted| adopted.record.run.invocation)
-            .chain(calls)
-            .collect();
+        let runs = adopted.iter().map(|adopted| &adopted.record.run);
+        // The newest attempt of each invocation that a worker still has.
+        let mut newest = BTreeMap::<InvocationId, u32>::new();
+        for run in runs.chain(calls.map(|call| &call.run)) {
+            let attempt = newest.entry(run.invocation).or_default();
+            *attempt = run.attempt.max(*attempt);
+        }
         for (name, content) in restored.loaded {
             let key = self.functions.find_or_add(&name);
             self.functions[key].loaded.push(content);
@@ -54,12 +55,21 @@ impl Supervisor {
         }
         // Invocations come before their workers: an adopted worker goes on with the invocation that is there, and makes
         // one only where the ledger has none.
+        let mut over = BTreeSet::new();
         for unfinished in restored.unfinished {
-            let id = unfinished.accepted.id;
-            self.take_over(now, unfinished, going_on.contains(&id), out);
+            let (id, known) = (unfinished.accepted.id, unfinished.record.attempts);
+            // The spawner keeps the end of an attempt until it is on disk: a later attempt may be over, too.
+            let goes_on = newest.get(&id).is_some_and(|attempt| known <= *attempt);
+            self.take_over(now, unfinished, goes_on, out);
+            if !self.invocations.contains_key(&id) {
+                over.insert(id);
+            }
         }
         for adopted in adopted {
-            self.adopt(now, adopted, out);
+            match over.contains(&adopted.record.run.invocation) {
+                true => out.push(Action::Kill(adopted.worker)),
+                false => self.adopt(now, adopted, out),
+            }
         }
         for member in members {
             self.adopt_member(now, member);

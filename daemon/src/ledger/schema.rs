@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
 /// versions wrote the same number with different tables.

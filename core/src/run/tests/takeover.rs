@@ -205,6 +205,24 @@ fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
     assert_eq!(b.code(2, 0), "record ok: succeeded ok");
 }
 
+/// The spawner keeps the end of the first attempt, because it could not be stored. The second one is over, too.
+#[test]
+fn the_end_of_an_attempt_before_one_that_is_over_does_not_bring_its_invocation_back() {
+    let ended = |durable| Adopted {
+        ended: true,
+        ..adopted(script_record(durable))
+    };
+    let (mut b, actions) = next(vec![unfinished(RunState::Waiting, 2, false)], vec![ended(false)]);
+    assert_eq!(actions, "update 1 interrupted interrupted; kill w1");
+    assert_eq!(b.code(1, 1), "forget w1");
+    // Durable work waits for its third attempt.
+    let (mut b, actions) = next(vec![unfinished(RunState::Waiting, 2, true)], vec![ended(true)]);
+    assert_eq!(actions, "");
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.code(1, 1), "record exit-1: waiting");
+    assert_eq!(b.wait(secs(1)), "spawn w2 a3 1");
+}
+
 #[test]
 fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     let mut late = adopted(script_record(true));
