@@ -74,18 +74,18 @@ mod workers;
 mod world;
 mod world_step;
 
-// The tests of `start` have these pieces, too.
-#[cfg(test)]
+// The tests of `start` have these pieces, too, and with them the fuzzer.
+#[cfg(any(test, fuzzing))]
 pub(crate) use files::files_of;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use node::places_below;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use spawner::contents::{Fate, SourceContent};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use spawner::ends::exited;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use spawner::verdicts::{judged_file, runtimes};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use workers::messages as worker_messages;
 
 use plan::WorldPlan;
