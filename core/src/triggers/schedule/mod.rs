@@ -4,7 +4,7 @@
 //! A slot is an instant of the wall clock. Each schedule has a *mark*: the last slot that was handled. Only slots after
 //! the mark count, and the mark never goes back. So a slot is handled once, even if the clock goes back. If the mark is
 //! more than a day ahead of the clock, one of the two times is wrong, and the schedule begins anew with the present one. The
-//! mark ahead is kept: if the clock jumps forward again, the slots up to that mark do not run a second time.
+//! mark ahead is kept: if the clock comes to it after all, the slots up to that mark do not run a second time.
 //!
 //! Files:
 //! - `occurrence`: the slots that are due at once, divided into those that run and those that were missed
@@ -115,7 +115,6 @@ impl Schedules {
         active: bool,
     ) -> Option<Marks> {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
-        let is_first = !self.functions.contains_key(function);
         let before = self.remove(function);
         if plans.is_empty() {
             let marks = Vec::new();
@@ -132,10 +131,7 @@ impl Schedules {
                 due_ms: None,
                 plan,
             };
-            // Later the clock tells when somebody sets it (`clock_was_set`).
-            if is_first || entry.is_ahead(now_ms) {
-                entry.compare_with_clock(now_ms);
-            }
+            entry.begin_anew_if_ahead(now_ms);
             // Slots during the pause do not count as missed. The later of the two times is taken, since a mark never
             // goes back.
             if resumes {
@@ -162,25 +158,24 @@ impl Schedules {
         }
     }
 
-    /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. If somebody has
-    /// set the clock right again, the slots that were handled before do not run a second time. Returns the marks of the
-    /// schedules that begin anew.
+    /// Sets marks that are too far ahead of the clock to the present time: somebody has set the clock back. Returns the
+    /// marks that changed.
     pub fn clock_was_set(&mut self, now_ms: u64) -> Vec<Marks> {
-        let with = |is_it: &dyn Fn(&ScheduledEntry) -> bool| -> Vec<FunctionName> {
-            let functions = self.functions.iter();
-            let found = functions.filter(|(_, scheduled)| scheduled.entries.iter().any(is_it));
-            found.map(|(name, _)| name.clone()).collect()
-        };
-        let begin_anew = with(&|entry| entry.is_ahead(now_ms));
-        for function in &with(&|entry| entry.is_ahead(now_ms) || entry.ahead_ms.is_some()) {
+        let ahead = |entry: &ScheduledEntry| entry.is_ahead(now_ms);
+        let functions = self.functions.iter();
+        let wrong: Vec<_> = functions
+            .filter(|(_, scheduled)| scheduled.entries.iter().any(ahead))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for function in &wrong {
             self.disarm(function);
             let entries = self.functions.get_mut(function).map(|scheduled| &mut scheduled.entries);
             for entry in entries.into_iter().flatten() {
-                entry.compare_with_clock(now_ms);
+                entry.begin_anew_if_ahead(now_ms);
             }
             self.arm(function);
         }
-        begin_anew.iter().map(|function| self.marks(function)).collect()
+        wrong.iter().map(|function| self.marks(function)).collect()
     }
 
     /// Forgets the marks of the ledger whose functions do not exist any more, and returns them without marks. A function
@@ -339,18 +334,12 @@ impl ScheduledEntry {
         self.last_ms > now_ms.saturating_add(AHEAD_MAX_MS)
     }
 
-    /// Sets a mark that is too far ahead of the clock to the present time, and remembers it. If there is such a mark
-    /// already, the slots up to it and up to now have been handled.
-    fn compare_with_clock(&mut self, now_ms: u64) {
+    /// Sets a mark that is too far ahead of the clock to the present time, and remembers it.
+    fn begin_anew_if_ahead(&mut self, now_ms: u64) {
         if self.is_ahead(now_ms) {
             // Of several marks the one that is farthest ahead stays.
             self.ahead_ms = self.ahead_ms.max(Some(self.last_ms));
             self.last_ms = now_ms;
-        } else if let Some(ahead) = self.ahead_ms {
-            let until = ahead.min(now_ms);
-            let handled = self.plan.slots().and_then(|slots| slots.latest(self.last_ms, until));
-            self.last_ms = self.last_ms.max(handled.unwrap_or(0));
-            self.ahead_ms = Some(ahead).filter(|ahead| *ahead > now_ms);
         }
     }
 

@@ -225,10 +225,6 @@ fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_b
             table = Schedules::new(marks);
             let _ = table.set(START + 25 * HOUR, &name("f"), hourly(), true);
         }
-        // A step forward to a time whose slots ran before.
-        assert!(table.clock_was_set(START + 48 * HOUR).is_empty());
-        assert!(table.due(START + 48 * HOUR).is_empty());
-        assert_eq!(table.next_due(), Some(START + 49 * HOUR));
         // The right time: only what came after the last slot that ran was missed.
         assert!(table.clock_was_set(START + 74 * HOUR).is_empty());
         let due = table.due(START + 74 * HOUR).remove(0);
