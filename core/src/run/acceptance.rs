@@ -150,7 +150,7 @@ impl Supervisor {
             invocation.stage,
             InvocationStage::Claiming { .. } | InvocationStage::Claimed
         );
-        // Those who came before may have left a claim, which says more.
+        // A claim is on its way to the disk, or there. The claim says more than this record, which would replace it.
         if invocation.attempts > 0 && !claims {
             // This comes first: an fnd that finds the invocation durable must know that the attempt has begun.
             out.push(Action::Update(Box::new(invocation.record(&submit.function))));

@@ -4,7 +4,7 @@
 //! a (waits) ──▶ b (waits) ──▶ c        the end of a ends b and c: nobody is left who waits for them
 //!     └─ queues ──▶ d                  d goes on: nobody waits for it
 //! ```
-//! A call is an invocation whose cause is [`Cause::Call`]. What is stored of the call says whether its caller waits: not if the
+//! A call is an invocation whose cause is [`Cause::Call`]. The stored row of a call says whether its caller waits: not if the
 //! call is durable. Only in memory a call may be both: somebody waits for it, and a request that does not wait shares it. This
 //! module does not decide which function may call which: `[access]` of the manifest does.
 

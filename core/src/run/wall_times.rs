@@ -10,10 +10,18 @@ impl Supervisor {
     /// Lets all delayed and expiring invocations follow the wall clock.
     pub(super) fn clock_set(&mut self, now: Now) {
         for (id, invocation) in &mut self.invocations {
-            if let InvocationStage::Delayed { until } = &mut invocation.stage {
-                self.timers.disarm(until.at, Timer::Begin(*id));
-                *until = WallTime::new(now, until.unix_ms);
-                self.timers.arm(until.at, Timer::Begin(*id));
+            match &mut invocation.stage {
+                InvocationStage::Delayed { until } => {
+                    self.timers.disarm(until.at, Timer::Begin(*id));
+                    *until = WallTime::new(now, until.unix_ms);
+                    self.timers.arm(until.at, Timer::Begin(*id));
+                }
+                // Its timer is armed once it is stored.
+                InvocationStage::Storing {
+                    not_before: Some(until),
+                    ..
+                } => *until = WallTime::new(now, until.unix_ms),
+                _ => {}
             }
             if let Some(expires) = &mut invocation.expires {
                 let has_begun = invocation.attempts > 0;

@@ -35,7 +35,7 @@ impl ProgramSettings {
     /// Reads the settings. `variable` returns the value of a variable, and `mutants` is the number of mutants.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The reason, in words.
     pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>, mutants: usize) -> Result<Self, String> {
         let read = |name: &str, least: u64, most: u64| number(name, variable(name), (least, most));
         let seed = read("SEED", 0, u64::MAX)?;

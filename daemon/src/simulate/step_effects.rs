@@ -91,7 +91,7 @@ impl World<'_> {
         if round.death.is_some() {
             self.outages.death = round.death;
         } else if round.commit.is_some_and(|commit| commit.is_denied) && self.kinds.has(FaultKind::Kills) {
-            // What fnd does after a failed commit shows best if fnd dies before it can repeat the commit.
+            // A fault in the handling of a failed commit shows best if fnd dies before it can repeat the commit.
             if self.streams.disk.u8(0..KILLED_AFTER_FAILURE) == 0 {
                 let things = self.streams.disk.u32(0..THINGS_MAX);
                 self.light_fuse(things, Death::Killed);

@@ -241,3 +241,19 @@ fn delayed_work_and_work_that_expires_follow_a_clock_that_is_set() {
     assert!(due.contains("reply 2: skipped skipped-expired"), "{due}");
     assert!(b.code(1, 0).contains("a1 1"));
 }
+
+#[test]
+fn delayed_work_that_is_being_stored_follows_as_well() {
+    let mut b = Bench::with(rules());
+    let noon = b.now.unix_ms;
+    b.event(Event::Submit(Box::new(Submit {
+        wait: false,
+        not_before_ms: Some(noon + 60_000),
+        ..submit("f", 1)
+    })));
+    b.now.unix_ms = noon - 60_000;
+    b.event(Event::ClockSet);
+    b.event(Event::Stored(id(1)));
+    assert_eq!(b.wait(secs(119)), "");
+    assert!(!b.wait(secs(1)).is_empty());
+}
