@@ -2,8 +2,8 @@
 # Builds the Debian package for this machine's architecture, or with `--arch arm64` for another one, and prints where it is.
 # Unchanged parts are not built again. Another architecture needs its C compiler and its Rust standard library; the script says
 # how to get them.
-# `FND_PROFILE=package-test` builds it in less time, with slower programs and without the package of debug information: for
-# tests of the package. `--tool` only installs the tool that packs.
+# `FND_PROFILE=dev` packs the programs of `cargo build`, which are slower, and makes no package of debug information: for tests of
+# the package. `--tool` only installs the tool that packs.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -13,7 +13,9 @@ tool_version=3.8.0
 profile=${FND_PROFILE:-release}
 
 # The built programs, and what depends on the architecture that they are for.
-built=$target/$profile
+directory=$profile
+[[ $profile != dev ]] || directory=debug
+built=$target/$directory
 cross=()
 if [[ ${1:-} == --arch && ${2:-} != "$(dpkg --print-architecture)" ]]; then
     case ${2:-} in
@@ -26,7 +28,7 @@ if [[ ${1:-} == --arch && ${2:-} != "$(dpkg --print-architecture)" ]]; then
     name=${triple//-/_}
     export "CARGO_TARGET_${name^^}_LINKER=$tools-gcc" "CC_$name=$tools-gcc" "AR_$name=$tools-ar" NM="$tools-nm"
     cross=(--target "$triple")
-    built=$target/$triple/$profile
+    built=$target/$triple/$directory
 fi
 
 tool=$target/tools/bin/cargo-deb
@@ -59,7 +61,12 @@ libraries() {
     done
 }
 
-cargo build --profile "$profile" --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl "${cross[@]}"
+programs=(-p fnd -p fnd-helper -p fnd-spawner -p fndctl)
+if [[ $profile == dev ]]; then
+    build_dev "${programs[@]}" "${cross[@]}"
+else
+    cargo build --profile "$profile" --locked "${programs[@]}" "${cross[@]}"
+fi
 scripts/check-spawner.sh "$built/fnd-spawner"
 # A debug build, as above.
 build_dev -p fnd-packaging

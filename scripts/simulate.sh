@@ -7,16 +7,9 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-# The profile and the programs of the package that `.ci/run` tests, so that the crates of others are compiled once for both. Only
-# our own crates get assertions.
-checks=()
-for check in debug-assertions overflow-checks; do
-    checks+=(--config "profile.package-test.$check=true" --config "profile.package-test.package.\"*\".$check=false")
-done
-cargo build --locked --profile package-test "${checks[@]}" -p fnd -p fnd-helper -p fnd-spawner -p fndctl \
-    --features fnd/simulate --bin fnd-simulate
+cargo build --locked --profile simulate -p fnd --features simulate --bin fnd-simulate
 if [[ -z ${FIRST:-} ]]; then
     FIRST=$((16#$(git rev-parse --short=12 HEAD 2>/dev/null || printf 1)))
     export FIRST
 fi
-exec "$target/package-test/fnd-simulate"
+exec "$target/simulate/fnd-simulate"

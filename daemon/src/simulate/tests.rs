@@ -2,12 +2,24 @@
 
 use super::plan::WorldPlan;
 use super::seeds;
+use std::env;
 
-/// The first of the seeds that every run of the tests tries, and how many each of four tests has.
+/// The first seed that four tests try, and the number of their seeds, where the environment names none (`FND_FIRST_SEED`,
+/// `FND_SEEDS`).
 const FIRST: u64 = 2152;
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 40;
+const TESTS: u64 = 4;
 /// Most lines of the trace of a world that fails.
 const LINES_MAX: usize = 60;
+
+/// Returns the number that a variable of the environment has.
+fn number_of(variable: &str, default: u64) -> u64 {
+    let Ok(text) = env::var(variable) else {
+        return default;
+    };
+    text.parse()
+        .unwrap_or_else(|_| panic!("{variable}={text} is not a whole number"))
+}
 
 fn keeps_its_promises(seed: u64) {
     let outcome = seeds::attempt(&WorldPlan::of(seed), true);
@@ -18,10 +30,13 @@ fn keeps_its_promises(seed: u64) {
     }
 }
 
-/// Tries one of the four parts. Tests run beside each other, a world stays in its thread.
+/// Tries the worlds of one of the four tests. Tests run beside each other, a world stays in its thread.
 fn keeps_its_promises_in_part(part: u64) {
-    let first = FIRST + part * SEEDS;
-    (first..first + SEEDS).for_each(keeps_its_promises);
+    let seeds = number_of("FND_SEEDS", SEEDS);
+    let first = number_of("FND_FIRST_SEED", FIRST);
+    (0..seeds)
+        .filter(|seed| seed % TESTS == part)
+        .for_each(|seed| keeps_its_promises(first.wrapping_add(seed)));
 }
 
 #[test]

@@ -42,9 +42,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often fnd is killed unless `FND_KILLS` says.
-const KILLS: u32 = 160;
+const KILLS: u32 = 80;
 /// Number of kills after which the history is compared and another fnd starts with a seed of its own.
-const KILLS_OF_ONE: u32 = 80;
+const KILLS_OF_ONE: u32 = 40;
 /// How long a named point is waited for. It may never come; then fnd is killed at that moment.
 const POINT_COMES: Duration = Duration::from_millis(1500);
 

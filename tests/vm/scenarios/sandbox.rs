@@ -61,8 +61,11 @@ pub(crate) fn layers(machine: &mut VirtualMachine) {
     assert!(!said.contains("homes 0") && !said.contains("processes 1 0"), "{said}");
     for profile in ["strict", "off"] {
         let lines = format!("[sandbox]\nprofile = \"{profile}\"\n[limits]\ntmp = \"1M\"");
-        machine.drop_bash("fills", &lines, FILL);
-        assert_eq!(machine.ok("fndctl invoke fills").trim(), "bounded", "{profile}");
+        // Two functions: nothing tells when an edit of the first one serves.
+        let name = format!("fills-{profile}");
+        machine.drop_bash(&name, &lines, FILL);
+        let said = machine.ok(&format!("fndctl invoke {name}"));
+        assert_eq!(said.trim(), "bounded", "{profile}");
     }
     let mounts = machine.ok("cat /proc/1/mountinfo");
     assert!(
