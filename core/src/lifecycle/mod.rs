@@ -229,6 +229,13 @@ impl Lifecycle {
         function.serving(before)
     }
 
+    /// Says whether a release of a function serves that could not be installed since fnd started. fnd tries again to install it.
+    #[must_use]
+    pub fn lacks_release(&self, name: &FunctionName) -> bool {
+        let stored = self.releases.get(name).and_then(Releases::serving);
+        stored.is_some() && self.serving(name).is_none()
+    }
+
     /// Returns the version of a function that serves, if it has begun to serve since fnd started.
     #[must_use]
     pub fn live(&self, name: &FunctionName) -> Option<Version> {

@@ -97,7 +97,7 @@ impl Supervisor {
             .filter(|canary| canary.serving.version == serving.version)
         {
             // Only the share has changed, so the canary keeps its workers and its counts.
-            canary.percent = percent;
+            canary.set_share(percent);
             // A file that is refused is reported again after this.
             function.error = None;
             return;

@@ -100,6 +100,15 @@ impl Canary {
         }
     }
 
+    /// Gives it another share of the calls.
+    pub(crate) fn set_share(&mut self, percent: u32) {
+        if percent != self.percent {
+            self.percent = percent;
+            // The calls that it is owed are of the old share: a person who lowers the share wants no more of them.
+            self.owed = 0;
+        }
+    }
+
     /// Says whether it can go on beside another version that serves.
     pub(crate) fn shares_with(&self, serving: &ServingRelease) -> bool {
         shares_calls(&serving.rules, &self.serving.rules)

@@ -184,15 +184,26 @@ impl Driver {
             return Vec::new();
         }
         let payload = self.follow_ups.payloads.remove(&record.id);
-        if self.supervisor.has_scanned() {
+        if self.knows_hooks(&record.function) {
             return self.follow(record, payload.as_ref(), output);
         }
         vec![self.follow_ups.follow_later(record, payload, output)]
     }
 
-    /// Makes the calls for the ends that came before all functions were known.
+    /// Says whether the hooks of a function are known, and the functions that they call. A release that cannot be installed now
+    /// (a full disk, an interpreter that is away) has hooks that nobody knows.
+    fn knows_hooks(&self, function: &FunctionName) -> bool {
+        self.supervisor.has_scanned() && !self.lifecycle.lacks_release(function)
+    }
+
+    /// Makes the calls for the ends that came before the hooks of their functions were known.
     pub(super) fn follow_late(&mut self) {
-        for (Unfollowed { record, payload }, output) in std::mem::take(&mut self.follow_ups.late) {
+        let late = std::mem::take(&mut self.follow_ups.late);
+        let (known, late) = late
+            .into_iter()
+            .partition::<Vec<_>, _>(|(end, _)| self.knows_hooks(&end.record.function));
+        self.follow_ups.late = late;
+        for (Unfollowed { record, payload }, output) in known {
             let mut parts = self.follow(&record, Some(&payload), &output);
             // One transaction has the calls and this removal: a kill of fnd neither repeats a call nor loses one.
             parts.push(LedgerCommand::Followed(record.id));

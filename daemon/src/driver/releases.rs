@@ -350,6 +350,7 @@ impl Driver {
         self.wake_savers(); // its trial is over
         self.ask_for_installs();
         self.follow_serving(function);
+        self.follow_late();
     }
 
     /// Does what follows when a version of a function gets a share of the calls.

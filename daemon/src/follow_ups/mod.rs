@@ -3,7 +3,8 @@
 //! one transaction.
 //!
 //! Core decides which functions are called and with which payload. An end is *late* if not all functions are known yet,
-//! or if an earlier fnd was killed before it decided. The ledger remembers a late end until the first scan is over.
+//! if the release of its function could not be installed since fnd started, or if an earlier fnd was killed before it decided. The
+//! ledger remembers a late end until its hooks are known.
 //!
 //! Files:
 //! - `alerts`: the changes of health, each with its call

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// After so many seeds that have failed, the others are left out: they would say the same.
 const FAILURES_MAX: usize = 5;
+/// The time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(15);
 /// Most lines of a trace that are printed for each of them. The cause is seldom far from the end.
 const LINES_MAX: usize = 60;
 
@@ -85,6 +87,7 @@ struct SeedEnd {
 fn many(seeds: RangeInclusive<u64>, settings: &ProgramSettings) -> bool {
     let begun = clock::monotonic();
     let (mut steps, mut invocations, mut done, mut failed) = (0_u64, 0_u64, 0_u32, Vec::new());
+    let (mut told, all) = (begun, seeds::failed().chain(seeds.clone()).count());
     each(seeds::failed().chain(seeds), settings, None, |end| {
         done += 1;
         steps += u64::from(end.steps);
@@ -92,6 +95,12 @@ fn many(seeds: RangeInclusive<u64>, settings: &ProgramSettings) -> bool {
         if let Some(broken) = end.broken {
             say(&format!("seed {}: {broken}", end.seed));
             failed.push((end.seed, broken));
+        }
+        let now = clock::monotonic();
+        if now.saturating_duration_since(told) >= PROGRESS {
+            told = now;
+            // As in `say`.
+            let _ = writeln!(io::stderr(), "{done} of {all} seeds, {} failed", failed.len());
         }
         failed.len() < FAILURES_MAX
     });

@@ -87,6 +87,26 @@ fn no_call_waits_for_it() {
 }
 
 #[test]
+fn calls_that_it_is_owed_end_with_the_share_that_they_are_of() {
+    let mut b = with_canary(100);
+    // Its worker is busy with the first of these calls, so the others are not its own, and it is owed two.
+    assert_eq!(called(&mut b, 2), 2);
+    for n in 3..5 {
+        assert_eq!(called(&mut b, n), 1);
+        b.answer(1, u64::try_from(n).unwrap(), Reason::Ok);
+    }
+    b.answer(2, 2, Reason::Ok);
+    b.event(canary(2, 10, handler(pool())));
+    let mut own = 0;
+    for n in 5..25 {
+        let worker = called(&mut b, n);
+        own += u32::from(worker == 2);
+        b.answer(worker, u64::try_from(n).unwrap(), Reason::Ok);
+    }
+    assert_eq!(own, 2, "of 20 calls");
+}
+
+#[test]
 fn a_fault_of_its_start_meets_no_call() {
     let mut b = with_canary(50);
     assert_eq!(b.exited(exit(2, Code(1))), "forget w2");
