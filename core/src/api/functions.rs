@@ -122,9 +122,59 @@ pub struct FunctionStatus {
     /// Invocations waiting now.
     #[serde(default)]
     pub queued: u32,
+    /// What keeps waiting invocations from beginning although a process is free. Absent where nothing does; also in status files,
+    /// which are not rewritten for a value that always changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
     /// Number of dead letters.
     #[serde(default)]
     pub dead_letters: u64,
+}
+
+/// What keeps invocations from beginning although a process is free.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitsFor {
+    /// The group of the function, all of whose places are taken, or are for others first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupPlaces>,
+    /// Invocations that wait for others with the same value of `[queue] key`, or of `key` of `[[event]]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<HeldBack>,
+}
+
+/// The places of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupPlaces {
+    /// Name of the group.
+    pub name: String,
+    /// Places that are taken.
+    pub taken: u32,
+    /// Places that the group has.
+    pub max: u32,
+}
+
+/// Invocations that wait for others with the same value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldBack {
+    /// The value of the oldest one.
+    pub value: String,
+    /// Number of all.
+    pub invocations: u32,
+}
+
+impl WaitsFor {
+    /// Returns it in words: `group db (2 of 2); key 7 (3 runs)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let group = self.group.as_ref();
+        let group = group.map(|group| format!("group {} ({} of {})", group.name, group.taken, group.max));
+        let key = self.key.as_ref().map(|key| {
+            let runs = if key.invocations == 1 { "run" } else { "runs" };
+            format!("key {} ({} {runs})", key.value, key.invocations)
+        });
+        let parts: Vec<_> = group.into_iter().chain(key).collect();
+        parts.join("; ")
+    }
 }
 
 /// A change that was told and is not over.

@@ -35,6 +35,7 @@ mod changes;
 mod claims;
 mod clock_steps;
 mod ends;
+mod flow;
 mod full;
 mod functions;
 mod hooks;
