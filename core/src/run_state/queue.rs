@@ -12,14 +12,13 @@
 //! | `BackingOff` | `backing_off` |
 //! | Delayed, Running, Lost | none |
 //!
-//! Invocations with one value of a key are in a *lane*, all but delayed ones, which come into it when their time comes. In a
-//! lane come first those that have begun or are claimed (also while they wait for a retry or a poll: otherwise a later one would
-//! overtake an earlier one that is not done), then those that wait, each in the order of acceptance. As many of the first as the
-//! lane is wide may begin. So the books depend on the stages alone, also after a restart, and where a release changes the key.
+//! Invocations with a value of a key are in lanes (`lanes` beside it), which let only the first ones begin. A delayed one comes into
+//! its lanes when its time comes.
 //!
 //! The queue does not decide when a stage changes. It has no clock and arms no timer.
 
 use super::invocation::{Invocation, InvocationStage, QueueOrder};
+use super::lanes::{Begins, Lanes};
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,43 +60,7 @@ impl PartialEq for Queue {
 }
 
 /// The books of a function that has had no invocation.
-static EMPTY: QueueBooks = QueueBooks {
-    live: BTreeSet::new(),
-    keys: BTreeMap::new(),
-    lanes: BTreeMap::new(),
-    in_lanes: BTreeMap::new(),
-    held_back: BTreeSet::new(),
-    per_key: 1,
-    storing: 0,
-    ended: 0,
-    backing_off: BTreeSet::new(),
-    unclaimed: BTreeMap::new(),
-    claiming: 0,
-    held: 0,
-    claimed: 0,
-    ready: BTreeMap::new(),
-};
-
-/// The invocations of a function with one value of a key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    /// Of `key` of `[[event]]`.
-    Event(Arc<str>),
-    /// Of `[queue] key`.
-    Queue(Arc<str>),
-}
-
-/// The place in a lane: whether it waits, and its number.
-type LanePlace = (bool, u64);
-
-/// An invocation in lanes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct InLanes {
-    lanes: Vec<Lane>,
-    at: LanePlace,
-    /// Where it is in the queue and whether it must be claimed, if nothing but its lanes holds it back.
-    begins: Option<(QueueOrder, bool)>,
-}
+static EMPTY: QueueBooks = QueueBooks::of_width(1);
 
 /// The books of one function.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,13 +69,10 @@ pub(crate) struct QueueBooks {
     live: BTreeSet<InvocationId>,
     /// The identities of their idempotency keys.
     keys: BTreeMap<Arc<str>, InvocationId>,
-    /// Those with a key, by value.
-    lanes: BTreeMap<Lane, BTreeMap<LanePlace, InvocationId>>,
-    in_lanes: BTreeMap<InvocationId, InLanes>,
+    /// Those with a key.
+    lanes: Lanes,
     /// Those that only their lanes keep from beginning.
     held_back: BTreeSet<InvocationId>,
-    /// The width of the lanes of `[queue] key`.
-    per_key: usize,
     /// Number of invocations that are being stored and then run.
     storing: usize,
     /// Number of invocations that are being stored and were ended meanwhile.
@@ -140,7 +100,7 @@ impl Default for QueueBooks {
 impl Queue {
     /// Returns an empty queue with the same width of lanes.
     pub(crate) fn emptied(&self) -> Self {
-        match self.per_key {
+        match self.per_key() {
             1 => Self::default(),
             width => Self(Some(Box::new(QueueBooks::of_width(width)))),
         }
@@ -148,14 +108,12 @@ impl Queue {
 }
 
 impl QueueBooks {
-    fn of_width(per_key: usize) -> Self {
+    const fn of_width(per_key: usize) -> Self {
         Self {
             live: BTreeSet::new(),
             keys: BTreeMap::new(),
-            lanes: BTreeMap::new(),
-            in_lanes: BTreeMap::new(),
+            lanes: Lanes::of_width(per_key),
             held_back: BTreeSet::new(),
-            per_key,
             storing: 0,
             ended: 0,
             backing_off: BTreeSet::new(),
@@ -207,88 +165,37 @@ impl QueueBooks {
         self.enter(invocation);
     }
 
+    /// Returns how many invocations of one value of `[queue] key` may run.
     pub(crate) fn per_key(&self) -> usize {
-        self.per_key
+        self.lanes.per_key
     }
 
     /// Sets how many invocations of one value of `[queue] key` may run. No invocation is in such a lane.
     pub(crate) fn set_per_key(&mut self, per_key: usize) {
-        self.per_key = per_key;
+        self.lanes.per_key = per_key;
     }
 
-    fn width(&self, lane: &Lane) -> usize {
-        match lane {
-            Lane::Event(_) => 1,
-            Lane::Queue(_) => self.per_key,
-        }
-    }
-
-    /// Puts an invocation into its lanes.
-    fn enter_lanes(&mut self, invocation: &Invocation, begins: Option<(QueueOrder, bool)>) {
-        let lanes = lanes_of(invocation);
-        let waits = matches!(
-            invocation.stage,
-            InvocationStage::Storing { .. } | InvocationStage::Ready
-        );
-        let at = (waits && invocation.attempts == 0, invocation.number);
-        for lane in &lanes {
-            self.lanes.entry(lane.clone()).or_default().insert(at, invocation.id);
-        }
-        let own = InLanes { lanes, at, begins };
-        self.in_lanes.insert(invocation.id, own.clone());
-        self.settle(invocation.id);
-        // The one behind the last that may begin may have lost its place.
-        for lane in &own.lanes {
-            self.settle_nth(lane, self.width(lane));
-        }
-    }
-
-    /// Takes an invocation out of its lanes, so that others may begin.
-    fn leave_lanes(&mut self, id: InvocationId) {
-        self.held_back.remove(&id);
-        let Some(own) = self.in_lanes.remove(&id) else { return };
-        for lane in &own.lanes {
-            let Some(others) = self.lanes.get_mut(lane) else {
+    /// Lets each of these invocations begin if its lanes have a place for it, and holds it back otherwise.
+    fn settle(&mut self, ids: Vec<InvocationId>) {
+        for id in ids {
+            let Some((begins, has_place)) = self.lanes.place(id) else {
                 continue;
             };
-            others.remove(&own.at);
-            if others.is_empty() {
-                self.lanes.remove(lane);
+            if has_place {
+                self.held_back.remove(&id);
+                self.let_begin(id, begins);
+            } else if self.held_back.insert(id) {
+                let book = if begins.claims { &mut self.unclaimed } else { &mut self.ready };
+                book.remove(&begins.place);
             }
-            self.settle_nth(lane, self.width(lane).saturating_sub(1));
-        }
-    }
-
-    fn settle_nth(&mut self, lane: &Lane, n: usize) {
-        let nth = self.lanes.get(lane).and_then(|lane| lane.values().nth(n));
-        if let Some(id) = nth.copied() {
-            self.settle(id);
-        }
-    }
-
-    /// Lets an invocation begin if each of its lanes has a place for it, and holds it back otherwise.
-    fn settle(&mut self, id: InvocationId) {
-        let Some(own) = self.in_lanes.get(&id) else { return };
-        let Some((place, claims)) = own.begins else { return };
-        let has_place = |lane: &Lane| {
-            let first = self.lanes.get(lane).into_iter().flat_map(BTreeMap::keys);
-            first.take(self.width(lane)).any(|at| *at == own.at)
-        };
-        if own.lanes.iter().all(has_place) {
-            self.held_back.remove(&id);
-            self.let_begin(id, place, claims);
-        } else if self.held_back.insert(id) {
-            let book = if claims { &mut self.unclaimed } else { &mut self.ready };
-            book.remove(&place);
         }
     }
 
     /// Returns the invocations with a value of `[queue] key`, in the order of their lane; and whether one more would find a
     /// place there.
     pub(crate) fn with_queue_key(&self, value: &Arc<str>) -> (Vec<InvocationId>, bool) {
-        let lane = self.lanes.get(&Lane::Queue(Arc::clone(value)));
-        let ids: Vec<_> = lane.into_iter().flat_map(BTreeMap::values).copied().collect();
-        let has_place = ids.len() < self.per_key;
+        let ids: Vec<_> = self.lanes.with_queue_key(value).collect();
+        let has_place = ids.len() < self.per_key();
         (ids, has_place)
     }
 
@@ -297,16 +204,16 @@ impl QueueBooks {
         &self.held_back
     }
 
-    fn let_begin(&mut self, id: InvocationId, place: QueueOrder, durable: bool) {
-        let book = if durable { &mut self.unclaimed } else { &mut self.ready };
-        book.insert(place, id);
+    fn let_begin(&mut self, id: InvocationId, begins: Begins) {
+        let book = if begins.claims { &mut self.unclaimed } else { &mut self.ready };
+        book.insert(begins.place, id);
     }
 
     fn enter(&mut self, invocation: &Invocation) {
         let (id, place) = (invocation.id, invocation.place());
-        let begins = match invocation.stage {
-            InvocationStage::Ready => Some((place, invocation.durable)),
-            InvocationStage::Claimed => Some((place, false)),
+        let claims = match invocation.stage {
+            InvocationStage::Ready => Some(invocation.durable),
+            InvocationStage::Claimed => Some(false),
             _ => None,
         };
         match invocation.stage {
@@ -329,11 +236,12 @@ impl QueueBooks {
             | InvocationStage::Running { .. }
             | InvocationStage::Lost => {}
         }
-        let has_lanes = invocation.order_key.is_some() || invocation.queue_key.is_some();
-        if has_lanes && !matches!(invocation.stage, InvocationStage::Delayed { .. }) {
-            self.enter_lanes(invocation, begins);
-        } else if let Some((place, claims)) = begins {
-            self.let_begin(id, place, claims);
+        let begins = claims.map(|claims| Begins { place, claims });
+        if Lanes::has(invocation) {
+            let changed = self.lanes.enter(invocation, begins);
+            self.settle(changed);
+        } else if let Some(begins) = begins {
+            self.let_begin(id, begins);
         }
     }
 
@@ -365,9 +273,9 @@ impl QueueBooks {
             }
             InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
         }
-        if !self.in_lanes.is_empty() {
-            self.leave_lanes(id);
-        }
+        self.held_back.remove(&id);
+        let changed = self.lanes.leave(id);
+        self.settle(changed);
     }
 
     /// Returns the first invocation that may begin.
@@ -472,10 +380,4 @@ impl QueueBooks {
     pub(crate) fn with_key(&self, key: &IdempotencyKey) -> Option<InvocationId> {
         self.keys.get(key.identity()).copied()
     }
-}
-
-fn lanes_of(invocation: &Invocation) -> Vec<Lane> {
-    let event = invocation.order_key.clone().map(Lane::Event);
-    let queue = invocation.queue_key.clone().map(Lane::Queue);
-    event.into_iter().chain(queue).collect()
 }
