@@ -96,7 +96,9 @@ impl Lanes {
         };
         let mut changed = Vec::new();
         for lane in &own.lanes {
-            let Some(others) = self.lanes.get_mut(lane) else { continue };
+            let Some(others) = self.lanes.get_mut(lane) else {
+                continue;
+            };
             others.remove(&own.at);
             if others.is_empty() {
                 self.lanes.remove(lane);

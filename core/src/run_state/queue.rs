@@ -185,7 +185,11 @@ impl QueueBooks {
                 self.held_back.remove(&id);
                 self.let_begin(id, begins);
             } else if self.held_back.insert(id) {
-                let book = if begins.claims { &mut self.unclaimed } else { &mut self.ready };
+                let book = if begins.claims {
+                    &mut self.unclaimed
+                } else {
+                    &mut self.ready
+                };
                 book.remove(&begins.place);
             }
         }
@@ -205,7 +209,11 @@ impl QueueBooks {
     }
 
     fn let_begin(&mut self, id: InvocationId, begins: Begins) {
-        let book = if begins.claims { &mut self.unclaimed } else { &mut self.ready };
+        let book = if begins.claims {
+            &mut self.unclaimed
+        } else {
+            &mut self.ready
+        };
         book.insert(begins.place, id);
     }
 

@@ -462,7 +462,7 @@ fn groups_and_keys_that_cannot_be() {
         ("[queue]\ngroup = \"a b\"\n", "2:9 "),
         (
             "[service]\n[queue]\ngroup = \"db\"\n",
-            "2:2 impossible: `queue` has no effect",
+            "2:1 impossible: `queue` has no effect",
         ),
     ] {
         let found = reported(&of(settings, own));
