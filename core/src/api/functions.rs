@@ -318,3 +318,25 @@ pub struct RemovedFunction {
     /// What is still there of the function, and how it goes: its history and output, its home.
     pub remains: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_wait_for_is_one_line() {
+        let group = GroupPlaces {
+            name: "db".to_owned(),
+            taken: 2,
+            max: 2,
+        };
+        let key = |invocations| HeldBack {
+            value: "7".to_owned(),
+            invocations,
+        };
+        let words = |group, key| WaitsFor { group, key }.words();
+        assert_eq!(words(Some(group.clone()), None), "group db (2 of 2)");
+        assert_eq!(words(None, Some(key(1))), "key 7 (1 run)");
+        assert_eq!(words(Some(group), Some(key(3))), "group db (2 of 2); key 7 (3 runs)");
+    }
+}

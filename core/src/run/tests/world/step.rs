@@ -151,7 +151,8 @@ pub(in crate::run::tests) fn variant(n: u8) -> Rules {
         ][usize::from(n % 5)],
         rate: (n % 7 == 3).then_some((3, secs(5))),
         group: [None, Some("db"), Some("licence"), Some("gone")][usize::from(n / 3 % 4)].map(str::to_owned),
-        key: (n / 2 % 3 > 0).then(|| (RequestPlace::parse("body.customer").unwrap(), 1 + u32::from(n / 5 % 2))),
+        key: (!(n / 2).is_multiple_of(3))
+            .then(|| (RequestPlace::parse("body.customer").unwrap(), 1 + u32::from(n / 5 % 2))),
     };
     rules.run_on_load = n % 3 == 2;
     rules.enabled = n % 11 != 10;
