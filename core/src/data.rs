@@ -1,6 +1,7 @@
 //! Payload bytes of an invocation, in memory or elsewhere.
 //!
-//! Core never reads the bytes and only passes them on, so that the body of a waiting invocation need not be in memory.
+//! Core passes the bytes on, so that the body of a waiting invocation need not be in memory. It reads them only where a manifest
+//! asks for a value in them.
 
 use bytes::Bytes;
 use std::borrow::Cow;

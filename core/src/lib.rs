@@ -8,7 +8,7 @@
 //! - `api`: bodies of the API and of status files
 //! - `audit`: what callers of the control socket did, and what was refused to them
 //! - `backoff`: the delay before a retry
-//! - `data`: the bytes of a payload, which core never reads
+//! - `data`: the bytes of a payload, which core reads only for values at a place
 //! - `durations`: the last durations, and their quantiles
 //! - `verify_report`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
@@ -21,6 +21,7 @@
 //! - `messages`: the events and actions of the machine of runs
 //! - `mutants`: faults that the simulation of the daemon has to find
 //! - `path_steps`: the directories that a path leads through
+//! - `places`: values at places of a request or a payload
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
@@ -52,6 +53,7 @@ mod messages;
 #[cfg(feature = "simulate")]
 pub mod mutants;
 pub mod path_steps;
+pub mod places;
 pub mod quota;
 pub mod records;
 pub mod report;

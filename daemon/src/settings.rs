@@ -134,6 +134,14 @@ impl CurrentSettings {
         }
     }
 
+    /// Returns `[groups]`: each name, and how many attempts the functions of the group may have at once.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.settings
+            .groups
+            .iter()
+            .map(|(name, group)| (name.as_str(), group.max))
+    }
+
     /// Returns the rules that decide which files are functions; `uploads` is the directory of uploads.
     #[must_use]
     pub fn catalog_rules(&self, uploads: PathBuf) -> WalkRules {

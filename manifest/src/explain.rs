@@ -214,6 +214,11 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ),
     ("unknown-size", "There is no size with this name in `[sizes]`."),
     (
+        "unknown-group",
+        "`[groups]` of the configuration has no group with this name. A release that serves already goes on, with one attempt of \
+         the group at once.",
+    ),
+    (
         "interpreter",
         "The `#!` line names a program that does not run the file. A script does not run by itself until the line or the manifest \
          says what is meant.",

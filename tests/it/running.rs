@@ -3,8 +3,9 @@
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, wait_until};
+use fnd_tests::{Fnd, Setup, wait_until};
 use fnd_wire::ids::InvocationId;
+use nix::sys::signal::Signal;
 use std::fs;
 use std::path::PathBuf;
 
@@ -320,5 +321,50 @@ fn a_control_socket_that_was_removed_comes_back() {
         });
     }
     assert!(fnd.log().contains("was removed; it is made again"));
+    fnd.finish();
+}
+
+/// The bound of a group holds over a restart and follows reloads; a group that is removed stops nothing.
+#[test]
+fn a_group_of_functions_follows_restarts_and_reloads() {
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let configure = |fnd: &Fnd, text: &str| {
+        fs::create_dir_all(fnd.path("conf.d")).unwrap();
+        fs::write(fnd.path("conf.d/groups.toml"), text).unwrap();
+        let _ = fnd.ctl(&["reload", "--ignore-invalid"]).expect_code(0);
+    };
+    configure(&fnd, "[groups]\ndb = { max = 1 }\n");
+    let one = gated(&fnd, "one", "[queue]\ngroup = \"db\"");
+    let two = gated(&fnd, "two", "[queue]\ngroup = \"db\"");
+    let running = fnd.queue("one", "");
+    wait_started(&one, running);
+    let waiting: Vec<_> = (0..2).map(|_| fnd.queue("two", "")).collect();
+    let waits_for = |fnd: &Fnd| {
+        let two = fnd.function("two").and_then(|function| function.waits_for);
+        two.map(|waits_for| waits_for.words())
+    };
+    assert_eq!(waits_for(&fnd).as_deref(), Some("group db (1 of 1)"));
+    fnd.replace(Signal::SIGTERM);
+    fnd.wait_ready("two");
+    assert_eq!(
+        waits_for(&fnd).as_deref(),
+        Some("group db (1 of 1)"),
+        "the attempt goes on"
+    );
+    assert!(!two.join(waiting[0].to_string()).exists());
+    configure(&fnd, "[groups]\ndb = { max = 2 }\n");
+    wait_started(&two, waiting[0]);
+    configure(&fnd, "");
+    let unknown = fnd.wait_error("two").error.unwrap_or_default();
+    assert!(unknown.contains("unknown group `db`"), "{unknown}");
+    assert_eq!(waits_for(&fnd).as_deref(), Some("group db (2 of 1)"));
+    fs::write(one.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(running).state, RunState::Succeeded);
+    assert!(
+        !two.join(waiting[1].to_string()).exists(),
+        "one more would be two of one"
+    );
+    fs::write(two.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(waiting[1]).state, RunState::Succeeded);
     fnd.finish();
 }

@@ -122,9 +122,59 @@ pub struct FunctionStatus {
     /// Invocations waiting now.
     #[serde(default)]
     pub queued: u32,
+    /// What keeps waiting invocations from beginning although a process is free. Absent where nothing does; also in status files,
+    /// which are not rewritten for a value that always changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
     /// Number of dead letters.
     #[serde(default)]
     pub dead_letters: u64,
+}
+
+/// What keeps invocations from beginning although a process is free.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitsFor {
+    /// The group of the function, all of whose places are taken, or are for others first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupPlaces>,
+    /// Invocations that wait for others with the same value of `[queue] key`, or of `key` of `[[event]]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<HeldBack>,
+}
+
+/// The places of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupPlaces {
+    /// Name of the group.
+    pub name: String,
+    /// Places that are taken.
+    pub taken: u32,
+    /// Places that the group has.
+    pub max: u32,
+}
+
+/// Invocations that wait for others with the same value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldBack {
+    /// The value of the oldest one.
+    pub value: String,
+    /// Number of all.
+    pub invocations: u32,
+}
+
+impl WaitsFor {
+    /// Returns it in words: `group db (2 of 2); key 7 (3 runs)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let group = self.group.as_ref();
+        let group = group.map(|group| format!("group {} ({} of {})", group.name, group.taken, group.max));
+        let key = self.key.as_ref().map(|key| {
+            let runs = if key.invocations == 1 { "run" } else { "runs" };
+            format!("key {} ({} {runs})", key.value, key.invocations)
+        });
+        let parts: Vec<_> = group.into_iter().chain(key).collect();
+        parts.join("; ")
+    }
 }
 
 /// A change that was told and is not over.
@@ -267,4 +317,26 @@ pub struct RemovedFunction {
     pub serves: Option<String>,
     /// What is still there of the function, and how it goes: its history and output, its home.
     pub remains: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_wait_for_is_one_line() {
+        let group = GroupPlaces {
+            name: "db".to_owned(),
+            taken: 2,
+            max: 2,
+        };
+        let key = |invocations| HeldBack {
+            value: "7".to_owned(),
+            invocations,
+        };
+        let words = |group, key| WaitsFor { group, key }.words();
+        assert_eq!(words(Some(group.clone()), None), "group db (2 of 2)");
+        assert_eq!(words(None, Some(key(1))), "key 7 (1 run)");
+        assert_eq!(words(Some(group), Some(key(3))), "group db (2 of 2); key 7 (3 runs)");
+    }
 }

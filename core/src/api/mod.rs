@@ -35,8 +35,8 @@ pub use audit::{AuditEntry, AuditList};
 pub use components::components;
 pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
-    AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, LastEnd, NewerVersion,
-    RemovedFunction, StorageUse,
+    AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, GroupPlaces, HeldBack,
+    LastEnd, NewerVersion, RemovedFunction, StorageUse, WaitsFor,
 };
 pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,

@@ -1,5 +1,6 @@
 //! Bodies about the resources that functions use now.
 
+use super::functions::WaitsFor;
 use crate::run::FunctionState;
 use fnd_manifest::text;
 use fnd_wire::ids::FunctionName;
@@ -30,6 +31,9 @@ pub struct FunctionUsage {
     pub running: u32,
     /// Invocations waiting now.
     pub queued: u32,
+    /// What keeps waiting invocations from beginning although a process is free; absent where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
     /// Number of invocations that have ended.
     pub runs: u64,
     /// Number of those that failed or were interrupted.

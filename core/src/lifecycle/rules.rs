@@ -4,6 +4,7 @@ use crate::backoff::{Backoff, Jitter};
 use crate::records::Payload;
 use crate::records::outcome::Class;
 use crate::run::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
+use fnd_manifest::function::route::RequestPlace;
 use fnd_manifest::function::{self as manifest, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_wire::units::spell_size;
 use std::sync::Arc;
@@ -40,6 +41,9 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             max: manifest.queue.max,
             overlap: overlap(manifest.queue.overlap),
             rate: manifest.queue.rate.map(|rate| (rate.count, rate.per)),
+            // A service is not invoked; `[defaults]` may name a group all the same.
+            group: manifest.queue.group.clone().filter(|_| manifest.service.is_none()),
+            key: key(manifest).filter(|_| manifest.service.is_none()),
         },
         result_max: limits.result,
         pids: limits.pids,
@@ -48,6 +52,11 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         unchecked: !manifest.release.check,
         runtime: manifest.runtime.clone(),
     }
+}
+
+fn key(manifest: &Manifest) -> Option<(RequestPlace, u32)> {
+    let place = manifest.queue.key.clone()?;
+    Some((place, manifest.queue.per_key.unwrap_or(1)))
 }
 
 /// Returns the overlap policy of the supervisor for that of a manifest.

@@ -281,7 +281,7 @@ pub enum ChainRefusal {
     NotRunning(FunctionName),
     /// The chain of calls would be longer than [`DEPTH_MAX`].
     TooLong,
-    /// The called function is in the chain of invocations that would wait for this call, and has no free place: the call
+    /// The invocations that would wait for this call have the place that it needs, of its function, its group or its key: the call
     /// would wait for itself.
     WaitsForItself,
 }
@@ -299,8 +299,8 @@ impl ChainRefusal {
                 u32::from(DEPTH_MAX) + 1
             ),
             Self::WaitsForItself => format!(
-                "`{function}` is in the chain of functions that wait for this call, and all its places are taken (pool.max): the call \
-                 would wait for itself; queue it (`--async`), or raise `pool.max`"
+                "functions that wait for this call have the place that `{function}` needs (pool.max, or that of its group or its key): the \
+                 call would wait for itself; queue it (`--async`), or raise that number"
             ),
         }
     }

@@ -108,6 +108,9 @@ pub struct RunRecord {
     /// The function and the invocation that called it, if a function did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<CallCause>,
+    /// The invocation's value of `[queue] key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_key: Option<String>,
     /// Why the attempt is being ended, once fnd has ordered that; absent in a record of an older fnd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ending: Option<EndCause>,

@@ -4,6 +4,7 @@ use crate::backoff::Backoff;
 use crate::records::Payload;
 use crate::records::outcome::Class;
 use fnd_manifest::function::Listen;
+use fnd_manifest::function::route::RequestPlace;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -223,7 +224,7 @@ pub struct Poll {
 }
 
 /// Rules for waiting invocations.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueRules {
     /// Most waiting invocations, besides those that run; the next one is decided by the overlap policy.
     pub max: u32,
@@ -231,6 +232,12 @@ pub struct QueueRules {
     pub overlap: Overlap,
     /// Most acceptances per period: count, period.
     pub rate: Option<(u32, Duration)>,
+    /// The group whose functions share a number of attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The place whose value puts invocations in order, and how many of one value run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<(RequestPlace, u32)>,
 }
 
 /// The decision about an invocation that arrives while all places are taken (`overlap` in the manifest).

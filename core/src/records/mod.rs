@@ -12,6 +12,7 @@
 //! - `marks`: what is remembered of schedules and files with an invocation
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `payload`: the input of an invocation, and its result
+//! - `place`: the value of `[queue] key` in a payload
 //! - `protocol`: messages between fnd and a worker
 
 mod accepted;
@@ -22,6 +23,7 @@ mod invocation;
 mod marks;
 pub mod outcome;
 mod payload;
+mod place;
 pub mod protocol;
 
 pub use accepted::{Accepted, may_become_dead_letter};

@@ -76,6 +76,7 @@ impl Supervisor {
             stage: InvocationStage::Storing { not_before, end: None },
             durable,
             order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
+            queue_key: rules.queue.key.as_ref().and_then(|(place, _)| payload.key(place)),
             payload,
             key: submit.idempotency_key,
             acknowledge: acknowledge.into_iter().collect(),
@@ -221,7 +222,7 @@ impl Supervisor {
         for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
             out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
         }
-        // The next one of its order key may begin.
+        // The next one of its key may begin.
         self.line_up(now, invocation.function);
         // The next run of a service waits as after a failed one.
         self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);

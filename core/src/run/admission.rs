@@ -139,6 +139,7 @@ impl Supervisor {
             self.functions[key].work.share.in_line = true;
             self.node.line.push_back(key);
         }
+        self.wait_for_group(key);
     }
 
     /// Returns what a function needs to start: an attempt of a script, or a worker of a handler.
@@ -150,7 +151,8 @@ impl Supervisor {
             FunctionKind::Service(_) if self.runs_another(key, serving.version) => None,
             FunctionKind::Script | FunctionKind::Service(_) => {
                 let may_claim = self.claim_rate.may_claim();
-                function.can_start(may_claim).then_some(Start::Attempt)
+                let can_start = function.can_start(may_claim) && self.group_has_room(key);
+                can_start.then_some(Start::Attempt)
             }
         }
     }
@@ -181,6 +183,7 @@ impl Supervisor {
         if !self.serves() {
             return;
         }
+        self.call_groups(now);
         // Calls come first: a free worker takes an invocation for which a worker would be started otherwise.
         self.call_free(now, out);
         while let Some(key) = self.node.line.front().copied().filter(|_| self.starts.may_start()) {
@@ -211,6 +214,7 @@ impl Supervisor {
             self.node.line.pop_front();
             self.functions[key].work.share.in_line = false;
             self.line_up(now, key);
+            self.call_groups(now);
             self.call_free(now, out);
         }
         // A claim that holds a place leads to a start, and that start is the trial. Without any start to come, the

@@ -114,6 +114,7 @@ impl Supervisor {
             invocation.deadline.map(|deadline| deadline.unix_ms),
         ];
         let attempt = Attempt(invocation.attempts);
+        self.groups.take(serving.group(), invocation.function);
         let function = &mut self.functions[invocation.function];
         function.work.busy += 1;
         out.push(Action::Update(Box::new(invocation.record(&function.name))));
@@ -334,7 +335,7 @@ impl Supervisor {
             self.timers.disarm(at, Timer::Worker(id));
         }
         for run in &worker.runs {
-            self.run_over(id, worker.function, run);
+            self.run_over(id, (worker.function, &worker.serving), run);
         }
         let function = &mut self.functions[worker.function];
         // `give_back` frees memory and CPU only if `running` is empty, so the worker leaves `running` first.
@@ -344,10 +345,11 @@ impl Supervisor {
     }
 
     /// Removes an attempt that is over from the timers and counts.
-    pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, run: &Run) {
+    pub(super) fn run_over(&mut self, id: WorkerId, (function, of): (FunctionKey, &ServingRelease), run: &Run) {
         if let Some(at) = run.timeout_at {
             self.timers.disarm(at, Timer::Attempt(id, run.invocation));
         }
+        self.groups.give_back(of.group());
         let function = &mut self.functions[function];
         function.work.busy = function.work.busy.saturating_sub(1);
     }

@@ -29,6 +29,9 @@ impl Supervisor {
             let Some(worker) = function.next_free().filter(|_| room) else {
                 return;
             };
+            if !self.group_has_room(key) {
+                return self.wait_for_group(key);
+            }
             let Some(invocation) = self.functions[key].queue.take_ready() else {
                 return;
             };
@@ -54,6 +57,7 @@ impl Supervisor {
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.work.busy));
         while self.functions[key].queue.claiming() < open
             && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
+            && self.group_has_room(key)
         {
             // A call needs no place in the budget of the node: its worker has one.
             self.claim(now, key, false, out);
@@ -131,7 +135,7 @@ impl Supervisor {
             member.answered_at = Some(now.mono);
         }
         let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
-        self.run_over(id, function, &run);
+        self.run_over(id, (function, &serving), &run);
         let ended = EndFacts::of_answer(&serving.rules, &run, answered);
         let done = EndedAttempt {
             worker: Some(id),
@@ -342,7 +346,7 @@ impl Supervisor {
         // calls begin at 1, so 0 is none of them.
         let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
         let Some((run, _)) = begun else { return };
-        self.run_over(id, key, &run);
+        self.run_over(id, (key, serving), &run);
         let done = EndedAttempt {
             worker: Some(id),
             function: key,

@@ -98,7 +98,7 @@ impl Supervisor {
             member.dropped.push(call);
         }
         let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
-        self.run_over(id, function, &run);
+        self.run_over(id, (function, &serving), &run);
         // The output of the call must be complete before its record is written.
         out.push(Action::DropCall { worker: id, call });
         let words = run

@@ -11,7 +11,7 @@ use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::event::InstalledVersion;
 use crate::records::outcome::{Class, Reason};
-use crate::run_state::function::{Presence, SupervisedFunction};
+use crate::run_state::function::SupervisedFunction;
 use crate::run_state::releases::{CALL, Canary, ServingRelease, SpareCandidate, shares_calls};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionName, Version, WorkerId};
@@ -172,7 +172,7 @@ impl Supervisor {
         let Some(canary) = function.canary.take() else { return };
         // The workers of the version before leave this list below, when they are retired.
         function.work.free.extend(canary.free);
-        function.presence = Presence::Serving(Arc::clone(serving));
+        self.let_serve(key, Arc::clone(serving));
         self.retire_all(now, key, Some(serving), out);
     }
 

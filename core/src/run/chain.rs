@@ -9,6 +9,7 @@
 //! module does not decide which function may call which: `[access]` of the manifest does.
 
 use super::Supervisor;
+use super::keys::value_of;
 use crate::messages::Now;
 use crate::messages::action::{Action, ChainRefusal, Rejection};
 use crate::messages::end_cause::EndCause;
@@ -20,7 +21,7 @@ use crate::run_state::FunctionKey;
 use crate::run_state::invocation::{Invocation, InvocationStage};
 use crate::run_state::worker::Run;
 use crate::trace::{Span, Trace};
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +73,7 @@ impl Supervisor {
         let (depth, caller) = self.caller(calling, submit.payload.trace.as_ref())?;
         let invocation = caller.map(|(invocation, _)| invocation.id);
         if let Some((invocation, run)) = caller {
-            if submit.wait && self.would_wait_for_itself(invocation, &submit.function) {
+            if submit.wait && self.would_wait_for_itself(invocation, submit) {
                 return Err(Rejection::Chain(ChainRefusal::WaitsForItself));
             }
             // A trace that the function has sent itself is kept.
@@ -143,22 +144,38 @@ impl Supervisor {
             .collect()
     }
 
-    /// Says whether a function has no place left and is in the chain of those that would wait for a call of it.
-    fn would_wait_for_itself(&self, caller: &Invocation, function: &FunctionName) -> bool {
-        let Some(key) = self.functions.find(function) else {
+    /// Says whether a call has to wait for one of the invocations that would wait for it: for a place of its function, of its
+    /// group, or of the value of its key.
+    fn would_wait_for_itself(&self, caller: &Invocation, submit: &Submit) -> bool {
+        let Some(key) = self.functions.find(&submit.function) else {
             return false;
         };
+        let Some(serving) = self.functions[key].serving() else {
+            return false;
+        };
+        let is_full = !self.has_place(key, serving);
+        let group = serving.group().filter(|group| self.groups.room(Some(group), key) == 0);
+        let value = value_of(&submit.payload, &serving.rules);
+        let value = value.filter(|value| !self.functions[key].queue.with_queue_key(value).1);
         let mut waiting = Some(caller);
         // The chain has no circle: each invocation is older than those that it calls.
         while let Some(invocation) = waiting {
-            if invocation.function == key {
-                return self.functions[key]
-                    .serving()
-                    .is_some_and(|serving| !self.has_place(key, serving));
+            let is_same = invocation.function == key;
+            let has_value = value.is_some() && invocation.queue_key == value;
+            if (is_same && (is_full || has_value)) || (group.is_some() && self.group_of(invocation) == group) {
+                return true;
             }
             waiting = invocation.waiting_caller().and_then(|id| self.invocations.get(&id));
         }
         false
+    }
+
+    /// Returns the group in which the attempt of an invocation counts that runs.
+    fn group_of(&self, invocation: &Invocation) -> Option<&str> {
+        match invocation.stage {
+            InvocationStage::Running { worker } => self.workers.get(&worker)?.serving.group(),
+            _ => None,
+        }
     }
 
     /// Returns when a caller that waits will have ended: by the timeout of its attempt or its own deadline.

@@ -82,12 +82,21 @@ impl Supervisor {
 
     /// Claims the first of the invocations that wait for it.
     pub(super) fn claim(&mut self, now: Now, key: FunctionKey, holds: bool, out: &mut Vec<Action>) {
+        let group: Option<Arc<str>> = self
+            .next_release(key)
+            .and_then(|release| release.group())
+            .map(Arc::from);
         let function = &mut self.functions[key];
         let Some(id) = function.queue.take_unclaimed() else {
             return;
         };
         if let Some(invocation) = self.invocations.get_mut(&id) {
-            let stage = InvocationStage::Claiming { since: now.mono, holds };
+            self.groups.take(group.as_deref(), key);
+            let stage = InvocationStage::Claiming {
+                since: now.mono,
+                holds,
+                group,
+            };
             function.queue.change(invocation, stage);
             self.claim_rate.unanswered += 1;
             out.push(Action::Claim(Box::new(invocation.claim(&function.name, now))));
@@ -101,8 +110,10 @@ impl Supervisor {
             return;
         }
         let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
+        // Others of its group may begin before it, so nobody knows how soon the next one begins.
+        let in_group = self.next_release(key).is_some_and(|release| release.group().is_some());
         // Before the first run has ended nobody knows how soon further ones begin, so none is claimed ahead.
-        let (Some(serving), Some(lasts_us)) = (serving, function.work.durations.last()) else {
+        let (Some(serving), Some(lasts_us)) = (serving.filter(|_| !in_group), function.work.durations.last()) else {
             return;
         };
         let places = u128::from(serving.rules.places());
@@ -182,6 +193,7 @@ impl Supervisor {
                 continue;
             };
             let holds = invocation.holds_place();
+            self.groups.give_back(invocation.claim_group().as_deref());
             let function = &mut self.functions[invocation.function];
             function.queue.change(invocation, InvocationStage::Ready);
             if holds {
@@ -197,14 +209,19 @@ impl Supervisor {
     /// held a place.
     fn leave_claiming(&mut self, now: Now, id: InvocationId, to: InvocationStage) -> Option<(FunctionKey, bool)> {
         let invocation = self.invocations.get_mut(&id)?;
-        let InvocationStage::Claiming { since, holds } = invocation.stage else {
+        let InvocationStage::Claiming { since, holds, .. } = invocation.stage else {
             return None;
         };
+        let group = invocation.claim_group();
         // A failed claim says nothing about how long the ledger takes for one.
         if matches!(to, InvocationStage::Claimed) {
             self.claim_rate.round_trip = now.mono.saturating_sub(since);
         }
         let key = invocation.function;
+        self.groups.give_back(group.as_deref());
+        if let Some(group) = group.filter(|_| matches!(to, InvocationStage::Claimed)) {
+            self.groups.wait_first(&group, key);
+        }
         let function = &mut self.functions[key];
         function.queue.change(invocation, to);
         if holds {
@@ -226,7 +243,8 @@ impl Supervisor {
         };
         let fits = self.node.refusal(&serving.rules).is_none();
         let serves = self.serves() && self.starts.may_start();
-        if serves && is_possible && fits && self.functions[key].can_start(false) {
+        let may_start = self.functions[key].can_start(false) && self.group_has_room(key);
+        if serves && is_possible && fits && may_start {
             // The place of the claim was given back and is taken anew, because a version with other limits may serve by
             // now.
             let rules = Arc::clone(&serving.rules);

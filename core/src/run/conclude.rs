@@ -170,8 +170,9 @@ impl Supervisor {
         });
         let over = (end.reason, lasted);
         let key = invocation.function;
-        // The next one of its order key may begin, or another one may be claimed in its place.
-        let frees = matches!(invocation.stage, InvocationStage::Claiming { .. }) || invocation.order_key.is_some();
+        // The next one of its key may begin, or another one may be claimed in its place.
+        let has_lane = invocation.order_key.is_some() || invocation.queue_key.is_some();
+        let frees = matches!(invocation.stage, InvocationStage::Claiming { .. }) || has_lane;
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if record.has_run() {
@@ -227,6 +228,7 @@ impl Supervisor {
         if invocation.holds_place() {
             self.node.give_back(function);
         }
+        self.groups.give_back(invocation.claim_group().as_deref());
         if let Some(deadline) = invocation.deadline {
             self.timers.disarm(deadline.at, Timer::Deadline(id));
         }

@@ -21,6 +21,8 @@
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt; the end of invocations, cancellation, deadline, expiry
+//! - `groups`: functions that share a number of attempts
+//! - `keys`: the value of `[queue] key` of each invocation
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: the shares of events
 //! - `restore`: the state that an earlier fnd left
@@ -44,6 +46,8 @@ mod canary;
 mod chain;
 mod claims;
 mod conclude;
+mod groups;
+mod keys;
 mod pool;
 mod publish;
 mod restore;
@@ -80,7 +84,7 @@ pub use view::{CanaryCounts, FunctionView, Trial};
 use crate::run_state::FunctionKey;
 use crate::run_state::function::CountedFunction;
 use crate::run_state::functions::{Counts, SupervisedFunctions};
-use crate::run_state::invocation::Invocation;
+use crate::run_state::invocation::{Invocation, InvocationStage};
 use crate::run_state::queue::Queue;
 use crate::run_state::timers::Timers;
 use crate::run_state::worker::Worker;
@@ -103,6 +107,7 @@ pub struct Supervisor {
     workers: BTreeMap<WorkerId, Worker>,
     timers: Timers,
     node: BudgetQueue,
+    groups: groups::Groups,
     phase: ShutdownPhase,
     /// Whether the drain was cancelled, and ends when every claim is answered.
     cancels_drain: bool,
@@ -144,6 +149,7 @@ impl Supervisor {
             workers: BTreeMap::new(),
             timers: Timers::default(),
             node: BudgetQueue::new(budget),
+            groups: groups::Groups::default(),
             phase: ShutdownPhase::Serving,
             cancels_drain: false,
             spawner: true,
@@ -287,10 +293,14 @@ impl Supervisor {
         let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
         invocations.sort_unstable_by_key(|invocation| invocation.number);
         for invocation in invocations {
-            counted.entry(invocation.function).or_default().add(invocation);
+            let empty = || self.functions[invocation.function].queue.emptied();
+            counted.entry(invocation.function).or_insert_with(empty).add(invocation);
         }
         let mut keys = self.functions.keys().take(RECOUNT_MAX);
-        keys.all(|key| self.functions[key].queue == counted.remove(&key).unwrap_or_default())
+        keys.all(|key| {
+            let queue = &self.functions[key].queue;
+            *queue == counted.remove(&key).unwrap_or_else(|| queue.emptied())
+        })
     }
 
     /// Counts all functions and workers anew; says whether the kept counts agree. Counts nothing where that would take too
@@ -304,6 +314,27 @@ impl Supervisor {
             counts.replace(CountedFunction::default(), CountedFunction::of(&self.functions[key]));
         }
         let running: usize = self.workers.values().map(|worker| worker.runs.len()).sum();
-        counts == *self.functions.counts() && running == counts.running
+        counts == *self.functions.counts() && running == counts.running && self.groups_agree()
+    }
+
+    /// Counts the attempts and claims of each group anew; says whether the groups have the same numbers.
+    fn groups_agree(&self) -> bool {
+        if self.invocations.len() > RECOUNT_MAX {
+            return true;
+        }
+        let workers = self.workers.values();
+        let attempts = workers.filter_map(|worker| Some((worker.serving.group()?, worker.runs.len())));
+        let claims = self
+            .invocations
+            .values()
+            .filter_map(|invocation| match &invocation.stage {
+                InvocationStage::Claiming { group, .. } => Some((group.as_deref()?, 1)),
+                _ => None,
+            });
+        let mut counted = BTreeMap::<&str, usize>::new();
+        for (group, number) in attempts.chain(claims).filter(|(_, number)| *number > 0) {
+            *counted.entry(group).or_default() += number;
+        }
+        counted == self.groups.used()
     }
 }

@@ -15,6 +15,10 @@ use crate::run_state::worker::{HandlerWorker, Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Shortest time after which fnd looks again whether an idle worker is needed whose function waits for its group.
+const HELD_UP_MIN: Duration = Duration::from_secs(1);
 
 /// Why one more worker is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +95,8 @@ impl Supervisor {
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
-        let waiting = function.queue.startable();
+        // One that its group holds up needs no worker yet.
+        let waiting = function.queue.startable().min(self.groups.room(serving.group(), key));
         // Even if the version that serves never fits the node: the new one may be the remedy.
         if let Some(candidate) = &function.candidate
             && candidate.wanted
@@ -265,6 +270,11 @@ impl Supervisor {
                 .idle
                 .and_then(|idle| Some(used?.saturating_add(idle)))
                 .filter(|at| *at > now.mono);
+            // Its turn in the group comes sooner or later, and another worker would have to be started then.
+            let again = match self.is_held_up(worker.function) {
+                true => pool.idle.map(|idle| now.mono.saturating_add(idle.max(HELD_UP_MIN))),
+                false => again,
+            };
             let kept = self.members(worker.function, &worker.serving).all <= to_usize(pool.kept());
             if kept || again.is_some() {
                 let until = again.filter(|_| !kept).into_iter().chain(age).min();

@@ -147,6 +147,8 @@ impl Supervisor {
                 .as_deref()
                 .and_then(Cause::order_key)
                 .map(Arc::from),
+            // It is known once the function is installed.
+            queue_key: None,
             payload: accepted.payload,
             acknowledge: Vec::new(),
             waiters: Vec::new(),

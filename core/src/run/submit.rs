@@ -2,6 +2,7 @@
 
 use super::Supervisor;
 use super::admission::{rate_cost, rate_wait};
+use super::keys::{NoPlace, value_for_overlap};
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::{Overlap, QueueRules};
@@ -18,6 +19,9 @@ use std::sync::Arc;
 /// Why an invocation is skipped that must not run beside another one.
 const OVERLAPS: &str = "another invocation was running (`overlap`)";
 
+/// Why an invocation ends in favour of another one.
+const REPLACED: &str = "replaced by a newer invocation (queue.overlap)";
+
 /// The effect of an acceptance while all places are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
@@ -25,8 +29,8 @@ pub(super) enum After {
     Nothing,
     /// The new invocation ends as skipped.
     Skip,
-    /// The oldest invocation ends in its favour.
-    Replace,
+    /// The oldest invocation ends in its favour: of all of the function, or of those with the value of its key.
+    Replace(Option<NoPlace>),
 }
 
 /// A request that its function does not take, and why.
@@ -96,7 +100,11 @@ impl Supervisor {
             Err(rejection) => return Err(Box::new((submit, rejection))),
         };
         // A service requests no more runs than it has replicas, so its runs do not overlap.
-        let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
+        let value = value_for_overlap(&submit, &serving.rules);
+        let no_place = self
+            .no_place(key, &serving, value.as_ref())
+            .filter(|_| !serving.rules.kind.is_service());
+        let overlaps = no_place.is_some();
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
         let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
@@ -108,7 +116,7 @@ impl Supervisor {
         self.accept(now, (key, &serving), (submit, None), out);
         let after = match overlap {
             Overlap::Skip if overlaps => After::Skip,
-            Overlap::Replace if overlaps => After::Replace,
+            Overlap::Replace if overlaps => After::Replace(no_place),
             Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => After::Nothing,
         };
         Ok((key, after))
@@ -125,7 +133,8 @@ impl Supervisor {
         match after {
             After::Nothing => {}
             After::Skip => self.give_up(now, id, (Skip::Overlap, OVERLAPS), out),
-            After::Replace => self.replace_oldest(now, key, id, out),
+            After::Replace(Some(NoPlace::Key)) => self.replace_with_its_key(now, key, id, out),
+            After::Replace(_) => self.replace_oldest(now, key, id, out),
         }
     }
 
@@ -255,7 +264,8 @@ impl Supervisor {
         {
             return skipped(Skip::Rate, Some(wait));
         }
-        let place = self.has_place(key, serving);
+        let value = value_for_overlap(submit, &serving.rules);
+        let place = self.no_place(key, serving, value.as_ref()).is_none();
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
         // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
@@ -274,7 +284,6 @@ impl Supervisor {
 
     /// Ends the oldest invocation that has, or is about to have, a place, in favour of the newest.
     fn replace_oldest(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
-        const WHY: &str = "replaced by a newer invocation (queue.overlap)";
         let function = &self.functions[key];
         let workers = function
             .work
@@ -286,7 +295,7 @@ impl Supervisor {
         let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
         if let Some((worker, run)) = oldest {
             let run = run.invocation;
-            return self.ask_to_end(now, (worker, run), EndCause::Cancelled(WHY.into()), out);
+            return self.ask_to_end(now, (worker, run), EndCause::Cancelled(REPLACED.into()), out);
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
         if let Some(oldest) = function
@@ -296,7 +305,21 @@ impl Supervisor {
             .find(|id| self.is_waiting(**id) && **id != newest)
             .copied()
         {
-            self.give_up(now, oldest, (Skip::Overlap, WHY), out);
+            self.give_up(now, oldest, (Skip::Overlap, REPLACED), out);
+        }
+    }
+
+    /// Ends the oldest invocation with the value of the newest one's key, in favour of the newest.
+    fn replace_with_its_key(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
+        let Some(oldest) = self.oldest_with_its_key(key, newest) else {
+            return;
+        };
+        match self.invocations.get(&oldest).map(|invocation| &invocation.stage) {
+            Some(InvocationStage::Running { worker }) => {
+                let worker = *worker;
+                self.ask_to_end(now, (worker, oldest), EndCause::Cancelled(REPLACED.into()), out);
+            }
+            _ => self.give_up(now, oldest, (Skip::Overlap, REPLACED), out),
         }
     }
 

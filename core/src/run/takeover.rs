@@ -88,6 +88,7 @@ impl Supervisor {
             durable: false,
             key: None,
             order_key: None,
+            queue_key: origin.run.queue_key.as_deref().map(Arc::from),
             acknowledge: Vec::new(),
             waiters: Vec::new(),
             caller_gone: true,
@@ -238,6 +239,7 @@ impl Supervisor {
         let function = &mut self.functions[worker.function];
         function.id = Some(worker.serving.id);
         self.node.take_over(function, &worker.serving.rules);
+        self.groups.take_over(worker.serving.group(), worker.runs.len());
         function.work.running.insert(id);
         function.work.busy += worker.runs.len();
         self.workers.insert(id, worker);

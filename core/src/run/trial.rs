@@ -6,7 +6,7 @@ use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::rules::Pool;
 use crate::run_state::FunctionKey;
-use crate::run_state::function::{Presence, SupervisedFunction};
+use crate::run_state::function::SupervisedFunction;
 use crate::run_state::releases::{Canary, ServingRelease, SpareCandidate};
 use crate::run_state::timers::Timer;
 use std::sync::Arc;
@@ -122,9 +122,9 @@ impl Supervisor {
             function.canary = Some(Box::new(Canary::new(candidate.serving, percent)));
             return;
         }
-        function.presence = Presence::Serving(Arc::clone(&candidate.serving));
+        self.let_serve(key, Arc::clone(&candidate.serving));
         if let Some((canary, percent)) = candidate.behind {
-            function.candidate = Some(Box::new(SpareCandidate {
+            self.functions[key].candidate = Some(Box::new(SpareCandidate {
                 canary: Some(percent),
                 ..SpareCandidate::new(canary)
             }));

@@ -63,7 +63,7 @@ impl Supervisor {
             self.line_up(now, key);
             return;
         }
-        function.presence = Presence::Serving(Arc::clone(&serving));
+        self.let_serve(key, Arc::clone(&serving));
         if !known || had_error {
             // The cause may be gone: for example, the interpreter is there again.
             self.forget_start_failures(key);

@@ -47,6 +47,10 @@ pub struct FunctionView<'a> {
     pub workers: usize,
     /// Number of accepted invocations that are not running: queued, delayed, waiting for a retry or a poll.
     pub queued: usize,
+    /// The group that holds it up: its name, the places that are taken, and all its places.
+    pub held_up_by: Option<(&'a str, usize, usize)>,
+    /// How many invocations wait for others with the same value of a key, and the value of the oldest one.
+    pub held_back: Option<(usize, &'a str)>,
     /// When the earliest retry or poll is due, Unix milliseconds.
     pub next_attempt_ms: Option<u64>,
     /// The last attempt that has ended; absent where the history has none.
@@ -306,6 +310,19 @@ impl Supervisor {
         ready.map(|worker| worker.started.unix_ms).min()
     }
 
+    fn held_up_by(&self, key: FunctionKey) -> Option<(&str, usize, usize)> {
+        let group = self.next_release(key)?.group()?;
+        let (taken, max) = self.groups.holds_up(group, key)?;
+        Some((group, taken, max))
+    }
+
+    fn held_back(&self, function: &SupervisedFunction) -> Option<(usize, &str)> {
+        let held_back = function.queue.held_back();
+        let oldest = self.invocations.get(held_back.first()?)?;
+        let value = oldest.queue_key.as_deref().or(oldest.order_key.as_deref())?;
+        Some((held_back.len(), value))
+    }
+
     fn view(&self, key: FunctionKey) -> FunctionView<'_> {
         let function: &SupervisedFunction = &self.functions[key];
         let serving = function.serving();
@@ -331,6 +348,8 @@ impl Supervisor {
             running: function.work.busy,
             workers: function.work.running.len(),
             queued: function.queue.live().len().saturating_sub(function.work.busy),
+            held_up_by: self.held_up_by(key),
+            held_back: self.held_back(function),
             next_attempt_ms: function.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
             durations_us: function.work.durations.as_slice(),

@@ -40,8 +40,10 @@ pub(crate) struct Invocation {
     /// [`QueueBooks::set_durable`](super::queue::QueueBooks::set_durable) does that.
     pub(crate) durable: bool,
     pub(crate) key: Option<IdempotencyKey>,
-    /// Invocations of the function with the same value run one after the other, in the order of acceptance.
+    /// The value of its event's `key`: invocations of the function with the same value run one after the other.
     pub(crate) order_key: Option<Arc<str>>,
+    /// The value of `[queue] key`. Only [`QueueBooks::set_key`](super::queue::QueueBooks::set_key) changes it.
+    pub(crate) queue_key: Option<Arc<str>>,
     /// Callers to answer once the invocation is on disk.
     pub(crate) acknowledge: Vec<ReplyTo>,
     /// Callers to answer once the invocation has ended or timed out.
@@ -124,8 +126,12 @@ pub(crate) enum InvocationStage {
     /// In the function's queue.
     Ready,
     /// Durable ones only: the ledger is storing the start of the next attempt. `holds`: the place in the budget is
-    /// already taken.
-    Claiming { since: Duration, holds: bool },
+    /// already taken. `group`: where a place is taken as well.
+    Claiming {
+        since: Duration,
+        holds: bool,
+        group: Option<Arc<str>>,
+    },
     /// The claim is on disk: the invocation may begin.
     Claimed,
     /// An attempt runs, or is being started.
@@ -218,6 +224,14 @@ impl Invocation {
     /// Says whether it holds a place in the node's budget while its claim is being stored.
     pub(crate) fn holds_place(&self) -> bool {
         matches!(self.stage, InvocationStage::Claiming { holds: true, .. })
+    }
+
+    /// Returns the group in which it holds a place while its claim is being stored.
+    pub(crate) fn claim_group(&self) -> Option<Arc<str>> {
+        match &self.stage {
+            InvocationStage::Claiming { group, .. } => group.clone(),
+            _ => None,
+        }
     }
 
     /// Returns the invocation that waits for this one, if it was called by one that waits.

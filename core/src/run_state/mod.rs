@@ -10,6 +10,7 @@
 //! - `function`: the state of one function
 //! - `functions`: all functions, and their numbers
 //! - `invocation`: one accepted request, until its record
+//! - `lanes`: invocations with one value of a key
 //! - `queue`: the books of a function's waiting work
 //! - `releases`: the release that serves, the one on trial, a canary
 //! - `run_record`: attempts and releases of an earlier fnd, from adoption records
@@ -23,6 +24,7 @@ pub(crate) mod failure_message;
 pub(crate) mod function;
 pub(crate) mod functions;
 pub(crate) mod invocation;
+mod lanes;
 pub(crate) mod queue;
 pub(crate) mod releases;
 pub(crate) mod run_record;

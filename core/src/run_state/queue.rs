@@ -6,15 +6,19 @@
 //! | stage | books, besides `live` |
 //! |---|---|
 //! | Storing | `storing`; if it was ended meanwhile, `ended` and not `live` |
-//! | Ready | `held_back` if an earlier one with the same order key is live, else `unclaimed` if it is durable, else `ready` |
+//! | Ready | `unclaimed` if it is durable, else `ready`; `held_back` instead, if its lane has no place for it |
 //! | Claiming | `claiming`, and `held` if it holds a place in the node's budget |
-//! | Claimed | `claimed` and `ready` |
+//! | Claimed | `claimed` and `ready`; `held_back` instead of `ready`, if its lane has no place for it |
 //! | `BackingOff` | `backing_off` |
 //! | Delayed, Running, Lost | none |
+//!
+//! Invocations with a value of a key are in lanes (`lanes` beside it), which let only the first ones begin. A delayed one comes into
+//! its lanes when its time comes.
 //!
 //! The queue does not decide when a stage changes. It has no clock and arms no timer.
 
 use super::invocation::{Invocation, InvocationStage, QueueOrder};
+use super::lanes::{Begins, Lanes};
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,32 +60,19 @@ impl PartialEq for Queue {
 }
 
 /// The books of a function that has had no invocation.
-static EMPTY: QueueBooks = QueueBooks {
-    live: BTreeSet::new(),
-    keys: BTreeMap::new(),
-    lanes: BTreeMap::new(),
-    held_back: BTreeMap::new(),
-    storing: 0,
-    ended: 0,
-    backing_off: BTreeSet::new(),
-    unclaimed: BTreeMap::new(),
-    claiming: 0,
-    held: 0,
-    claimed: 0,
-    ready: BTreeMap::new(),
-};
+static EMPTY: QueueBooks = QueueBooks::of_width(1);
 
 /// The books of one function.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueBooks {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
     /// The identities of their idempotency keys.
     keys: BTreeMap<Arc<str>, InvocationId>,
-    /// Those with an order key, by key, in the order of acceptance. Only the first of each may begin.
-    lanes: BTreeMap<Arc<str>, BTreeMap<u64, InvocationId>>,
-    /// Ready ones that are not the first of their lane: their place, and whether they must be claimed.
-    held_back: BTreeMap<InvocationId, (QueueOrder, bool)>,
+    /// Those with a key.
+    lanes: Lanes,
+    /// Those that only their lanes keep from beginning.
+    held_back: BTreeSet<InvocationId>,
     /// Number of invocations that are being stored and then run.
     storing: usize,
     /// Number of invocations that are being stored and were ended meanwhile.
@@ -100,18 +91,46 @@ pub(crate) struct QueueBooks {
     ready: BTreeMap<QueueOrder, InvocationId>,
 }
 
+impl Default for QueueBooks {
+    fn default() -> Self {
+        Self::of_width(1)
+    }
+}
+
+impl Queue {
+    /// Returns an empty queue with the same width of lanes.
+    pub(crate) fn emptied(&self) -> Self {
+        match self.per_key() {
+            1 => Self::default(),
+            width => Self(Some(Box::new(QueueBooks::of_width(width)))),
+        }
+    }
+}
+
 impl QueueBooks {
+    const fn of_width(per_key: usize) -> Self {
+        Self {
+            live: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            lanes: Lanes::of_width(per_key),
+            held_back: BTreeSet::new(),
+            storing: 0,
+            ended: 0,
+            backing_off: BTreeSet::new(),
+            unclaimed: BTreeMap::new(),
+            claiming: 0,
+            held: 0,
+            claimed: 0,
+            ready: BTreeMap::new(),
+        }
+    }
+
     /// Adds an invocation in its stage.
     pub(crate) fn add(&mut self, invocation: &Invocation) {
         self.live.insert(invocation.id);
         if let Some(key) = &invocation.key {
             self.keys.insert(key.identity().into(), invocation.id);
         }
-        if let Some(key) = &invocation.order_key {
-            let lane = self.lanes.entry(Arc::clone(key)).or_default();
-            lane.insert(invocation.number, invocation.id);
-        }
-        // `enter` asks whether the invocation is the first of its lane, so it comes after the lane.
         self.enter(invocation);
     }
 
@@ -137,41 +156,74 @@ impl QueueBooks {
         }
         // `leave` puts one that was ended while it was stored back into `live`, so this comes after it.
         self.live.remove(&invocation.id);
-        self.leave_lane(invocation);
     }
 
-    /// Lets the next invocation of a lane begin.
-    fn leave_lane(&mut self, invocation: &Invocation) {
-        let Some(key) = &invocation.order_key else { return };
-        let Some(lane) = self.lanes.get_mut(key) else { return };
-        lane.remove(&invocation.number);
-        match lane.first_key_value().map(|(_, id)| *id) {
-            None => {
-                self.lanes.remove(key);
-            }
-            Some(next) => {
-                // If the next one is not ready yet, it finds its lane free when it enters.
-                if let Some((place, durable)) = self.held_back.remove(&next) {
-                    self.let_begin(next, place, durable);
-                }
+    /// Sets the value of an invocation's key.
+    pub(crate) fn set_key(&mut self, invocation: &mut Invocation, key: Option<Arc<str>>) {
+        self.leave(invocation);
+        invocation.queue_key = key;
+        self.enter(invocation);
+    }
+
+    /// Returns how many invocations of one value of `[queue] key` may run.
+    pub(crate) fn per_key(&self) -> usize {
+        self.lanes.per_key
+    }
+
+    /// Sets how many invocations of one value of `[queue] key` may run. No invocation is in such a lane.
+    pub(crate) fn set_per_key(&mut self, per_key: usize) {
+        self.lanes.per_key = per_key;
+    }
+
+    /// Lets each of these invocations begin if its lanes have a place for it, and holds it back otherwise.
+    fn settle(&mut self, ids: Vec<InvocationId>) {
+        for id in ids {
+            let Some((begins, has_place)) = self.lanes.place(id) else {
+                continue;
+            };
+            if has_place {
+                self.held_back.remove(&id);
+                self.let_begin(id, begins);
+            } else if self.held_back.insert(id) {
+                let book = if begins.claims {
+                    &mut self.unclaimed
+                } else {
+                    &mut self.ready
+                };
+                book.remove(&begins.place);
             }
         }
     }
 
-    /// Says whether an invocation waits for an earlier one with the same order key.
-    fn is_held_back(&self, invocation: &Invocation) -> bool {
-        let lane = invocation.order_key.as_ref().and_then(|key| self.lanes.get(key));
-        lane.and_then(|lane| lane.first_key_value())
-            .is_some_and(|(first, _)| *first != invocation.number)
+    /// Returns the invocations with a value of `[queue] key`, in the order of their lane; and whether one more would find a
+    /// place there.
+    pub(crate) fn with_queue_key(&self, value: &Arc<str>) -> (Vec<InvocationId>, bool) {
+        let ids: Vec<_> = self.lanes.with_queue_key(value).collect();
+        let has_place = ids.len() < self.per_key();
+        (ids, has_place)
     }
 
-    fn let_begin(&mut self, id: InvocationId, place: QueueOrder, durable: bool) {
-        let book = if durable { &mut self.unclaimed } else { &mut self.ready };
-        book.insert(place, id);
+    /// Returns the invocations that only their lanes keep from beginning.
+    pub(crate) fn held_back(&self) -> &BTreeSet<InvocationId> {
+        &self.held_back
+    }
+
+    fn let_begin(&mut self, id: InvocationId, begins: Begins) {
+        let book = if begins.claims {
+            &mut self.unclaimed
+        } else {
+            &mut self.ready
+        };
+        book.insert(begins.place, id);
     }
 
     fn enter(&mut self, invocation: &Invocation) {
         let (id, place) = (invocation.id, invocation.place());
+        let claims = match invocation.stage {
+            InvocationStage::Ready => Some(invocation.durable),
+            InvocationStage::Claimed => Some(false),
+            _ => None,
+        };
         match invocation.stage {
             InvocationStage::Storing { end: None, .. } => self.storing += 1,
             InvocationStage::Storing { end: Some(_), .. } => {
@@ -179,22 +231,25 @@ impl QueueBooks {
                 // It frees its place at once, although its end is recorded only after its acceptance.
                 self.live.remove(&id);
             }
-            InvocationStage::Ready if self.is_held_back(invocation) => {
-                self.held_back.insert(id, (place, invocation.durable));
-            }
-            InvocationStage::Ready => self.let_begin(id, place, invocation.durable),
             InvocationStage::Claiming { holds, .. } => {
                 self.claiming += 1;
                 self.held += usize::from(holds);
             }
-            InvocationStage::Claimed => {
-                self.claimed += 1;
-                self.ready.insert(place, id);
-            }
+            InvocationStage::Claimed => self.claimed += 1,
             InvocationStage::BackingOff { unix_ms, .. } => {
                 self.backing_off.insert((unix_ms, id));
             }
-            InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
+            InvocationStage::Ready
+            | InvocationStage::Delayed { .. }
+            | InvocationStage::Running { .. }
+            | InvocationStage::Lost => {}
+        }
+        let begins = claims.map(|claims| Begins { place, claims });
+        if Lanes::has(invocation) {
+            let changed = self.lanes.enter(invocation, begins);
+            self.settle(changed);
+        } else if let Some(begins) = begins {
+            self.let_begin(id, begins);
         }
     }
 
@@ -206,8 +261,7 @@ impl QueueBooks {
                 self.ended = self.ended.saturating_sub(1);
                 self.live.insert(id);
             }
-            InvocationStage::Ready if self.held_back.remove(&id).is_some() => {}
-            // `take_unclaimed` and `take_ready` may have removed the invocation already.
+            // Where it is held back, or `take_unclaimed` or `take_ready` has removed it already, it is in neither book.
             InvocationStage::Ready if invocation.durable => {
                 self.unclaimed.remove(&place);
             }
@@ -227,6 +281,9 @@ impl QueueBooks {
             }
             InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
         }
+        self.held_back.remove(&id);
+        let changed = self.lanes.leave(id);
+        self.settle(changed);
     }
 
     /// Returns the first invocation that may begin.
@@ -266,20 +323,20 @@ impl QueueBooks {
     }
 
     /// Returns how many invocations wait to be claimed, are being claimed, may begin, or wait for another one of their
-    /// order key.
+    /// key.
     pub(crate) fn waiting(&self) -> usize {
         self.ready.len() + self.unclaimed.len() + self.claiming + self.held_back.len()
     }
 
-    /// Returns how many of those could have a worker: all but those that wait for another one of their order key.
+    /// Returns how many of those could have a worker: all but those that wait for another one of their key.
     pub(crate) fn startable(&self) -> usize {
         self.waiting() - self.held_back.len()
     }
 
     /// Returns the invocations that may begin, then those that must be claimed first, then those that wait for another
-    /// one of their order key, each in order.
+    /// one of their key, each in order.
     pub(crate) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
-        let held_back = self.held_back.keys();
+        let held_back = &self.held_back;
         self.ready
             .values()
             .chain(self.unclaimed.values())

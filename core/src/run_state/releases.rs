@@ -27,6 +27,11 @@ impl ServingRelease {
             rules: installed.rules,
         }
     }
+
+    /// Returns the group in which its attempts count.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.rules.queue.group.as_deref()
+    }
 }
 
 /// A version that is tried before it serves.

@@ -39,6 +39,7 @@ impl RunRecord {
             }),
             cgi: invocation.payload.is_cgi(),
             called: invocation.called().cloned(),
+            queue_key: invocation.queue_key.as_deref().map(str::to_owned),
             ending: run.ending.clone(),
         }
     }

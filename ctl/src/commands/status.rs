@@ -235,6 +235,9 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         // The warnings of a function are one text, each on a line of its own.
         let warnings = function.warning.iter().flat_map(|text| text.lines());
         lines.extend(warnings.map(|warning| format!("{}: {warning}", function.function)));
+        if let Some(waits_for) = &function.waits_for {
+            lines.push(format!("{}: waits for {}", function.function, waits_for.words()));
+        }
         if has_failed(function) {
             let again = distance(function.next_attempt_at.as_deref(), now);
             let again = if again.is_empty() {

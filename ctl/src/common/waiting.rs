@@ -77,7 +77,12 @@ async fn turn(context: &Context, function: &str) -> Result<String, CommandFailur
     let reply = context.client.get(&function_path(function)?).await?;
     let detail: FunctionDetail = crate::output::parse(&reply.body)?;
     let (running, queued) = (detail.status.running, detail.status.queued);
-    Ok(format!("waiting for its turn: {running} running, {queued} queued"))
+    let waits_for = detail.status.waits_for.as_ref();
+    let waits_for = waits_for.map(|waits_for| format!(", waiting for {}", waits_for.words()));
+    let waits_for = waits_for.unwrap_or_default();
+    Ok(format!(
+        "waiting for its turn: {running} running, {queued} queued{waits_for}"
+    ))
 }
 
 /// Returns when and why another attempt follows.

@@ -392,6 +392,7 @@ impl Driver {
     /// Passes the configuration on to every part that depends on it.
     pub(crate) fn settings_changed(&mut self) {
         self.supervisor.set_budget(self.node.settings.budget());
+        self.supervisor.set_groups(self.node.settings.groups());
         self.callers.buffers.resize(self.node.settings.settings.node.buffers);
         let spin = Duration::from_micros(self.node.settings.settings.node.spin.into());
         self.spin.set_limit(spin);

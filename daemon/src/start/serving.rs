@@ -141,8 +141,10 @@ impl ServingDaemon {
         let output_read = move |key, captured| {
             let _ = output_read.send(DriverMessage::OutputRead(key, captured)); // an error: fnd is stopping
         };
+        let mut supervisor = Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker);
+        supervisor.set_groups(current.groups());
         let daemon = Daemon::new(|inbox, changed| Driver {
-            supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
+            supervisor,
             ids: Ids::after(ledger.last_id),
             turn: PendingWork::default(),
             lifecycle: Lifecycle::new(ledger.releases, Versions::new(ledger.versions), real_path),

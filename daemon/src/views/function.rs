@@ -7,7 +7,8 @@ use crate::settings::NOT_OPERATED;
 use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
-    AlertState, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, LastEnd, NewerVersion, milliseconds,
+    AlertState, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, GroupPlaces, HeldBack, LastEnd,
+    NewerVersion, WaitsFor, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::lifecycle::function::Function;
@@ -83,6 +84,8 @@ impl View<'_> {
             p99_ms: view.duration_us(0.99).map(milliseconds),
             running: count(view.running),
             queued: count(view.queued),
+            // Left out here, as the memory: it changes with each run of the group.
+            waits_for: None,
             dead_letters: self.ledger.dead_letters_of(name),
         }
     }
@@ -108,6 +111,7 @@ impl View<'_> {
     /// Returns a function's status with the current memory use and the ports of its processes.
     pub(crate) fn function_now(&self, view: &FunctionView<'_>, listening: &Listening) -> FunctionStatus {
         let mut status = self.function_status(view);
+        status.waits_for = waits_for(view);
         if status.running > 0 {
             status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &view.name.file_form());
         }
@@ -258,6 +262,7 @@ impl View<'_> {
             state: view.state,
             running: count(view.running),
             queued: count(view.queued),
+            waits_for: waits_for(view),
             runs: view.runs,
             failures: view.failures,
             cpu_ms: None,
@@ -270,6 +275,22 @@ impl View<'_> {
             pids: None,
         })
     }
+}
+
+/// Returns what keeps invocations of a function from beginning although a process is free.
+fn waits_for(view: &FunctionView<'_>) -> Option<WaitsFor> {
+    let waits_for = WaitsFor {
+        group: view.held_up_by.map(|(name, taken, max)| GroupPlaces {
+            name: name.to_owned(),
+            taken: count(taken),
+            max: count(max),
+        }),
+        key: view.held_back.map(|(invocations, value)| HeldBack {
+            value: value.to_owned(),
+            invocations: count(invocations),
+        }),
+    };
+    (waits_for.group.is_some() || waits_for.key.is_some()).then_some(waits_for)
 }
 
 /// Returns a result for a status file: JSON unchanged, text as a string, nothing for other bytes.

@@ -7,6 +7,7 @@
 //! - `files`: directories that cannot be watched, and files that would start their function again
 //! - `follow_ups`: what `[hooks]` and `[alert]` exclude
 //! - `pool`: `[pool]`, within what the memory holds
+//! - `queue`: what `[queue]` excludes
 //! - `release`: where calls cannot be shared between releases
 //! - `root_defaults`: which keys of `[defaults]` functions get that do not belong to root
 //! - `routes`: what routes of a function exclude
@@ -22,6 +23,7 @@ mod events;
 mod files;
 mod follow_ups;
 mod pool;
+mod queue;
 mod release;
 mod root_defaults;
 mod routes;
@@ -103,6 +105,7 @@ pub fn manifest(
     let alone = manifest.on_load || !manifest.schedule.is_empty();
     let about = (&subject, alone, manifest.limits.memory);
     manifest.pool = pool::pool(&manifest.pool, pick, own, about, report);
+    queue::check(&manifest.queue, (pick, own), configuration, report);
     let mut env = subject.env_file.clone();
     // `append` replaces equal names, so `[env]` wins over the file.
     env.append(&mut manifest.env);

@@ -77,6 +77,8 @@ keys! {
         alert: NodeAlert [default] = Table(NodeAlert::KEYS);
         /// How long the audit is kept: who did what on the control socket.
         audit: AuditSettings [default] = Table(AuditSettings::KEYS);
+        /// Groups of functions that share something, such as a database or a licence: `[queue] group` of a function names one.
+        groups: BTreeMap<String, GroupSettings> [default, skip_serializing_if = "BTreeMap::is_empty"] = Map(TextKind::Name, &Table(GroupSettings::KEYS)), example { db = { max = 2 } };
         /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
@@ -323,6 +325,15 @@ keys! {
             = Map(TextKind::Name, &Text(TextKind::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
         /// Whether functions may use the runtime.
         enabled: bool = Bool, default true, example false;
+    }
+}
+
+keys! {
+    /// A group of `[groups]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct GroupSettings {
+        /// Attempts at once of all functions whose `[queue]` names the group.
+        max: u32 = Whole(1..=10_000), example 2, required true;
     }
 }
 

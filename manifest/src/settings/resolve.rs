@@ -104,6 +104,15 @@ pub fn configuration_on<'a>(
     {
         problems.push(at(&node.at, unknown_size(&node.value.text(), &sizes)));
     }
+    let groups = match merged.get("groups").map(|node| &node.value) {
+        Some(TomlValue::Table(groups)) => groups.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(node) = tree::find(&merged, "defaults.queue.group")
+        && let Some(problem) = unknown_group(&node.value.text(), &groups)
+    {
+        problems.push(at(&node.at, problem));
+    }
     for (node, problem) in listening(&merged) {
         problems.push(at(&node.at, problem));
     }
@@ -141,6 +150,18 @@ pub fn unknown_size(name: &str, sizes: &TomlTable) -> Diagnostic {
         "known sizes: {}; add others to `[sizes]` of `fnd.toml`",
         crate::schema::read::list(&names)
     ))
+}
+
+/// Returns the diagnostic of a group that is none of `[groups]`; nothing if it is one.
+#[must_use]
+pub fn unknown_group(name: &str, groups: &[&str]) -> Option<Diagnostic> {
+    let known = match groups.is_empty() {
+        true => "`fnd.toml` has no groups".to_owned(),
+        false => format!("known groups: {}", crate::schema::read::list(groups)),
+    };
+    let problem = Diagnostic::error("unknown-group", format!("unknown group `{name}`"));
+    let help = format!("{known}; add `{name} = {{ max = 2 }}` to `[groups]` of `fnd.toml`, then run `fndctl reload`");
+    (!groups.contains(&name)).then(|| problem.with_help(help))
 }
 
 /// Returns the sizes: the tables are merged over the built-in ones.

@@ -87,6 +87,7 @@ pages! {
     kubeless: "docs/kubeless.md",
     metrics: "docs/metrics.md",
     moving_in: "docs/moving-in.md",
+    order_and_groups: "docs/order-and-groups.md",
     other_systems: "docs/other-systems.md",
     releases: "docs/releases.md",
     requests: "docs/requests.md",

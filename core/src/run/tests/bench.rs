@@ -70,6 +70,8 @@ pub(super) fn rules() -> Rules {
             max: 100,
             overlap: Overlap::Queue,
             rate: None,
+            group: None,
+            key: None,
         },
         result_max: 6 * MIB,
         pids: 64,

@@ -26,6 +26,7 @@ fn invocation(n: u64, durable: bool, stage: InvocationStage) -> Invocation {
         durable,
         key: Some(IdempotencyKey::stored(format!("key {n}").into())),
         order_key: None,
+        queue_key: None,
         acknowledge: Vec::new(),
         waiters: Vec::new(),
         caller_gone: false,
@@ -56,8 +57,16 @@ fn stages() -> Vec<InvocationStage> {
             until: WallTime { unix_ms: 0, at: until },
         },
         InvocationStage::Ready,
-        InvocationStage::Claiming { since, holds: false },
-        InvocationStage::Claiming { since, holds: true },
+        InvocationStage::Claiming {
+            since,
+            holds: false,
+            group: None,
+        },
+        InvocationStage::Claiming {
+            since,
+            holds: true,
+            group: Some("db".into()),
+        },
         InvocationStage::Claimed,
         InvocationStage::Running { worker: WorkerId(1) },
         InvocationStage::BackingOff { until, unix_ms: 5 },
@@ -78,6 +87,33 @@ fn each_stage_leaves_nothing_behind() {
         queue.change(&mut invocation, InvocationStage::Lost);
         queue.remove(&invocation);
         assert_eq!(queue, Queue::default());
+    }
+}
+
+/// Puts three invocations of one value through all stages: whatever happened before, the books are those of the stages.
+#[test]
+fn the_books_of_a_lane_depend_on_the_stages_alone() {
+    for width in [1, 2] {
+        let mut queue = Queue::default();
+        queue.set_per_key(width);
+        let keyed = |n| Invocation {
+            queue_key: Some("a".into()),
+            order_key: (n == 3).then(|| "event".into()),
+            ..invocation(n, n == 2, storing(None))
+        };
+        let mut lane: Vec<_> = (1..=3).map(keyed).collect();
+        lane.iter().for_each(|invocation| queue.add(invocation));
+        for step in 0..1000 {
+            let (which, to) = (step * 7 % 3, step * 11 % stages().len());
+            queue.change(&mut lane[which], stages().swap_remove(to));
+            let mut counted = queue.emptied();
+            lane.iter().for_each(|invocation| counted.add(invocation));
+            assert_eq!(queue, counted, "step {step}");
+            let may_begin = queue.waiting() - queue.held_back().len() - queue.claiming();
+            assert!(may_begin <= width);
+        }
+        lane.iter().for_each(|invocation| queue.remove(invocation));
+        assert_eq!(queue, queue.emptied());
     }
 }
 

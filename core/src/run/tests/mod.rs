@@ -10,6 +10,7 @@
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
 //! - `ends`: verdicts, timeout, deadline, cancel
+//! - `flow`: groups of functions, and the order of one value of a key
 //! - `full`: functions over their quota
 //! - `functions`: new, changed and deleted functions
 //! - `hooks`: calls that follow an end
@@ -35,6 +36,7 @@ mod changes;
 mod claims;
 mod clock_steps;
 mod ends;
+mod flow;
 mod full;
 mod functions;
 mod hooks;

@@ -45,6 +45,8 @@ fn full(max: u32) -> Rules {
         max,
         overlap: Overlap::Queue,
         rate: None,
+        group: None,
+        key: None,
     };
     Rules { queue, ..rules() }
 }

@@ -11,6 +11,8 @@ fn overlapping(overlap: Overlap, max: u32) -> Rules {
         max,
         overlap,
         rate: None,
+        group: None,
+        key: None,
     };
     Rules { queue, ..rules() }
 }

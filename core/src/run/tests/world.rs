@@ -17,7 +17,7 @@ use crate::idempotency::IdempotencyKey;
 use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
 use crate::records::outcome::{Class, Reason, Trigger};
-use crate::records::{Accepted, InvocationRecord};
+use crate::records::{Accepted, InvocationRecord, Payload};
 use crate::run::{
     Action, Adopted, AdoptedMember, Answered, Calling, Delivered, Event, Exited, FunctionKind, Http, InstalledVersion,
     NodeBudget, Now, Overlap, Poll, Pool, Publication, Publish, QueueRules, ReplyTo, Restored, Rules, Service, Shares,
@@ -41,6 +41,8 @@ const BUDGET: NodeBudget = NodeBudget {
     cpu_milli: Some(1500),
     workers: 5,
 };
+
+const GROUPS: [(&str, u32); 2] = [("db", 1), ("licence", 3)];
 
 /// A worker as the spawner sees it.
 struct Process {
@@ -97,6 +99,8 @@ pub(super) struct World {
     replies: u64,
     calls: u64,
     budget: NodeBudget,
+    /// `[groups]`.
+    groups: BTreeMap<&'static str, u32>,
     /// Versions and rules of the installed functions.
     installed: BTreeMap<FunctionName, (Version, Rules)>,
     /// Versions that get a share of the calls.
@@ -141,6 +145,7 @@ impl World {
             replies: 0,
             calls: 0,
             budget: BUDGET,
+            groups: GROUPS.into(),
             installed: BTreeMap::new(),
             canaries: BTreeMap::new(),
             refused: BTreeSet::new(),
@@ -163,6 +168,7 @@ impl World {
             drained: false,
             log: String::new(),
         };
+        world.s.set_groups(GROUPS);
         for n in 0..FUNCTIONS {
             world.install(n, n);
         }
@@ -319,6 +325,9 @@ impl World {
             Step::Budget { small } => {
                 self.budget.memory = if small { 60 * MIB } else { BUDGET.memory };
                 self.s.set_budget(self.budget);
+                // Without the licence, its functions may have one attempt at once.
+                self.groups = if small { [("db", 2)].into() } else { GROUPS.into() };
+                self.s.set_groups(self.groups.clone());
                 self.handle(Event::Tick);
             }
         }
@@ -354,6 +363,7 @@ impl World {
             expires_ms: ahead(2500, expires),
             priority: if later { 1 } else { 0 },
             idempotency_key: keyed.then(|| IdempotencyKey::stored("key".into())),
+            payload: self.payload(),
             ..submit_of(nth(function), id)
         };
         self.handle(Event::Submit(Box::new(submit)));
@@ -378,6 +388,7 @@ impl World {
             let chosen = (0..FUNCTIONS).filter(|n| functions & (1 << n) != 0);
             let submits = chosen.map(|n| {
                 let mut submit = Submit::new(self.id(), nth(n), Trigger::Event);
+                submit.payload = self.payload();
                 submit.payload.cause = Some(std::sync::Arc::new(cause.clone()));
                 submit
             });
@@ -431,6 +442,16 @@ impl World {
     fn id(&mut self) -> InvocationId {
         self.ids += 1;
         id(self.ids)
+    }
+
+    /// Returns the payload of the invocation with the last id: of one of two customers, or of none.
+    fn payload(&self) -> Payload {
+        let customer = self.ids % 3;
+        let data = (customer < 2).then(|| format!(r#"{{"customer": {customer}}}"#).into_bytes().into());
+        Payload {
+            data,
+            ..Payload::default()
+        }
     }
 
     fn reply(&mut self) -> ReplyTo {

@@ -4,7 +4,7 @@ use super::Attributes;
 use crate::data::Data;
 use crate::glob::glob;
 use crate::json::is_json;
-use crate::triggers::route::conditions::{RequestValues, Test};
+use crate::places::conditions::{RequestValues, Test};
 use fnd_manifest::function::EventSubscription;
 use fnd_manifest::function::event_schema::{DATA_MAX, EventSchema};
 use fnd_wire::ids::FunctionName;

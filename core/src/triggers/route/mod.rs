@@ -4,9 +4,7 @@
 //! route of a host wins over a route of every host.
 //!
 //! Files:
-//! - `body`: values inside JSON and form bodies
 //! - `body_budget`: how many bytes of bodies callers without a credential may have
-//! - `conditions`: `when` and `idempotency`
 //! - `cors`: what pages of other origins may do
 //! - `forwarded`: the caller behind a proxy
 //! - `overlap`: routes that can get the same requests
@@ -14,9 +12,7 @@
 //! - `rate`: how many requests are accepted per time
 //! - `tree`: paths by segments
 
-mod body;
 pub mod body_budget;
-pub mod conditions;
 pub mod cors;
 pub mod forwarded;
 mod overlap;
@@ -25,6 +21,8 @@ pub mod rate;
 #[cfg(test)]
 mod tests;
 mod tree;
+
+pub use crate::places::conditions;
 
 use crate::access::Author;
 use crate::interned::digest;

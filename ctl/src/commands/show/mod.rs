@@ -111,8 +111,12 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), CommandFailure> {
         let since = distance(Some(&told.since), now);
         ("alert", format!("{} {since}", told.alert.as_str()))
     });
+    let waits_for = status
+        .waits_for
+        .as_ref()
+        .map(|waits_for| ("waits for", waits_for.words()));
     let left_out = left_out(&detail.more.manifest).map(|keys| ("left out", keys));
-    for (name, value) in lines.into_iter().chain(told).chain(left_out) {
+    for (name, value) in lines.into_iter().chain(waits_for).chain(told).chain(left_out) {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     settings(out, &detail.more.manifest)?;

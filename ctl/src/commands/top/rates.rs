@@ -1,7 +1,7 @@
 //! The usage of functions between two readings.
 
 use clap::ValueEnum;
-use fnd_core::api::{FunctionUsage, UsageList};
+use fnd_core::api::{FunctionUsage, UsageList, WaitsFor};
 use fnd_core::run::FunctionState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub(super) struct Rate {
     pub(super) pids: Option<u64>,
     pub(super) running: u32,
     pub(super) queued: u32,
+    /// What its waiting runs wait for although a process is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waits_for: Option<WaitsFor>,
     pub(super) runs_per_second: f64,
     pub(super) runs: u64,
     pub(super) failures: u64,
@@ -135,6 +138,7 @@ impl Rate {
             pids: now.pids,
             running: now.running,
             queued: now.queued,
+            waits_for: now.waits_for.clone(),
             runs_per_second: tenths(count(Some(earlier.runs), Some(now.runs)).unwrap_or(0.0) / seconds),
             runs: now.runs,
             failures: now.failures,

@@ -186,7 +186,7 @@ impl TopView {
                 or_dash(rate.pids.map(|pids| pids.to_string()).unwrap_or_default()),
             ),
             ("running", rate.running.to_string()),
-            ("queued", rate.queued.to_string()),
+            ("queued", queued(rate)),
             (
                 "runs",
                 format!(
@@ -230,6 +230,13 @@ pub(super) fn table(rates: &Rates) -> TextTable {
         table.row(tone, cells(rate));
     }
     table
+}
+
+/// Returns how many runs wait, and for what, if that is not a process: `3, for group db (2 of 2)`.
+fn queued(rate: &Rate) -> String {
+    let waits_for = rate.waits_for.as_ref();
+    let waits_for = waits_for.map(|waits_for| format!(", for {}", waits_for.words()));
+    format!("{}{}", rate.queued, waits_for.unwrap_or_default())
 }
 
 fn cells(rate: &Rate) -> [String; 9] {

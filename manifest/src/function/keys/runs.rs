@@ -1,5 +1,6 @@
 //! Keys of `[retry]`, `[poll]`, `[pool]` and `[queue]`.
 
+use crate::function::route::{self, RequestPlace};
 use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::TomlValue;
@@ -132,6 +133,12 @@ keys! {
         overlap: OverlapKey = Word(OverlapKey::WORDS), default "queue", example "skip";
         /// How many invocations are accepted per time.
         rate: Option<Rate> = Rate, example "10/s";
+        /// A group of `[groups]` in `fnd.toml`: the functions that name it together have only so many attempts at once as it allows.
+        group: Option<String> [default, skip_serializing_if = "Option::is_none"] = Text(TextKind::Name), example "db";
+        /// The place of a value in the payload or the request: of runs with the same value, `per_key` run at once, in the order in which they came.
+        key: Option<RequestPlace> [default, skip_serializing_if = "Option::is_none"] = Text(TextKind::Grammar(&route::PLACE)), example "body.customer";
+        /// How many runs with the same value of `key` run at once. Without it: one.
+        per_key: Option<u32> [default, skip_serializing_if = "Option::is_none"] = Whole(1..=1000), example 1;
     }
 }
 

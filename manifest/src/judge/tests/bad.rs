@@ -423,3 +423,76 @@ fn subscriptions_that_cannot_be() {
         .join("===\n")
     );
 }
+
+#[test]
+fn groups_and_keys_that_cannot_be() {
+    let settings = "[groups]\ndb = { max = 2 }\nlicence = { max = 1 }\n";
+    let of = |settings: &str, own: &str| {
+        let judged = judge(settings).function(&single(file("/f/x.sh", b"echo\n"), Some(own)));
+        judged.verdict.diagnostics
+    };
+    assert!(
+        of(
+            settings,
+            "[queue]\ngroup = \"db\"\nkey = \"body.customer\"\nper_key = 2\n"
+        )
+        .is_empty()
+    );
+    let unknown = of(settings, "[queue]\ngroup = \"bd\"\n");
+    assert_eq!(reported(&unknown), ["2:9 unknown-group: unknown group `bd`"]);
+    let help = unknown[0].help.as_deref().unwrap_or_default();
+    assert!(
+        help.contains("`db` and `licence`") || help.contains("db, licence") || help.contains("`db`, `licence`"),
+        "{help}"
+    );
+    let none = of("", "[queue]\ngroup = \"db\"\n");
+    assert!(
+        none[0]
+            .help
+            .as_deref()
+            .unwrap_or_default()
+            .contains("`fnd.toml` has no groups")
+    );
+    for (own, expected) in [
+        ("[queue]\nper_key = 2\n", "2:11 impossible: `queue.per_key` counts"),
+        ("[queue]\nkey = \"body.a\"\nper_key = 0\n", "3:11 "),
+        ("[queue]\nkey = \"bdy.a\"\n", "2:7 "),
+        ("[queue]\nkey = \"body.\"\n", "2:7 "),
+        ("[queue]\nkey = 7\n", "2:7 "),
+        ("[queue]\ngroup = \"a b\"\n", "2:9 "),
+        (
+            "[service]\n[queue]\ngroup = \"db\"\n",
+            "2:1 impossible: `queue` has no effect",
+        ),
+    ] {
+        let found = reported(&of(settings, own));
+        assert!(found.iter().any(|line| line.starts_with(expected)), "{own}: {found:?}");
+    }
+    // What `[defaults]` says is for the functions to which it applies.
+    assert!(
+        of(
+            "[groups]\ndb = { max = 2 }\n[defaults.queue]\ngroup = \"db\"\nper_key = 2\n",
+            "[service]\n"
+        )
+        .is_empty()
+    );
+    for (settings, expected) in [
+        (
+            "[defaults.queue]\ngroup = \"db\"\n",
+            "2:9 unknown-group: unknown group `db`",
+        ),
+        ("[groups]\ndb = { max = 0 }\n", "2:14 "),
+        ("[groups]\ndb = {}\n", "2:"),
+        ("[groups]\ndb = 2\n", "2:6 "),
+    ] {
+        let (policy, document) = Judge::new().settings(&JudgeSettings {
+            files: vec![file("/etc/fnd/fnd.toml", settings.as_bytes())],
+            runtimes: shipped_runtimes(),
+        });
+        let found = reported(&document.diagnostics);
+        assert!(
+            policy.is_none() && found.iter().any(|line| line.starts_with(expected)),
+            "{settings}: {found:?}"
+        );
+    }
+}

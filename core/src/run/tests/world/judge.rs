@@ -201,7 +201,9 @@ impl World {
             );
             assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
         }
+        let group = process.order.rules.queue.group.clone().filter(|_| !process.is_pooled());
         self.processes.insert(process.order.worker, process);
+        self.judge_group(group.as_deref());
         let mut used: BTreeMap<&FunctionName, (u64, u32)> = BTreeMap::new();
         for process in self.processes.values() {
             let (memory, cpu_milli) = used.entry(&process.order.function).or_default();
@@ -232,6 +234,7 @@ impl World {
                 "it begins before an earlier one of its order key has ended"
             );
         }
+        self.may_begin_beside_its_customer(entry, attempt);
         let claimed = entry.claimed == Some(attempt.attempt.0);
         assert!(!entry.accepted.durable || claimed, "it begins before that is on disk");
         assert_eq!(attempt.attempt.0, entry.ended + 1, "the one before has not ended");
@@ -244,6 +247,60 @@ impl World {
         if let Some(at) = entry.accepted.not_before_ms {
             assert!(self.now.unix_ms >= at, "started too early");
         }
+    }
+
+    /// Checks the order of one customer's invocations, and how many of them go on at once.
+    fn may_begin_beside_its_customer(&self, entry: &Entry, attempt: &AttemptOrder) {
+        let function = self.s.functions.find(&entry.accepted.function).unwrap();
+        let serving = self.s.functions[function].serving().expect("one that serves");
+        let Some((place, per_key)) = &serving.rules.queue.key else {
+            return;
+        };
+        let Some(customer) = entry.accepted.payload.key(place) else {
+            return;
+        };
+        let others = self.ledger.values().filter(|other| {
+            let accepted = &other.accepted;
+            let is_same = accepted.function == entry.accepted.function && accepted.id != entry.accepted.id;
+            is_same && !other.is_final() && accepted.payload.key(place).as_ref() == Some(&customer)
+        });
+        let before = others.filter(|other| {
+            let is_earlier = other.accepted.id < entry.accepted.id;
+            match (other.begun > 0, attempt.attempt.0 > 1) {
+                // A new release may let fewer go on than have begun. They come in their order.
+                (true, true) => is_earlier,
+                (true, false) => true,
+                // One that was delayed comes after those that were there when its time came.
+                (false, is_begun) => !is_begun && is_earlier && accepted_at_once(other),
+            }
+        });
+        assert!(
+            before.count() < usize::try_from(*per_key).unwrap(),
+            "more at once of one customer, or out of order"
+        );
+    }
+
+    /// Checks that no more attempts of a group run than it allows.
+    fn judge_group(&self, group: Option<&str>) {
+        let Some(group) = group else { return };
+        let running = self
+            .processes
+            .values()
+            .filter(|process| process.order.rules.queue.group.as_deref() == Some(group));
+        let attempts = running.map(|process| match process.is_pooled() {
+            // A call that was given up is over, although its code may still run.
+            true => process
+                .calls
+                .values()
+                .filter(|id| self.ledger[*id].is_running())
+                .count(),
+            false => 1,
+        });
+        let max = self.groups.get(group).copied().unwrap_or(1);
+        assert!(
+            attempts.sum::<usize>() <= usize::try_from(max).unwrap(),
+            "more attempts than the group allows"
+        );
     }
 
     /// Checks that a call that somebody waits for begins only while its caller runs, and ends in the caller's time.
@@ -299,6 +356,8 @@ impl World {
         );
         assert!(pool.max_invocations == 0 || process.served <= pool.max_invocations);
         process.calls.insert(order.call, order.attempt.invocation);
+        let group = process.order.rules.queue.group.clone();
+        self.judge_group(group.as_deref());
         let same = |process: &&Process| process.order.function == order.function;
         let calls = self.processes.values().filter(same).map(|process| process.calls.len());
         // The rules of the version that serves hold for the calls of its canary, too. While a newer one is on trial, that is
@@ -428,6 +487,10 @@ impl World {
             "a caller's work is left behind"
         );
     }
+}
+
+fn accepted_at_once(entry: &Entry) -> bool {
+    entry.accepted.not_before_ms.is_none()
 }
 
 fn order_key(entry: &Entry) -> Option<&str> {

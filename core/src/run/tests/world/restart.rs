@@ -50,6 +50,7 @@ impl World {
         }
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
         self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
+        self.s.set_groups(self.groups.clone());
         self.spawner = true;
         self.silent = false;
         let scripts = self.processes.iter_mut().filter(|(_, process)| !process.is_pooled());

@@ -1,6 +1,7 @@
 //! The steps of a random run, and the rules of its functions.
 
 use super::*;
+use fnd_manifest::function::route::RequestPlace;
 
 /// Everything that can happen to a supervisor. Numbers choose among the present items, modulo their count.
 #[derive(Debug, Clone)]
@@ -149,6 +150,9 @@ pub(in crate::run::tests) fn variant(n: u8) -> Rules {
             Overlap::Queue,
         ][usize::from(n % 5)],
         rate: (n % 7 == 3).then_some((3, secs(5))),
+        group: [None, Some("db"), Some("licence"), Some("gone")][usize::from(n / 3 % 4)].map(str::to_owned),
+        key: (!(n / 2).is_multiple_of(3))
+            .then(|| (RequestPlace::parse("body.customer").unwrap(), 1 + u32::from(n / 5 % 2))),
     };
     rules.run_on_load = n % 3 == 2;
     rules.enabled = n % 11 != 10;
@@ -180,6 +184,7 @@ pub(in crate::run::tests) fn variant(n: u8) -> Rules {
     };
     if rules.kind.is_service() {
         (rules.timeout, rules.deadline) = (None, None);
+        (rules.queue.group, rules.queue.key) = (None, None);
     }
     rules.run_on_load &= rules.kind == FunctionKind::Script;
     rules

@@ -1,0 +1,240 @@
+//! Groups of functions that together have only so many attempts at once (`[groups]`), because they share something that bears no
+//! more: a database, a licence.
+//!
+//! An attempt counts in the group of the release that it runs, whichever release serves. A claim of a function with a group counts
+//! while it is being stored, because it is about to begin.
+//!
+//! The functions that a group holds up wait in its own line, not in the line for the budget, where they would hold up others. A
+//! function may begin if more places are free than functions wait before it. After a start it goes to the end: the functions
+//! of a group take turns.
+
+use super::Supervisor;
+use crate::messages::Now;
+use crate::messages::rules::FunctionKind;
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::{FunctionKey, to_usize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a group allows that the configuration has no more, while a release of a function still names it. Nothing stops, and
+/// nothing is overloaded.
+const UNKNOWN_MAX: u32 = 1;
+
+/// All groups of which the configuration or a function knows.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    table: BTreeMap<Arc<str>, Group>,
+    /// The number of the last function that came to the end of a line, and of the last that came to a front.
+    last: i64,
+    first: i64,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// Absent: the configuration does not have it.
+    max: Option<u32>,
+    /// Attempts, and claims that are being stored.
+    used: usize,
+    /// The functions that wait, in order, and their numbers.
+    waiting: BTreeMap<i64, FunctionKey>,
+    numbers: BTreeMap<FunctionKey, i64>,
+}
+
+impl Group {
+    fn max(&self) -> usize {
+        to_usize(self.max.unwrap_or(UNKNOWN_MAX))
+    }
+
+    fn free(&self) -> usize {
+        self.max().saturating_sub(self.used)
+    }
+
+    fn forget(&mut self, key: FunctionKey) {
+        if let Some(number) = self.numbers.remove(&key) {
+            self.waiting.remove(&number);
+        }
+    }
+
+    fn wait(&mut self, key: FunctionKey, number: i64) {
+        self.forget(key);
+        self.numbers.insert(key, number);
+        self.waiting.insert(number, key);
+    }
+}
+
+impl Groups {
+    fn group(&mut self, name: &str) -> &mut Group {
+        if !self.table.contains_key(name) {
+            self.table.insert(name.into(), Group::default());
+        }
+        self.table.get_mut(name).unwrap_or_else(|| unreachable!("it was added"))
+    }
+
+    /// Returns how many attempts of a function may begin now, as far as its group decides.
+    pub(super) fn room(&self, name: Option<&str>, key: FunctionKey) -> usize {
+        let Some(name) = name else { return usize::MAX };
+        let Some(group) = self.table.get(name) else {
+            return to_usize(UNKNOWN_MAX);
+        };
+        let before = match group.numbers.get(&key) {
+            Some(number) => group.waiting.range(..number).take(group.free()).count(),
+            None => group.waiting.len(),
+        };
+        group.free().saturating_sub(before)
+    }
+
+    /// Counts an attempt or a claim of a function, which loses its place in the line.
+    pub(super) fn take(&mut self, name: Option<&str>, key: FunctionKey) {
+        let Some(name) = name else { return };
+        let group = self.group(name);
+        group.used += 1;
+        group.forget(key);
+    }
+
+    /// Counts attempts that an earlier fnd began.
+    pub(super) fn take_over(&mut self, name: Option<&str>, attempts: usize) {
+        if let Some(name) = name {
+            self.group(name).used += attempts;
+        }
+    }
+
+    /// Takes an attempt or a claim out of the count.
+    pub(super) fn give_back(&mut self, name: Option<&str>) {
+        if let Some(name) = name {
+            let group = self.group(name);
+            group.used = group.used.saturating_sub(1);
+        }
+    }
+
+    /// Puts a function to the front of the line: its claim is stored, and its place is the one that was just given back.
+    pub(super) fn wait_first(&mut self, name: &str, key: FunctionKey) {
+        self.first -= 1;
+        let number = self.first;
+        self.group(name).wait(key, number);
+    }
+
+    fn wait(&mut self, name: &str, key: FunctionKey) {
+        if self.is_waiting(name, key) {
+            return;
+        }
+        self.last += 1;
+        let number = self.last;
+        self.group(name).wait(key, number);
+    }
+
+    fn is_waiting(&self, name: &str, key: FunctionKey) -> bool {
+        self.table
+            .get(name)
+            .is_some_and(|group| group.numbers.contains_key(&key))
+    }
+
+    /// Returns the functions that may begin now, each with its group.
+    fn in_turn(&self) -> Vec<(Arc<str>, FunctionKey)> {
+        let of = |(name, group): (&Arc<str>, &Group)| {
+            let first = group.waiting.values().take(group.free());
+            first.map(|key| (Arc::clone(name), *key)).collect::<Vec<_>>()
+        };
+        self.table.iter().flat_map(of).collect()
+    }
+
+    /// Returns how many attempts and claims each group has, but for groups without any.
+    pub(super) fn used(&self) -> BTreeMap<&str, usize> {
+        let used = self.table.iter().map(|(name, group)| (&**name, group.used));
+        used.filter(|(_, used)| *used > 0).collect()
+    }
+
+    /// Returns how many attempts a group has, and how many it allows, where it holds up a function.
+    pub(super) fn holds_up(&self, name: &str, key: FunctionKey) -> Option<(usize, usize)> {
+        let group = self.table.get(name)?;
+        let is_held_up = group.numbers.contains_key(&key);
+        is_held_up.then(|| (group.used, group.max()))
+    }
+}
+
+impl Supervisor {
+    /// Replaces `[groups]`: names and numbers of attempts. Running work goes on; the next event (a `Tick` is enough) starts the
+    /// work that now fits.
+    pub fn set_groups<'a>(&mut self, groups: impl IntoIterator<Item = (&'a str, u32)>) {
+        for group in self.groups.table.values_mut() {
+            group.max = None;
+        }
+        for (name, max) in groups {
+            self.groups.group(name).max = Some(max);
+        }
+        let is_of_use = |group: &Group| group.max.is_some() || group.used > 0 || !group.waiting.is_empty();
+        self.groups.table.retain(|_, group| is_of_use(group));
+    }
+
+    /// Returns the release that the next attempt of a function runs.
+    pub(super) fn next_release(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
+        let function = &self.functions[key];
+        let serving = function.serving()?;
+        if serving.rules.kind.pool().is_none() {
+            return self.next_version(key);
+        }
+        let worker = function.next_free().and_then(|id| self.workers.get(&id));
+        Some(worker.map_or(serving, |worker| &worker.serving))
+    }
+
+    /// Says whether the group of a function's next release lets an attempt begin.
+    pub(super) fn group_has_room(&self, key: FunctionKey) -> bool {
+        let group = self.next_release(key).and_then(|release| release.group());
+        self.groups.room(group, key) > 0
+    }
+
+    /// Returns the group of which a function needs a place now; absent if it has none, or if nothing of it could begin anyway.
+    fn group_needed(&self, key: FunctionKey) -> Option<&str> {
+        let group = self.next_release(key)?.group()?;
+        let function = &self.functions[key];
+        let serving = function.serving()?;
+        let may_claim = self.claim_rate.may_claim();
+        let could_begin = match serving.rules.kind {
+            FunctionKind::Script => function.can_start(may_claim),
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => {
+                let waits = function.queue.first(may_claim).is_some();
+                // One whose worker is still coming comes into the line when the worker is ready, and keeps no place meanwhile.
+                let can_start = || !function.is_held() && self.members(key, serving).coming == 0;
+                let has_worker = function.next_free().is_some() || can_start();
+                let has_place = function.work.busy < to_usize(serving.rules.places());
+                waits && has_worker && has_place && function.is_enabled()
+            }
+            FunctionKind::Service(_) => false,
+        };
+        could_begin.then_some(group)
+    }
+
+    /// Puts a function into the line of its group, if the group holds it up.
+    pub(super) fn wait_for_group(&mut self, key: FunctionKey) {
+        let held_up_by = self
+            .group_needed(key)
+            .filter(|group| self.groups.room(Some(group), key) == 0);
+        if let Some(group) = held_up_by.map(str::to_owned) {
+            self.groups.wait(&group, key);
+        }
+    }
+
+    /// Lets the functions begin whose turn it is in their group. One that needs no place any more loses its own.
+    pub(super) fn call_groups(&mut self, now: Now) {
+        loop {
+            let mut has_forgotten = false;
+            for (name, key) in self.groups.in_turn() {
+                if self.group_needed(key) == Some(&*name) {
+                    self.line_up(now, key);
+                } else {
+                    self.groups.group(&name).forget(key);
+                    has_forgotten = true;
+                }
+            }
+            // Another one may have come into its place.
+            if !has_forgotten {
+                return;
+            }
+        }
+    }
+
+    /// Says whether a function waits for its group, so that a ready worker of it is soon called.
+    pub(super) fn is_held_up(&self, key: FunctionKey) -> bool {
+        let group = self.next_release(key).and_then(|release| release.group());
+        group.is_some_and(|group| self.groups.is_waiting(group, key))
+    }
+}

@@ -1,0 +1,110 @@
+//! The value of `[queue] key` of each invocation. It is read from the payload when the invocation is accepted, and again when a
+//! release with another key serves; so it need not be stored, and a restart finds it again.
+//!
+//! An invocation without a value is in no lane: it waits for no other one, and none waits for it.
+
+use super::Supervisor;
+use super::acceptance::filled_in;
+use crate::messages::rules::{Overlap, Rules};
+use crate::messages::submit::Submit;
+use crate::records::Payload;
+use crate::run_state::function::Presence;
+use crate::run_state::invocation::InvocationStage;
+use crate::run_state::releases::ServingRelease;
+use crate::run_state::{FunctionKey, to_usize};
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+
+/// Where a new invocation finds no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// All processes of the function are busy.
+    Function,
+    /// As many with the same value run as may.
+    Key,
+}
+
+impl Supervisor {
+    /// Lets a release serve. Where its key is another one, all invocations of the function get their values anew.
+    pub(super) fn let_serve(&mut self, key: FunctionKey, serving: Arc<ServingRelease>) {
+        let function = &mut self.functions[key];
+        let rule = serving.rules.queue.key.clone();
+        let before = function.serving().map(|before| before.rules.queue.key.clone());
+        function.presence = Presence::Serving(serving);
+        if before == Some(rule.clone()) || (before.is_none() && rule.is_none() && function.queue.live().is_empty()) {
+            return;
+        }
+        let live: Vec<_> = function.queue.live().iter().copied().collect();
+        let mut values = Vec::new();
+        for id in live {
+            let Some(invocation) = self.invocations.get_mut(&id) else {
+                continue;
+            };
+            let payload = &invocation.payload;
+            let value = match &rule {
+                // Only the record of its attempt tells of it, and that has the value, not the payload.
+                Some(_) if invocation.caller_gone && payload.data.is_none() && payload.request.is_none() => {
+                    invocation.queue_key.clone()
+                }
+                Some((place, _)) => payload.key(place),
+                None => None,
+            };
+            self.functions[key].queue.set_key(invocation, None);
+            values.push((id, value));
+        }
+        let width = rule.map_or(1, |(_, per_key)| to_usize(per_key));
+        if self.functions[key].queue.per_key() != width {
+            self.functions[key].queue.set_per_key(width);
+        }
+        for (id, value) in values {
+            if let Some(invocation) = self.invocations.get_mut(&id).filter(|_| value.is_some()) {
+                self.functions[key].queue.set_key(invocation, value);
+            }
+        }
+    }
+
+    /// Returns why an invocation would not find a place at once, apart from the node's budget and the function's group. `value`
+    /// is that of its key.
+    pub(super) fn no_place(
+        &self,
+        key: FunctionKey,
+        serving: &ServingRelease,
+        value: Option<&Arc<str>>,
+    ) -> Option<NoPlace> {
+        if !self.has_place(key, serving) {
+            return Some(NoPlace::Function);
+        }
+        let is_full = |value| !self.functions[key].queue.with_queue_key(value).1;
+        value.is_some_and(is_full).then_some(NoPlace::Key)
+    }
+
+    /// Returns the oldest other invocation with the value of `newest` that is not being ended already.
+    pub(super) fn oldest_with_its_key(&self, key: FunctionKey, newest: InvocationId) -> Option<InvocationId> {
+        let value = self.invocations.get(&newest)?.queue_key.as_ref()?;
+        let (others, _) = self.functions[key].queue.with_queue_key(value);
+        let goes_on = |id: &InvocationId| match self.invocations.get(id).map(|other| &other.stage) {
+            Some(InvocationStage::Running { worker }) => {
+                let run = self.workers.get(worker).and_then(|worker| worker.run(*id));
+                run.is_some_and(|run| run.ending.is_none())
+            }
+            None | Some(InvocationStage::Storing { end: Some(_), .. }) => false,
+            Some(_) => true,
+        };
+        others.into_iter().find(|id| *id != newest && goes_on(id))
+    }
+}
+
+/// Returns the value of a request's key, where its overlap policy needs it.
+pub(super) fn value_for_overlap(submit: &Submit, rules: &Rules) -> Option<Arc<str>> {
+    let overlap = submit.overlap.unwrap_or(rules.queue.overlap);
+    if overlap == Overlap::Queue {
+        return None;
+    }
+    value_of(&submit.payload, rules)
+}
+
+/// Returns the value of a request's payload.
+pub(super) fn value_of(payload: &Payload, rules: &Rules) -> Option<Arc<str>> {
+    let (place, _) = rules.queue.key.as_ref()?;
+    filled_in(payload.clone(), rules).key(place)
+}

@@ -1,0 +1,29 @@
+//! Checks `[queue]`: the group must be one of `fnd.toml`, and `per_key` needs `key`.
+
+use super::subject::FunctionProblems;
+use crate::diagnostic::Diagnostic;
+use crate::function::QueueKeys;
+use crate::schema::pick::Pick;
+use crate::schema::tree::{TomlTable, find};
+use crate::settings::resolve::{Configuration, unknown_group};
+
+/// Reports what cannot take effect.
+pub(super) fn check(
+    queue: &QueueKeys,
+    (pick, own): (Pick<'_>, &TomlTable),
+    configuration: &Configuration,
+    report: &mut FunctionProblems<'_>,
+) {
+    let groups: Vec<&str> = configuration.settings.groups.keys().map(String::as_str).collect();
+    if let Some(group) = &queue.group
+        && let Some(problem) = unknown_group(group, &groups)
+    {
+        report.add(pick.written("queue.group").map(|node| &node.at), problem);
+    }
+    // In `[defaults]` it is for the functions that have a key.
+    if let (None, Some(node)) = (&queue.key, find(own, "queue.per_key")) {
+        let message = "`queue.per_key` counts the runs with the same value of `queue.key`, and there is no `key`";
+        let help = "add `key = \"body.NAME\"`, or remove `per_key`; `[pool] max` bounds all runs of the function";
+        report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+    }
+}
