@@ -78,6 +78,8 @@ impl Lifecycle {
         if same {
             return self.answered(request, judged, node, out);
         }
+        // A build from scratch is asked for again with the changed files.
+        self.clean_builds.was_asked(request);
         if let Some(files) = self.installer.answered(request) {
             // The retries end as well, because they would install the files as they were.
             self.installer.is_final(&files);
@@ -98,11 +100,20 @@ impl Lifecycle {
         // While the code of the function is being fetched, this answer is about the earlier code. The fetched code is installed
         // after that, so the function goes on waiting for it.
         let is_old_code = matches!(judged, InstallAnswer::Installed(..)) && !copy && self.builds.is_fetching(&function);
-        if !is_old_code {
+        let was_check = self.installer.checks.was_asked(request);
+        let is_clean = self.clean_builds.answered(request, &function);
+        // The same holds while dependencies are built from scratch: this answer is about the tree from before.
+        let is_old_tree = match &judged {
+            InstallAnswer::Installed(_, tree) if !copy && !was_check => {
+                self.awaits_clean_build(request, &function, *tree)
+            }
+            _ => false,
+        };
+        // An answer about a check says nothing of a build.
+        if !is_old_code && !is_old_tree && !was_check {
             let function = function.clone();
             self.builds.forget(&Waiter { function, copy });
         }
-        let was_check = self.installer.checks.was_asked(request);
         let is_over = !matches!(judged, InstallAnswer::NeedsBuild(_)) && !was_check;
         let change = match judged {
             InstallAnswer::NeedsBuild(needs) if was_check && needs.build.function.as_str() == CHECK => {
@@ -124,7 +135,7 @@ impl Lifecycle {
                 if was_check {
                     self.installer.checks.forget(&function); // its code is fetched first
                 }
-                self.needs_build(request, *needs, node, out);
+                self.needs_build((request, is_clean), *needs, node, out);
                 None
             }
             InstallAnswer::Installed(installed, tree) => {
@@ -236,7 +247,9 @@ impl Lifecycle {
 
     /// Answers the callers who wait until a function is installed, unless the answer that they wait for is still to come.
     pub(super) fn answer_builds(&mut self, function: &FunctionName, outcome: &InstallResult, out: &mut Vec<Order>) {
-        if self.sources.is_asked(function) || outcome.is_ok() && self.builds.is_fetching(function) {
+        let is_clean = || self.clean_builds.is_wanted(function) || self.builds.clean_tree(function).is_some();
+        let is_to_come = || self.builds.is_fetching(function) || is_clean();
+        if self.sources.is_asked(function) || outcome.is_ok() && is_to_come() {
             return;
         }
         let waiting = self.build_callers.extract_if(.., |(name, _)| name == function);

@@ -70,7 +70,7 @@ impl Lifecycle {
             self.registry.remove(name);
             self.releases.remove(name, out);
             self.sources.remove(name);
-            self.rebuilt.remove(name);
+            self.clean_builds.remove(name);
             self.renewed.remove(name);
             self.set_author(name, Author::Root);
             self.set_routes(name, Author::Root, out);
@@ -140,7 +140,7 @@ impl Lifecycle {
         let is_file = files.copy().is_none();
         let fetches = is_file && self.sources.sent(&files.function) && !is_spawner_of_0_1;
         let checked = is_file && self.installer.checks.is_due(&files.function);
-        let builds_anew = is_file && self.rebuilt.remove(&files.function);
+        let builds_anew = is_file && self.clean_builds.is_wanted(&files.function);
         let request = match (builds_anew, fetches, checked) {
             (true, _, _) => Request::Rebuild(install),
             (false, true, _) => Request::Fetch(install),
@@ -155,6 +155,9 @@ impl Lifecycle {
         // A check is answered by the same frames as an installation, so its number is remembered.
         if matches!(request, Request::Check(_)) {
             self.installer.checks.asked(number);
+        }
+        if matches!(request, Request::Rebuild(_)) {
+            self.clean_builds.asked(number);
         }
         self.installer.asked(number, files);
     }

@@ -105,8 +105,15 @@ impl Lifecycle {
         out.push(Order::Request(Request::Prune(Prune { function, keep })));
     }
 
-    /// Handles the answer that a function's dependencies have to be installed first.
-    pub(super) fn needs_build(&mut self, request: u32, needs: NeedsBuild, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+    /// Handles the answer that a function's dependencies have to be installed first; `is_clean`: from scratch, because a person
+    /// asked for that.
+    pub(super) fn needs_build(
+        &mut self,
+        (request, is_clean): (u32, bool),
+        needs: NeedsBuild,
+        node: NodeFacts<'_>,
+        out: &mut Vec<Order>,
+    ) {
         let NeedsBuild {
             function,
             document,
@@ -142,6 +149,7 @@ impl Lifecycle {
             since_ms: node.now.unix_ms,
             task,
             tree,
+            is_clean,
         };
         // A reload may have changed `[build] jobs` since the last build.
         let orders = self.builds.needs(waiting, build, node.lanes);
@@ -230,9 +238,14 @@ impl Lifecycle {
                     out.push(Order::Build(lane));
                 }
                 LaneOrder::Build(lane, build) => out.push(Order::Lend(lane, build.version)),
-                LaneOrder::Install(files) => {
-                    // The tree is there now, so the same request to the spawner makes the version.
-                    files.into_iter().for_each(|files| self.installer.requeue(files));
+                LaneOrder::Install(waiting) => {
+                    for WaitingBuild { file, is_clean, .. } in waiting {
+                        if is_clean {
+                            self.enqueue_list(&file.function);
+                        }
+                        // The tree is there now, so the same request to the spawner makes the version.
+                        self.installer.requeue(file);
+                    }
                     self.prune_builds(out);
                 }
                 LaneOrder::Refuse(waiting, why) => {
@@ -295,7 +308,7 @@ impl Lifecycle {
         // A person asks, so a remembered result of the syntax check does not count.
         self.installer.checks.forget(function);
         if clean {
-            self.rebuilt.insert(function.clone());
+            self.clean_builds.want(function.clone());
         }
         self.build_callers.push((function.clone(), caller));
         self.sources.ask(function);

@@ -38,6 +38,7 @@
 //!
 //! Files with books:
 //! - `all_releases`: the releases of all functions, and the callers who wait for one
+//! - `clean_builds`: builds from scratch that a person asks for
 //! - `builds`: which dependencies of functions are installed next
 //! - `checks`: which files have their syntax checked before they serve
 //! - `hooks`: which functions call which, and functions that would close a cycle
@@ -65,6 +66,7 @@ pub mod builds;
 mod check_end;
 mod check_problem;
 pub mod checks;
+mod clean_builds;
 mod disk;
 mod files;
 pub mod function;
@@ -103,6 +105,7 @@ use crate::access::Author;
 use crate::run::Now;
 use crate::triggers::event::subscription::Subscriptions;
 use all_releases::AllReleases;
+use clean_builds::CleanBuilds;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hooks::FunctionHooks;
@@ -169,8 +172,8 @@ pub struct Lifecycle {
     /// The functions with warnings about their calls (`[hooks]`, `[alert]`): the called function does not exist, or the hooks are
     /// off.
     to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
-    /// The functions whose next installation builds their dependencies anew, because a person asked for that.
-    rebuilt: BTreeSet<FunctionName>,
+    /// The functions whose dependencies are built from scratch.
+    clean_builds: CleanBuilds,
     /// The functions whose secrets or interpreters have changed. If their file is refused, the release that serves follows them alone.
     renewed: BTreeSet<FunctionName>,
     /// Answers of the spawner about files, by request, until the catalog has said whether the files are still the same.
@@ -200,7 +203,7 @@ impl Lifecycle {
             hooks: FunctionHooks::default(),
             subscriptions: None,
             to_nobody: BTreeMap::new(),
-            rebuilt: BTreeSet::new(),
+            clean_builds: CleanBuilds::default(),
             renewed: BTreeSet::new(),
             judged: HashMap::new(),
             build_callers: Vec::new(),

@@ -53,6 +53,8 @@ impl Lifecycle {
         if self.installer.checks.was_asked(request) {
             return self.check_refused(request, message);
         }
+        // The retry asks for a build from scratch again.
+        self.clean_builds.was_asked(request);
         let Some(files) = self.installer.answered(request) else {
             return;
         };

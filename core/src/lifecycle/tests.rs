@@ -1,5 +1,7 @@
 //! Facts go in, and the orders are compared.
 
+mod clean_builds;
+
 use super::answers::read_document;
 use super::builds::Lane;
 use super::order::Order;

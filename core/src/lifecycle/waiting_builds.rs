@@ -44,6 +44,8 @@ pub struct WaitingBuild {
     pub task: BuildTask,
     /// The tree that is built.
     pub tree: Version,
+    /// Whether a person has asked for this build, although there may be a tree.
+    pub is_clean: bool,
 }
 
 /// The work of a build.
@@ -79,7 +81,7 @@ pub enum LaneOrder {
     /// Build with this version of `fnd-build`; [`WaitingBuilds::started`] or [`WaitingBuilds::not_started`] must follow.
     Build(Lane, Installed),
     /// The tree exists: install these files and copies.
-    Install(Vec<SourceFiles>),
+    Install(Vec<WaitingBuild>),
     /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
     Refuse(Vec<WaitingBuild>, BuildFailure),
 }
@@ -140,6 +142,13 @@ impl WaitingBuilds {
     pub fn is_fetching(&self, function: &FunctionName) -> bool {
         self.file_of(function)
             .is_some_and(|waiting| waiting.task == BuildTask::Fetch)
+    }
+
+    /// Returns the tree that is built from scratch for the file of a function.
+    #[must_use]
+    pub fn clean_tree(&self, function: &FunctionName) -> Option<Version> {
+        let waiting = self.file_of(function).filter(|waiting| waiting.is_clean)?;
+        Some(waiting.tree)
     }
 
     /// Returns whether the file of a function waits for a build.
@@ -305,7 +314,7 @@ impl WaitingBuilds {
                 }
                 BuildOrder::Install(waiters) => {
                     let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
-                    Some(LaneOrder::Install(waiting.map(|waiting| waiting.file).collect()))
+                    Some(LaneOrder::Install(waiting.collect()))
                 }
                 BuildOrder::Refuse(waiters, why) => {
                     let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
@@ -352,6 +361,7 @@ mod tests {
             since_ms: 0,
             task,
             tree: TREE,
+            is_clean: false,
         }
     }
 
@@ -389,7 +399,7 @@ mod tests {
             _ => orders,
         };
         let words = orders.iter().map(|order| match order {
-            LaneOrder::Install(files) => format!("install {}", files[0].function),
+            LaneOrder::Install(waiting) => format!("install {}", waiting[0].file.function),
             LaneOrder::Refuse(waiting, why) => format!("refuse {}: {why}", waiting[0].file.function),
             other => format!("{other:?}"),
         });

@@ -3,6 +3,7 @@
 
 use super::WorldOutcome;
 use super::facts::Death;
+use super::life::FndLife;
 use super::model::{Shown, changed_by_restart};
 use super::oracles::{Oracles, PromiseCheck};
 use super::people::{self, PersonAct};
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// How long the world goes on after the last fault, so that everything can end.
 const CALM: Duration = Duration::from_secs(600);
+/// How much longer the world goes on for calls of functions in a crash loop. fnd starts a few of their workers, then pauses for
+/// up to five minutes (`[retry] max_interval`). Each start that fails ends one attempt, so the calls of a long queue end late.
+const CRASH_LOOP: Duration = Duration::from_hours(2);
 /// Most steps after the last fault. A world that takes more of them does not come to rest.
 const CALM_STEPS: u32 = 60_000;
 
@@ -53,12 +57,16 @@ impl World<'_> {
     /// Waits until all work has ended.
     fn come_to_rest(&mut self) -> PromiseCheck {
         let (until, most) = (self.node.clock.elapsed() + CALM, self.steps + CALM_STEPS);
-        // A schedule may have begun an invocation just now: it gets a little more time.
-        let goes_on = |world: &Self| {
-            let elapsed = world.node.clock.elapsed();
-            elapsed < until || elapsed < until + CALM / 5 && world.is_nothing_left().is_err()
-        };
-        while goes_on(self) {
+        let mut rest = until;
+        loop {
+            let elapsed = self.node.clock.elapsed();
+            if elapsed > rest && self.life.as_ref().is_some_and(FndLife::waits_for_crash_loop) {
+                rest = elapsed.min(until + CRASH_LOOP);
+            }
+            // A schedule may have begun an invocation just now, or a call in a crash loop its hook: it gets a little more time.
+            if elapsed >= rest + CALM / 5 || elapsed >= until && self.is_nothing_left().is_ok() {
+                return Ok(());
+            }
             if self.steps == most {
                 return Err(format!(
                     "O11: {CALM_STEPS} steps after the last fault something still happens, so nothing comes to rest"
@@ -66,7 +74,6 @@ impl World<'_> {
             }
             self.step()?;
         }
-        Ok(())
     }
 
     /// Returns the releases of each function, as people see them.

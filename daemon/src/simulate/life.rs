@@ -26,6 +26,7 @@ use crate::triggers::http::Listener;
 use crate::triggers::passwords::Passwords;
 use crate::triggers::schedule::Alarm;
 use crate::workers::adoption::AdoptedWorker;
+use fnd_core::run::FunctionState;
 use fnd_wire::ids::FunctionName;
 use rusqlite::Connection;
 use std::cell::Cell;
@@ -210,6 +211,17 @@ impl FndLife {
         let canary = state.supervisor.function(function)?.canary?;
         let rules = state.lifecycle.releases.get(function)?.canary()?.rules;
         Some((canary.version, rules.percent))
+    }
+
+    /// Returns whether a live invocation is one of a function in a crash loop: its next start waits until a pause is over.
+    pub(super) fn waits_for_crash_loop(&self) -> bool {
+        let state = self.daemon().state.borrow();
+        let supervisor = &state.supervisor;
+        let functions = supervisor
+            .live_invocations()
+            .filter_map(|id| supervisor.invocation(id).map(|invocation| invocation.function));
+        let mut views = functions.filter_map(|function| supervisor.function(&function));
+        views.any(|view| view.state == FunctionState::CrashLooping)
     }
 
     /// Returns how many things of each kind there are that should be gone when all work has ended.
