@@ -182,6 +182,15 @@ impl OutputThread {
         Ok(woken)
     }
 
+    /// Returns whether pipes or commands wake the thread now.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_woken(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        // An epoll is ready when one of its descriptors is: the thread would not wait.
+        let mut epoll = [PollFd::new(&self.io.epoll, PollFlags::IN)];
+        poll(&mut epoll, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Returns when the thread has something to do although nothing wakes it.
     pub(crate) fn wakes_at(&mut self) -> Option<Instant> {
         let running = &self.running;

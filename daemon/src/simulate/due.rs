@@ -51,7 +51,9 @@ impl FndLife {
                 !self.queries.is_empty() && self.ledger.waiting().0 == 0,
                 WorldStep::History,
             ),
-            (self.due.output || is_due(self.due.output_at), WorldStep::Output),
+            // The output thread takes a turn only when its pipes, a command or its own time wakes it: a command that leaves it
+            // asleep is missed here, too.
+            (self.output.is_woken() || is_due(self.due.output_at), WorldStep::Output),
             (self.has_handed_over(), WorldStep::Stop),
         ];
         out.extend(all.into_iter().filter(|(can, _)| *can).map(|(_, choice)| choice));
@@ -157,7 +159,6 @@ impl FndLife {
 
     /// Does a turn of the output thread.
     pub(super) fn read_output(&mut self, now: Now) {
-        self.due.output = false;
         self.output.turn(Some(Timespec::default()));
         let mono = crate::clock::monotonic();
         let wakes_at = self.output.wakes_at();

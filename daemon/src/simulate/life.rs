@@ -63,8 +63,6 @@ pub(super) struct DueWork {
     pub(super) tasks: bool,
     /// Work was put off.
     pub(super) catch_up: bool,
-    /// A process has printed or ended, and the output thread has not looked.
-    pub(super) output: bool,
     /// The clock was set, and the alarm has not rung yet.
     pub(super) clock_was_set: bool,
     /// When the silence of the spawner is checked.
@@ -143,7 +141,6 @@ impl FndLife {
             stopped: None,
             due: DueWork {
                 frames: true,
-                output: true,
                 ..DueWork::default()
             },
         };

@@ -7,7 +7,6 @@ use super::faults::FaultKind;
 use super::life::FndLife;
 use super::people::{self, PersonAct};
 use super::rows::RowReader;
-use super::spawner::SpawnerStep;
 use super::world::World;
 use super::world_step::WorldStep;
 use std::time::Duration;
@@ -62,17 +61,8 @@ impl World<'_> {
             WorldStep::Files => life.look_at_files(&mut self.node.files, &mut self.streams.files, now),
             // The writer has had its turn, and its messages wait for the main loop.
             WorldStep::Ledger(_) => {}
-            WorldStep::Spawner(step) => {
-                (life.due.frames, life.due.tasks) = (true, true);
-                life.due.output |= matches!(
-                    step,
-                    SpawnerStep::Start(_) | SpawnerStep::Work(_) | SpawnerStep::Report(_)
-                );
-            }
-            _ => {
-                is_connected = life.turn(choice);
-                life.due.output |= matches!(choice, WorldStep::Frame | WorldStep::Message);
-            }
+            WorldStep::Spawner(_) => (life.due.frames, life.due.tasks) = (true, true),
+            _ => is_connected = life.turn(choice),
         }
         let was_turn = matches!(choice, WorldStep::Frame | WorldStep::Message | WorldStep::Tick);
         if !(is_connected && life.after_step(was_turn)) {

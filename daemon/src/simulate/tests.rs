@@ -1,7 +1,12 @@
 //! The simulation in the ordinary tests: few seeds, because the tests are not optimized. `make simulate` runs thousands.
 
+use super::faults::FaultKinds;
+use super::life::FndLife;
+use super::node::Node;
 use super::plan::WorldPlan;
 use super::seeds;
+use super::world_step::WorldStep;
+use fastrand::Rng;
 use std::env;
 
 /// The first seed that four tests try, and the number of their seeds, where the environment names none (`FND_FIRST_SEED`,
@@ -72,4 +77,27 @@ fn the_same_seed_has_the_same_history() {
         assert_eq!(first, second, "seed {seed}");
         assert_ne!(first.2, 0, "seed {seed} runs nothing");
     }
+}
+
+#[test]
+fn the_output_thread_is_due_as_soon_as_a_task_asks_it_and_not_before() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let _inside = runtime.enter();
+    let mut node = Node::new(&runtime, FaultKinds::NONE, Rng::with_seed(1));
+    let mut life = FndLife::start(&mut node, 1);
+    let now = node.clock.now();
+    let is_due = |life: &mut FndLife| {
+        let mut can = Vec::new();
+        life.steps(now, &mut Rng::with_seed(1), &mut can);
+        can.contains(&WorldStep::Output)
+    };
+    life.read_output(now);
+    assert!(!is_due(&mut life), "it has done all that the start asked for");
+    let output = life.daemon().state.borrow().output.clone();
+    life.tasks.spawn(async move { output.settle().await });
+    life.run_tasks(&node);
+    assert!(is_due(&mut life));
+    life.read_output(now);
+    assert!(!is_due(&mut life));
 }
