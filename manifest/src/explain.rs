@@ -216,7 +216,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     (
         "unknown-group",
         "`[groups]` of the configuration has no group with this name. A release that serves already goes on, with one attempt of \
-         the group at once.",
+         the group at once, until fnd starts anew.",
     ),
     (
         "interpreter",

@@ -184,7 +184,7 @@ impl Fnd {
     /// Returns a function's invocations, newest first.
     #[must_use]
     pub fn history(&self, name: &str) -> Vec<InvocationView> {
-        let path = format!("/v1/invocations?function={}", name.replace('/', "%2F"));
+        let path = format!("/v1/invocations?limit=1000&function={}", name.replace('/', "%2F"));
         self.client().get(&path).json::<InvocationList>().invocations
     }
 

@@ -69,16 +69,19 @@ impl Lifecycle {
         false
     }
 
-    /// Queues the other functions with the same list as a function that was built from scratch: they share its tree, so they would
+    /// Queues the other functions with the same lists as functions that were built from scratch: they share a tree, so they would
     /// get the new one at any later time, such as the next start.
-    pub(super) fn enqueue_list(&mut self, function: &FunctionName) {
-        let Some(before) = self.registry.get(function).and_then(tree_of) else {
-            return;
+    pub(super) fn enqueue_lists(&mut self, functions: &BTreeSet<FunctionName>) {
+        let trees = functions
+            .iter()
+            .filter_map(|name| self.registry.get(name).and_then(tree_of));
+        let before: BTreeSet<Version> = trees.collect();
+        let has_list = |(name, known): &(&FunctionName, &Function)| {
+            !functions.contains(*name) && tree_of(known).is_some_and(|tree| before.contains(&tree))
         };
-        let has_tree = |(name, known): &(&FunctionName, &Function)| *name != function && tree_of(known) == Some(before);
-        let others = self.registry.iter().filter(has_tree);
-        let others: Vec<_> = others.map(|(_, known)| known.candidate.clone()).collect();
-        others.into_iter().for_each(|files| self.installer.requeue(files));
+        let others = self.registry.iter().filter(has_list);
+        let others = others.map(|(_, known)| known.candidate.clone()).collect();
+        self.installer.requeue_all(others);
     }
 }
 

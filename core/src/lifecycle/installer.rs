@@ -48,6 +48,15 @@ impl Installer {
         }
     }
 
+    /// As [`Self::requeue`], for many files at once.
+    pub fn requeue_all(&mut self, candidates: Vec<SourceFiles>) {
+        let files = self.waiting.iter().filter(|waiting| waiting.copy().is_none());
+        let waiting: HashSet<_> = files.map(|waiting| waiting.function.clone()).collect();
+        let mut candidates = candidates;
+        candidates.retain(|candidate| !waiting.contains(&candidate.function));
+        self.append(candidates);
+    }
+
     fn append(&mut self, candidates: Vec<SourceFiles>) {
         // Each installation calls this with the functions whose routes it has set free: as a rule none. Then there is nothing to
         // do, and a walk over a long queue would take time.

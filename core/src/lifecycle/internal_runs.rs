@@ -20,6 +20,7 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::CHECK;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The bytes that end an archive.
@@ -239,13 +240,14 @@ impl Lifecycle {
                 }
                 LaneOrder::Build(lane, build) => out.push(Order::Lend(lane, build.version)),
                 LaneOrder::Install(waiting) => {
-                    for WaitingBuild { file, is_clean, .. } in waiting {
-                        if is_clean {
-                            self.enqueue_list(&file.function);
-                        }
-                        // The tree is there now, so the same request to the spawner makes the version.
-                        self.installer.requeue(file);
+                    let clean = waiting.iter().filter(|waiting| waiting.is_clean);
+                    let clean: BTreeSet<_> = clean.map(|waiting| waiting.file.function.clone()).collect();
+                    if !clean.is_empty() {
+                        self.enqueue_lists(&clean);
                     }
+                    // The tree is there now, so the same request to the spawner makes the version.
+                    let files = waiting.into_iter().map(|waiting| waiting.file);
+                    files.for_each(|file| self.installer.requeue(file));
                     self.prune_builds(out);
                 }
                 LaneOrder::Refuse(waiting, why) => {

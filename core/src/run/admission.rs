@@ -129,10 +129,10 @@ impl Supervisor {
     /// have work.
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
-        let function = &mut self.functions[key];
-        if !function.work.share.in_calls && function.next_free().is_some() && function.queue.first(may_claim).is_some()
-        {
-            function.work.share.in_calls = true;
+        let function = &self.functions[key];
+        let has_call = !function.work.share.in_calls && function.queue.first(may_claim).is_some();
+        if has_call && self.next_free(key).is_some() {
+            self.functions[key].work.share.in_calls = true;
             self.node.calls.push(key);
         }
         if !self.functions[key].work.share.in_line && self.want(now, key).is_some() {

@@ -26,7 +26,7 @@ impl Supervisor {
             };
             // There may be more workers than places, because fresh workers wait for the next call.
             let room = function.work.busy < to_usize(serving.rules.places());
-            let Some(worker) = function.next_free().filter(|_| room) else {
+            let Some(worker) = self.next_free(key).filter(|_| room) else {
                 return;
             };
             if !self.group_has_room(key) {

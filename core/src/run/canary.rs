@@ -32,11 +32,12 @@ impl SupervisedFunction {
         is_renewal.then_some(candidate)
     }
 
-    /// Returns the worker that takes the next call.
-    pub(super) fn next_free(&self) -> Option<WorkerId> {
-        // If the canary has no free worker, the version that serves takes the call, because no call waits for a canary.
-        let canary = self.due_canary().and_then(|canary| canary.free.last());
-        canary.or(self.work.free.last()).copied()
+    /// Returns the worker that takes the next call. `has_room` says whether the group of the canary lets it take one.
+    fn free_worker(&self, has_room: impl Fn(&Canary) -> bool) -> Option<WorkerId> {
+        // If the canary cannot take the call now, the version that serves takes it, because no call waits for a canary.
+        let canary = self.due_canary().filter(|canary| has_room(canary));
+        let worker = canary.and_then(|canary| canary.free.last());
+        worker.or(self.work.free.last()).copied()
     }
 
     /// Returns the workers that can take a call now.
@@ -76,6 +77,15 @@ impl SupervisedFunction {
 }
 
 impl Supervisor {
+    /// Returns the worker that takes the next call of a function.
+    pub(super) fn next_free(&self, key: FunctionKey) -> Option<WorkerId> {
+        self.functions[key].free_worker(|canary| self.group_lets_begin(key, canary))
+    }
+
+    fn group_lets_begin(&self, key: FunctionKey, canary: &Canary) -> bool {
+        self.groups.room(canary.serving.group(), key) > 0
+    }
+
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
     /// The version that serves already gets all of them.
     pub(super) fn begin_canary(&mut self, now: Now, installed: InstalledVersion, percent: u32, out: &mut Vec<Action>) {
@@ -197,7 +207,9 @@ impl Supervisor {
             let next = function.queue.first_ready().and_then(|id| self.invocations.get(&id));
             next.is_some_and(|invocation| invocation.load_key.is_some())
         };
-        let fits = |canary: &&Canary| !is_load() && self.node.refusal(&canary.serving.rules).is_none();
+        let fits = |canary: &&Canary| {
+            !is_load() && self.node.refusal(&canary.serving.rules).is_none() && self.group_lets_begin(key, canary)
+        };
         let canary = function.due_canary().filter(fits);
         canary.map(|canary| &canary.serving).or(function.serving())
     }

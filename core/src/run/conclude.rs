@@ -9,7 +9,7 @@ use crate::messages::event::{LAST_RESULT_MAX, LastAttempt};
 use crate::messages::{Now, ReplyTo, on_wall};
 use crate::records::outcome::{Class, Exhausted, Reason, Skip, Trigger};
 use crate::records::{AttemptRecord, RunResult};
-use crate::run_state::function::SupervisedFunction;
+use crate::run_state::function::{Presence, SupervisedFunction};
 use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
@@ -184,8 +184,14 @@ impl Supervisor {
             .cause
             .as_ref()
             .is_some_and(|cause| cause.marks().is_some());
+        let may_have_hooks = match &function.presence {
+            Presence::Serving(serving) => serving.rules.has_hooks,
+            Presence::Building | Presence::Invalid => true,
+            // Before the first scan is over, its file may still be found.
+            Presence::Absent => !self.first_scan_done,
+        };
         // The calls that follow the end are stored in the transaction of the final record, so `Follow` comes before it.
-        if marks || function.serving().is_some_and(|serving| serving.rules.has_hooks) {
+        if marks || may_have_hooks {
             out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }
         // Only callers who wait get the result as it is.
@@ -363,9 +369,11 @@ impl Supervisor {
             // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
             // place.
             InvocationStage::Storing { not_before, end: None } => {
-                let end = Some(end);
-                let queue = &mut self.functions[invocation.function].queue;
+                let (key, end) = (invocation.function, Some(end));
+                let queue = &mut self.functions[key].queue;
                 queue.change(invocation, InvocationStage::Storing { not_before, end });
+                // The next one of its key may begin.
+                self.line_up(now, key);
             }
             InvocationStage::Storing { end: Some(_), .. } => {}
             InvocationStage::Lost => {

@@ -146,7 +146,7 @@ impl Groups {
     /// Returns how many attempts a group has, and how many it allows, where it holds up a function.
     pub(super) fn holds_up(&self, name: &str, key: FunctionKey) -> Option<(usize, usize)> {
         let group = self.table.get(name)?;
-        let is_held_up = group.numbers.contains_key(&key);
+        let is_held_up = group.numbers.contains_key(&key) && self.room(Some(name), key) == 0;
         is_held_up.then(|| (group.used, group.max()))
     }
 }
@@ -172,7 +172,7 @@ impl Supervisor {
         if serving.rules.kind.pool().is_none() {
             return self.next_version(key);
         }
-        let worker = function.next_free().and_then(|id| self.workers.get(&id));
+        let worker = self.next_free(key).and_then(|id| self.workers.get(&id));
         Some(worker.map_or(serving, |worker| &worker.serving))
     }
 
@@ -193,8 +193,9 @@ impl Supervisor {
             FunctionKind::Handler(_) | FunctionKind::Http(..) => {
                 let waits = function.queue.first(may_claim).is_some();
                 // One whose worker is still coming comes into the line when the worker is ready, and keeps no place meanwhile.
-                let can_start = || !function.is_held() && self.members(key, serving).coming == 0;
-                let has_worker = function.next_free().is_some() || can_start();
+                let members = || self.members(key, serving);
+                let can_start = || !function.is_held() && members().coming == 0 && self.may_have_more(key, serving);
+                let has_worker = self.next_free(key).is_some() || can_start();
                 let has_place = function.work.busy < to_usize(serving.rules.places());
                 waits && has_worker && has_place && function.is_enabled()
             }

@@ -69,19 +69,27 @@ impl Supervisor {
         &self,
         key: FunctionKey,
         serving: &ServingRelease,
-        value: Option<&Arc<str>>,
+        (value, overlap): (Option<&Arc<str>>, Overlap),
     ) -> Option<NoPlace> {
-        if !self.has_place(key, serving) {
-            return Some(NoPlace::Function);
-        }
         let is_full = |value| !self.functions[key].queue.with_queue_key(value).1;
-        value.is_some_and(is_full).then_some(NoPlace::Key)
+        if value.is_some_and(is_full) {
+            return Some(NoPlace::Key);
+        }
+        // A run with a value replaces only runs with the same value. Where there is none, it waits for a process.
+        let counts = value.is_none() || overlap != Overlap::Replace;
+        (counts && !self.has_place(key, serving)).then_some(NoPlace::Function)
     }
 
     /// Returns the oldest other invocation with the value of `newest` that is not being ended already.
     pub(super) fn oldest_with_its_key(&self, key: FunctionKey, newest: InvocationId) -> Option<InvocationId> {
-        let value = self.invocations.get(&newest)?.queue_key.as_ref()?;
+        let invocation = self.invocations.get(&newest)?;
+        let value = invocation.queue_key.as_ref()?;
         let (others, _) = self.functions[key].queue.with_queue_key(value);
+        // What a stored event replaces is decided when it is on the disk. Newer ones may have come since.
+        let is_older = |id: &InvocationId| {
+            let other = self.invocations.get(id);
+            other.is_some_and(|other| other.number < invocation.number)
+        };
         let goes_on = |id: &InvocationId| match self.invocations.get(id).map(|other| &other.stage) {
             Some(InvocationStage::Running { worker }) => {
                 let run = self.workers.get(worker).and_then(|worker| worker.run(*id));
@@ -90,7 +98,7 @@ impl Supervisor {
             None | Some(InvocationStage::Storing { end: Some(_), .. }) => false,
             Some(_) => true,
         };
-        others.into_iter().find(|id| *id != newest && goes_on(id))
+        others.into_iter().find(|id| is_older(id) && goes_on(id))
     }
 }
 

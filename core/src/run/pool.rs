@@ -88,6 +88,17 @@ impl Supervisor {
         members
     }
 
+    /// Says whether a function may have one more worker of a version, as far as its pool decides.
+    pub(super) fn may_have_more(&self, key: FunctionKey, serving: &ServingRelease) -> bool {
+        let running = &self.functions[key].work.running;
+        let has_room = |pool: &Pool| {
+            // A worker that must be alone starts only after the previous one, of whatever version, has ended.
+            let is_taken = pool.alone && !running.is_empty();
+            self.members(key, serving).all < to_usize(pool.most) && !is_taken
+        };
+        serving.rules.kind.pool().is_some_and(has_room)
+    }
+
     /// Says whether and why a function needs one more worker.
     pub(super) fn wants(&self, now: Now, key: FunctionKey) -> Option<Want> {
         let function = &self.functions[key];
@@ -109,12 +120,10 @@ impl Supervisor {
             return function.queue.first(true).map(|_| Want::Demand);
         }
         let members = self.members(key, serving);
-        // A worker that must be alone starts only after the previous one, of whatever version, has ended.
-        let taken = pool.alone && !function.work.running.is_empty();
-        let room = members.all < to_usize(pool.most) && !taken;
+        let room = self.may_have_more(key, serving);
         // The workers that start now will take as many invocations as they have room for. Only further ones need a
         // worker.
-        if room && waiting > members.coming && function.next_free().is_none() {
+        if room && waiting > members.coming && self.next_free(key).is_none() {
             return Some(Want::Demand);
         }
         if self.canary_wants(key) {

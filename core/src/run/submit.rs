@@ -101,12 +101,12 @@ impl Supervisor {
         };
         // A service requests no more runs than it has replicas, so its runs do not overlap.
         let value = value_for_overlap(&submit, &serving.rules);
-        let no_place = self
-            .no_place(key, &serving, value.as_ref())
-            .filter(|_| !serving.rules.kind.is_service());
-        let overlaps = no_place.is_some();
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
+        let no_place = self
+            .no_place(key, &serving, (value.as_ref(), overlap))
+            .filter(|_| !serving.rules.kind.is_service());
+        let overlaps = no_place.is_some();
         let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
@@ -195,7 +195,8 @@ impl Supervisor {
     /// about to take a place counts as well, so that two requests in one instant overlap.
     pub(super) fn has_place(&self, key: FunctionKey, serving: &ServingRelease) -> bool {
         let function = &self.functions[key];
-        let entitled = function.work.busy + function.queue.waiting() + function.queue.storing();
+        // One that waits for another one of its key takes no process soon.
+        let entitled = function.work.busy + function.queue.startable() + function.queue.storing();
         entitled < to_usize(serving.rules.places())
     }
 
@@ -265,11 +266,12 @@ impl Supervisor {
             return skipped(Skip::Rate, Some(wait));
         }
         let value = value_for_overlap(submit, &serving.rules);
-        let place = self.no_place(key, serving, value.as_ref()).is_none();
+        let overlap = submit.overlap.unwrap_or(queue.overlap);
+        let place = self.no_place(key, serving, (value.as_ref(), overlap)).is_none();
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
         // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
-        match submit.overlap.unwrap_or(queue.overlap) {
+        match overlap {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),

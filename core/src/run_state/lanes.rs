@@ -66,7 +66,17 @@ impl Lanes {
     /// Says whether an invocation is in lanes in its stage.
     pub(super) fn has(invocation: &Invocation) -> bool {
         let has_key = invocation.order_key.is_some() || invocation.queue_key.is_some();
-        has_key && !matches!(invocation.stage, InvocationStage::Delayed { .. })
+        // A delayed one has no place before its time, and one that was ended while it is stored has none any more.
+        let is_out = matches!(
+            invocation.stage,
+            InvocationStage::Delayed { .. }
+                | InvocationStage::Storing {
+                    not_before: Some(_),
+                    ..
+                }
+                | InvocationStage::Storing { end: Some(_), .. }
+        );
+        has_key && !is_out
     }
 
     /// Puts an invocation into its lanes. Returns those that may have got or lost a place by that.

@@ -198,6 +198,10 @@ impl Driver {
 
     /// Makes the calls for the ends that came before the hooks of their functions were known.
     pub(super) fn follow_late(&mut self) {
+        // Each function that is installed comes here, and before the end of the first scan the hooks of none are known.
+        if self.follow_ups.late.is_empty() || !self.supervisor.has_scanned() {
+            return;
+        }
         let late = std::mem::take(&mut self.follow_ups.late);
         let (known, late) = late
             .into_iter()

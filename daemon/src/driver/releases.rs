@@ -191,7 +191,6 @@ impl Driver {
     pub(crate) fn all_known(&mut self) {
         if self.supervisor.has_scanned() {
             self.check_alerts();
-            self.follow_late();
             self.catch_up();
             self.problems_changed();
         }
@@ -205,6 +204,9 @@ impl Driver {
             self.sweep();
             self.retain();
         }
+        // The releases of deleted functions are forgotten now, so nothing is missing for the ends of their runs.
+        self.follow_late();
+        self.catch_up();
         self.lifecycle.registry.pack();
         self.quotas.books.pack();
     }
@@ -378,6 +380,7 @@ impl Driver {
         self.report(ReportEvent::FunctionRemoved(function));
         self.wake_savers();
         self.follow_serving(function);
+        self.follow_late();
     }
 
     /// Sets schedules, watchers, quotas and the socket of a function to the version that serves.

@@ -131,7 +131,10 @@ fn deleted_disabled_or_expired_while_being_claimed_it_never_begins() {
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; claim 1 a1");
     assert_eq!(b.wait(secs(1)), "update 1 skipped skipped-expired");
     b.submit_stored(2);
-    assert_eq!(b.event(Event::Removed(name("f"))), "update 2 skipped skipped-deleted");
+    assert_eq!(
+        b.event(Event::Removed(name("f"))),
+        "follow 2; update 2 skipped skipped-deleted"
+    );
     assert_eq!(claimed(&mut b, &[1, 2]), "");
     assert_eq!((b.s.queued(), b.s.running(), b.s.next_deadline()), (0, 0, None));
 }

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::run::{Adopted, Event, FunctionKind, Overlap, Pool, Restored, Rules, Submit};
+use crate::run::{Adopted, Event, FunctionKind, NodeBudget, Overlap, Pool, Restored, Rules, Submit};
 use fnd_manifest::function::route::RequestPlace;
 use fnd_wire::ids::WorkerId;
 
@@ -523,4 +523,154 @@ fn a_call_that_would_wait_for_its_own_group_or_customer_is_refused() {
     assert_eq!(b.event(Event::Submit(submit.clone())), "reply 2: WaitsForItself");
     submit.payload = of_customer(2, "b").payload;
     assert_eq!(b.event(Event::Submit(submit)), "note 2; spawn w2 a1 2");
+}
+
+#[test]
+fn a_replacing_run_touches_no_other_customer_even_if_all_processes_are_busy() {
+    let mut rules = keyed(1);
+    (rules.queue.overlap, rules.max_running) = (Overlap::Replace, 2);
+    let mut b = Bench::with(rules.clone());
+    ask(&mut b, 1, "a");
+    ask(&mut b, 2, "b");
+    b.spawned(1);
+    b.spawned(2);
+    assert_eq!(ask(&mut b, 3, "b"), "note 3; term w2");
+    assert_eq!(ask(&mut b, 4, "c"), "note 4", "it waits for a process");
+    // A run that only its customer holds up takes no process.
+    let mut b = Bench::with(rules);
+    ask(&mut b, 1, "a");
+    b.spawned(1);
+    assert_eq!(ask(&mut b, 2, "a"), "note 2; term w1");
+    assert_eq!(ask(&mut b, 3, "b"), "note 3; spawn w2 a1 3");
+}
+
+#[test]
+fn a_delayed_run_that_is_being_stored_holds_up_nobody() {
+    let mut b = Bench::with(keyed(1));
+    let later = Submit {
+        wait: false,
+        not_before_ms: Some(EPOCH_MS + 10_000),
+        ..of_customer(1, "a")
+    };
+    assert_eq!(b.event(Event::Submit(Box::new(later))), "store 1");
+    assert_eq!(ask(&mut b, 2, "a"), "note 2; spawn w1 a1 2");
+    assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued");
+    b.code(1, 0);
+    assert_eq!(b.wait(secs(11)), "spawn w2 a1 1");
+}
+
+#[test]
+fn no_call_waits_for_the_group_of_a_canary() {
+    let mut b = Bench::new();
+    b.s.set_groups([("db", 1)]);
+    b.event(installed("f", 1, four()));
+    b.event(installed("g", 1, grouped("db")));
+    assert_eq!(b.submit_of("g", 1), "note 1; spawn w1 a1 1");
+    let Event::Installed(canary) = installed("f", 2, grouped("db")) else {
+        unreachable!()
+    };
+    b.event(Event::Canary {
+        installed: canary,
+        percent: 50,
+    });
+    assert_eq!(b.submit(2), "note 2; spawn w2 a1 2");
+    assert_eq!(b.submit(3), "note 3; spawn w3 a1 3");
+    assert_eq!(b.submit(4), "note 4; spawn w4 a1 4");
+    // Once there is room, the canary gets the call that it is owed.
+    b.code(1, 0);
+    b.submit(5);
+    assert_eq!(b.submit_of("g", 6), "note 6", "the canary has the place");
+}
+
+#[test]
+fn a_function_that_cannot_begin_keeps_no_place_of_its_group() {
+    let mut b = Bench::new();
+    b.s.set_groups([("db", 2)]);
+    let mut rules = handler(grouped("db"));
+    rules.max_running = 1;
+    if let FunctionKind::Handler(pool) = &mut rules.kind {
+        (pool.most, pool.concurrency) = (1, 4);
+    }
+    b.event(installed("f", 1, rules));
+    b.event(installed("g", 1, grouped("db")));
+    assert_eq!(b.submit(1), "note 1; spawn w1");
+    b.spawned(1);
+    // The worker takes one call at once, whatever the manifest allows.
+    let ready = Event::WorkerReady {
+        worker: WorkerId(1),
+        concurrency: 1,
+        cancels: false,
+    };
+    assert_eq!(b.event(ready), "call w1 #1 a1 1");
+    assert_eq!(b.submit_of("g", 2), "note 2; spawn w2 a1 2");
+    b.submit(3);
+    assert_eq!(b.submit_of("g", 4), "note 4");
+    assert_eq!(
+        b.code(2, 0),
+        "record ok: succeeded ok; reply 2: succeeded ok; spawn w3 a1 4"
+    );
+}
+
+#[test]
+fn an_end_before_its_function_is_installed_is_announced_with_its_payload() {
+    let mut before = Bench::with(rules());
+    before.submit(1); // all places are busy
+    before.event(Event::Submit(Box::new(Submit {
+        wait: false,
+        ..of_customer(2, "a")
+    })));
+    before.event(Event::Stored(id(2)));
+    let mut b = Bench::new();
+    b.restore(Restored {
+        unfinished: vec![unfinished(&before, 2)],
+        ..Restored::default()
+    });
+    assert_eq!(b.cancel(2), "follow 2; update 2 cancelled cancelled; reply 99: done");
+}
+
+#[test]
+fn a_run_that_was_skipped_while_it_is_stored_has_no_place() {
+    let mut rules = keyed(1);
+    rules.queue.overlap = Overlap::Skip;
+    let mut b = Bench::with(rules);
+    ask(&mut b, 1, "a");
+    assert_eq!(
+        b.event(Event::Submit(Box::new(Submit {
+            wait: false,
+            ..of_customer(2, "a")
+        }))),
+        "store 2"
+    );
+    b.code(1, 0);
+    assert_eq!(ask(&mut b, 3, "a"), "note 3; spawn w2 a1 3");
+    assert_eq!(
+        b.event(Event::Stored(id(2))),
+        "reply 2: queued; update 2 skipped skipped-overlap"
+    );
+}
+
+#[test]
+fn a_run_that_is_cancelled_while_it_is_stored_lets_the_next_one_begin_at_once() {
+    let mut b = Bench::with(keyed(1));
+    b.event(Event::Submit(Box::new(Submit {
+        wait: false,
+        ..of_customer(1, "a")
+    })));
+    assert_eq!(ask(&mut b, 2, "a"), "note 2");
+    assert_eq!(b.cancel(1), "reply 99: done; spawn w1 a1 2");
+}
+
+#[test]
+fn a_function_whose_turn_it_is_is_not_held_up_by_its_group() {
+    let mut b = two(1, &grouped("db"));
+    b.submit(1);
+    b.submit_of("g", 2);
+    // The node has no room for a worker.
+    b.s.set_budget(NodeBudget {
+        memory: 1024 * MIB,
+        cpu_milli: None,
+        workers: 0,
+    });
+    b.code(1, 0);
+    assert_eq!(held_up(&b, "g"), None);
 }

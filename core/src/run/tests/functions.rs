@@ -160,10 +160,13 @@ fn what_waits_for_a_deleted_function_is_given_up_and_what_runs_ends() {
     let mut b = Bench::with(rules);
     b.submit_stored(1);
     b.submit_stored(2);
-    assert_eq!(b.event(Event::Removed(name("f"))), "update 2 skipped skipped-deleted");
+    assert_eq!(
+        b.event(Event::Removed(name("f"))),
+        "follow 2; update 2 skipped skipped-deleted"
+    );
     assert_eq!(b.submit(3), "reply 3: no such function");
     assert_eq!(state(&b), Some(FunctionState::Running));
-    assert_eq!(b.code(1, 1), "record exit-1: failed exit-1");
+    assert_eq!(b.code(1, 1), "follow 1; record exit-1: failed exit-1");
     assert_eq!(state(&b), None);
 }
 
