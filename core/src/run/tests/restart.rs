@@ -186,7 +186,7 @@ fn what_a_caller_waited_for_does_not_run_again() {
     let (_, actions) = bench(vec![queued, running]);
     assert_eq!(
         actions,
-        "update 1 interrupted interrupted; record interrupted: interrupted interrupted"
+        "follow 1; update 1 interrupted interrupted; follow 2; record interrupted: interrupted interrupted"
     );
 }
 
@@ -217,6 +217,6 @@ fn what_expired_or_passed_its_deadline_meanwhile_ends_at_once() {
     let (_, actions) = bench(vec![expired, late]);
     assert_eq!(
         actions,
-        "update 2 failed deadline Deadline; update 1 skipped skipped-expired"
+        "follow 2; update 2 failed deadline Deadline; follow 1; update 1 skipped skipped-expired"
     );
 }

@@ -149,7 +149,10 @@ fn one_whose_function_was_deleted_or_that_has_no_next_fnd_ends() {
     let mut b = Bench::with(many());
     b.submit_stored(1);
     b.event(Event::Removed(name("f")));
-    assert_eq!(b.no_room(1), "put back a1 queued; update 1 skipped skipped-deleted");
+    assert_eq!(
+        b.no_room(1),
+        "put back a1 queued; follow 1; update 1 skipped skipped-deleted"
+    );
     for (event, end) in [(Event::Drain, "; drained"), (Event::HandOver, "")] {
         let mut b = Bench::with(many());
         b.submit(1);

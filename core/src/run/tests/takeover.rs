@@ -213,7 +213,7 @@ fn the_end_of_an_attempt_before_one_that_is_over_does_not_bring_its_invocation_b
         ..adopted(script_record(durable))
     };
     let (mut b, actions) = next(vec![unfinished(RunState::Waiting, 2, false)], vec![ended(false)]);
-    assert_eq!(actions, "update 1 interrupted interrupted; kill w1");
+    assert_eq!(actions, "follow 1; update 1 interrupted interrupted; kill w1");
     assert_eq!(b.code(1, 1), "forget w1");
     // Durable work waits for its third attempt.
     let (mut b, actions) = next(vec![unfinished(RunState::Waiting, 2, true)], vec![ended(true)]);
