@@ -49,8 +49,11 @@ pub(crate) fn cut(machine: &mut VirtualMachine) {
     let acknowledged: Vec<String> = more
         .into_iter()
         .take(UNDER_LOAD / 2)
-        .map(|pending| machine.wait(&pending, COMMAND).expect_code(0).out().trim().to_owned())
+        .map(|pending| machine.wait(&pending, COMMAND).out().trim().to_owned())
+        // A call that failed on the busy machine has no id, and was not acknowledged.
+        .filter(|id| !id.is_empty())
         .collect();
+    assert!(acknowledged.len() > UNDER_LOAD / 4, "{acknowledged:?}");
     machine.power_cut("");
     machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
     for id in &acknowledged {
