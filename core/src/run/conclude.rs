@@ -369,11 +369,9 @@ impl Supervisor {
             // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
             // place.
             InvocationStage::Storing { not_before, end: None } => {
-                let (key, end) = (invocation.function, Some(end));
-                let queue = &mut self.functions[key].queue;
+                let end = Some(end);
+                let queue = &mut self.functions[invocation.function].queue;
                 queue.change(invocation, InvocationStage::Storing { not_before, end });
-                // The next one of its key may begin.
-                self.line_up(now, key);
             }
             InvocationStage::Storing { end: Some(_), .. } => {}
             InvocationStage::Lost => {

@@ -66,17 +66,16 @@ impl Lanes {
     /// Says whether an invocation is in lanes in its stage.
     pub(super) fn has(invocation: &Invocation) -> bool {
         let has_key = invocation.order_key.is_some() || invocation.queue_key.is_some();
-        // A delayed one has no place before its time, and one that was ended while it is stored has none any more.
-        let is_out = matches!(
+        // A delayed one has no place before its time, also while it is being stored.
+        let is_delayed = matches!(
             invocation.stage,
             InvocationStage::Delayed { .. }
                 | InvocationStage::Storing {
                     not_before: Some(_),
                     ..
                 }
-                | InvocationStage::Storing { end: Some(_), .. }
         );
-        has_key && !is_out
+        has_key && !is_delayed
     }
 
     /// Puts an invocation into its lanes. Returns those that may have got or lost a place by that.

@@ -629,38 +629,6 @@ fn an_end_before_its_function_is_installed_is_announced_with_its_payload() {
 }
 
 #[test]
-fn a_run_that_was_skipped_while_it_is_stored_has_no_place() {
-    let mut rules = keyed(1);
-    rules.queue.overlap = Overlap::Skip;
-    let mut b = Bench::with(rules);
-    ask(&mut b, 1, "a");
-    assert_eq!(
-        b.event(Event::Submit(Box::new(Submit {
-            wait: false,
-            ..of_customer(2, "a")
-        }))),
-        "store 2"
-    );
-    b.code(1, 0);
-    assert_eq!(ask(&mut b, 3, "a"), "note 3; spawn w2 a1 3");
-    assert_eq!(
-        b.event(Event::Stored(id(2))),
-        "reply 2: queued; update 2 skipped skipped-overlap"
-    );
-}
-
-#[test]
-fn a_run_that_is_cancelled_while_it_is_stored_lets_the_next_one_begin_at_once() {
-    let mut b = Bench::with(keyed(1));
-    b.event(Event::Submit(Box::new(Submit {
-        wait: false,
-        ..of_customer(1, "a")
-    })));
-    assert_eq!(ask(&mut b, 2, "a"), "note 2");
-    assert_eq!(b.cancel(1), "reply 99: done; spawn w1 a1 2");
-}
-
-#[test]
 fn a_function_whose_turn_it_is_is_not_held_up_by_its_group() {
     let mut b = two(1, &grouped("db"));
     b.submit(1);

@@ -6,7 +6,6 @@ use crate::records::cause::DEPTH_MAX;
 use crate::records::outcome::{Class, Reason, RunState};
 use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
-use crate::run_state::invocation::InvocationStage;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 
@@ -263,10 +262,7 @@ impl World {
         let others = self.ledger.values().filter(|other| {
             let accepted = &other.accepted;
             let is_same = accepted.function == entry.accepted.function && accepted.id != entry.accepted.id;
-            // One that was ended while it is stored gets its record once it is stored.
-            let stage = self.s.invocations.get(&accepted.id).map(|live| &live.stage);
-            let has_ended = matches!(stage, Some(InvocationStage::Storing { end: Some(_), .. }));
-            is_same && !has_ended && !other.is_final() && accepted.payload.key(place).as_ref() == Some(&customer)
+            is_same && !other.is_final() && accepted.payload.key(place).as_ref() == Some(&customer)
         });
         let before = others.filter(|other| {
             let is_earlier = other.accepted.id < entry.accepted.id;
