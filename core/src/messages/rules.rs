@@ -147,6 +147,9 @@ impl From<FunctionKind> for KindFields {
     }
 }
 
+/// Shortest time that a worker without calls stays.
+const IDLE_MIN: Duration = Duration::from_millis(1);
+
 impl Pool {
     /// Returns how many workers without calls stay although they are idle. Fresh ones count, if some are always kept
     /// ready.
@@ -154,6 +157,13 @@ impl Pool {
     pub fn kept(&self) -> u32 {
         let fresh = self.spare.filter(|_| self.min > 0);
         self.min.max(fresh.unwrap_or(0))
+    }
+
+    /// Returns until when a worker stays that has no calls from now on; absent: for ever.
+    #[must_use]
+    pub fn idle_until(&self, now: Duration) -> Option<Duration> {
+        // A new worker has to stay until the call that it was started for is given to it.
+        Some(now.saturating_add(self.idle?.max(IDLE_MIN)))
     }
 }
 

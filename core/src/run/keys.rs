@@ -35,6 +35,8 @@ impl Supervisor {
             return;
         }
         let live: Vec<_> = function.queue.live().iter().copied().collect();
+        // A payload can be large, and lie on the disk. If only `per_key` is another one, the values stay.
+        let is_same_place = matches!((&before, &rule), (Some(Some((before, _))), Some((place, _))) if before == place);
         let mut values = Vec::new();
         for id in live {
             let Some(invocation) = self.invocations.get_mut(&id) else {
@@ -42,6 +44,7 @@ impl Supervisor {
             };
             let payload = &invocation.payload;
             let value = match &rule {
+                Some(_) if is_same_place => invocation.queue_key.clone(),
                 // Only the record of its attempt tells of it, and that has the value, not the payload.
                 Some(_) if invocation.caller_gone && payload.data.is_none() && payload.request.is_none() => {
                     invocation.queue_key.clone()

@@ -248,7 +248,7 @@ impl Supervisor {
             return self.line_up(now, key);
         }
         let until = worker.member().and_then(|member| {
-            let idle = member.pool.idle.map(|idle| now.mono.saturating_add(idle));
+            let idle = member.pool.idle_until(now.mono);
             idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
         self.enter(id, WorkerPhase::Idle { since: now.mono, until });

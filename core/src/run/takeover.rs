@@ -312,7 +312,7 @@ impl Supervisor {
             Some(_) => WorkerPhase::Idle {
                 since: now.mono,
                 // The idle time starts anew.
-                until: pool.idle.map(|idle| now.mono.saturating_add(idle)),
+                until: pool.idle_until(now.mono),
             },
         };
         let function = &mut self.functions[key];

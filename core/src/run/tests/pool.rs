@@ -94,6 +94,18 @@ fn an_idle_worker_leaves_but_for_those_that_are_kept() {
     assert_eq!(b.wait(secs(1000)), "");
 }
 
+#[test]
+fn a_worker_that_may_not_idle_serves_the_call_that_waits() {
+    let mut b = Bench::with(handler(Pool {
+        idle: Some(secs(0)),
+        ..pool()
+    }));
+    assert_eq!(b.submit(1), "note 1; spawn w1");
+    assert_eq!(b.ready(1), "call w1 #1 a1 1");
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.wait(std::time::Duration::from_millis(1)), "stop w1");
+}
+
 /// A worker sees the directories as they were when it was started.
 #[test]
 fn a_changed_view_replaces_idle_workers_at_once_and_busy_ones_after_their_call() {
