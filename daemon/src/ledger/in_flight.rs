@@ -4,8 +4,9 @@
 //!
 //! The table is a file of fixed-size slots in the run directory; like the attempts, it lasts until the next reboot. A
 //! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered (also that
-//! of an attempt which its function never saw), and is emptied when the outcome is stored. The next start puts the slots
-//! that are still filled into the database ([`old_table`]). The spawner reports the end of a script's attempt a second
+//! of an attempt which its function never saw), and is emptied when the outcome is stored. A call that ends without an
+//! attempt, such as one that is cancelled before its retry, gets a slot for its end. The next start puts the slots that
+//! are still filled into the database ([`old_table`]). The spawner reports the end of a script's attempt a second
 //! time, with the result; its slot records the end in case the spawner died too.
 //!
 //! The main thread fills the slots, and the ledger's thread empties them: a few hundred bytes to memory. The disk of the
@@ -43,7 +44,7 @@ use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
 use pages::Pages;
 use rusqlite::Connection;
-use slot::{Over, Slot, TableHeader};
+use slot::{Over, Slot, SlotEnd, TableHeader};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -99,7 +100,8 @@ impl InFlight {
     /// Fills a slot.
     pub(super) fn begins(&self, begun: Begun) {
         if effects::leaves() {
-            self.lock().fill(&self.pages, Slot { begun, over: None });
+            let over = SlotEnd::Unknown;
+            self.lock().fill(&self.pages, Slot { begun, over });
         }
     }
 
@@ -120,15 +122,38 @@ impl InFlight {
                 started_ms: attempt.started_ms,
             },
         };
-        let over = Some(over);
+        let over = SlotEnd::Attempt(over);
         if effects::leaves() {
             slots.fill(&self.pages, Slot { begun, over });
+        }
+    }
+
+    /// Fills a slot with the end of an invocation that has ended without an attempt.
+    pub(super) fn ends_waiting(&self, record: &InvocationRecord) {
+        let Some(over) = Over::of_invocation(record) else {
+            return;
+        };
+        let begun = Begun {
+            invocation: record.id,
+            attempt: Attempt(record.attempts),
+            function: record.function.clone(),
+            trigger: record.trigger.as_str().into(),
+            started_ms: record.started_ms.unwrap_or(record.accepted_ms),
+        };
+        let over = SlotEnd::Invocation(over);
+        if effects::leaves() {
+            self.lock().fill(&self.pages, Slot { begun, over });
         }
     }
 
     /// Empties the slots of an invocation's attempts up to this one.
     pub(super) fn stored(&self, invocation: InvocationId, attempts: u32) {
         self.empty(invocation, Attempt(0)..=Attempt(attempts));
+    }
+
+    /// Empties all slots of an invocation whose end is stored.
+    pub(super) fn end_stored(&self, invocation: InvocationId) {
+        self.empty(invocation, Attempt(0)..=slot::ENDED);
     }
 
     /// Empties the slot of an attempt that could not be started. Earlier attempts may still have to be stored.
@@ -162,8 +187,8 @@ impl InFlightSlots {
     /// Stores the slot of an attempt, which may have one already.
     fn fill(&mut self, pages: &Pages, content: Slot) {
         slot::encode(&content, &mut self.bytes);
+        let key = content.key();
         let begun = content.begun;
-        let key = (begun.invocation, begun.attempt);
         let before = self.taken.get(&key).map(|filled| filled.at);
         let at = self.place(pages, before);
         let written = pages.write(at, &self.bytes);

@@ -53,13 +53,18 @@ impl Records {
         });
     }
 
-    /// Keeps the end of an attempt where a kill of fnd does not lose it, before anyone is told of it. The spawner also
-    /// keeps a script's end, but can die together with fnd.
+    /// Keeps the end of an attempt, or of a call, where a kill of fnd does not lose it, before anyone is told of it. The
+    /// spawner also keeps a script's end, but can die together with fnd.
     pub(crate) fn keep_end(&self, action: &Action) {
-        if let Action::Record(attempt, record) = action {
-            // If fnd is killed now, the next fnd says in the record that the last output is missing.
-            let printed = self.awaited.has((attempt.invocation, attempt.attempt));
-            self.ledger.ends(attempt, record, printed);
+        match action {
+            Action::Record(attempt, record) => {
+                // If fnd is killed now, the next fnd says in the record that the last output is missing.
+                let printed = self.awaited.has((attempt.invocation, attempt.attempt));
+                self.ledger.ends(attempt, record, printed);
+            }
+            // Durable work is in the ledger, so the next fnd ends it. There may be very much of it.
+            Action::Update(record) if record.state.is_final() && !record.durable => self.ledger.ends_waiting(record),
+            _ => {}
         }
     }
 
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
     use crate::metrics::tests::attempt;
     use crate::report::examples;
-    use fnd_core::records::outcome::Reason;
+    use fnd_core::records::outcome::{Reason, RunState};
     use fnd_wire::ids::Attempt;
 
     fn ended(id: u128, number: u32) -> EndedRecords {
@@ -181,6 +186,32 @@ mod tests {
             .iter()
             .map(|ended| (ended.0.invocation, ended.0.attempt))
             .collect()
+    }
+
+    /// A call is cancelled while it waits for its retry, and fnd is killed before the end is stored.
+    #[test]
+    fn a_call_that_ended_between_two_attempts_has_ended_for_the_next_fnd() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || {
+            let site = crate::ledger::Site {
+                state: directory.path(),
+                run: directory.path(),
+                on_damage: fnd_manifest::settings::OnDamage::SetAside,
+            };
+            crate::ledger::open(site, crate::ledger::Retention::default(), &[], |_| {}).unwrap()
+        };
+        let (attempt, mut record) = ended(1, 1);
+        record.durable = false;
+        let mut waiting = record.clone();
+        (waiting.state, waiting.ended_ms) = (RunState::Waiting, None);
+        (record.state, record.reason) = (RunState::Cancelled, Some(Reason::Cancelled));
+        let records = Records::new(open().writer);
+        records.keep_end(&Action::Record(attempt, waiting));
+        records.keep_end(&Action::Update(record));
+        records.ledger.stop();
+        let next = open();
+        assert_eq!(next.restored.unfinished, []);
+        next.writer.stop();
     }
 
     #[test]

@@ -84,10 +84,9 @@ impl Earlier {
             slots.count = self.table.count;
             let mut old: Vec<_> = self.table.slots.iter().collect();
             // A kill can leave two slots of an attempt, of its start and of its end; the slot of the end stays.
-            old.sort_by_key(|(_, slot)| slot.over.is_some());
+            old.sort_by_key(|(_, slot)| slot.over.is_known());
             for (at, slot) in old {
-                let (at, begun) = (*at, slot.begun.clone());
-                let key = (begun.invocation, begun.attempt);
+                let (at, key, begun) = (*at, slot.key(), slot.begun.clone());
                 if let Some(start) = slots.taken.insert(key, FilledSlot { at, begun }) {
                     table.pages.write(start.at, &slot::EMPTY)?;
                     slots.empty.push(start.at);
@@ -102,10 +101,10 @@ impl Earlier {
     pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
         let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
         for (_, slot) in &self.table.slots {
-            let begun = &slot.begun;
-            if !running.contains(&(begun.invocation, begun.attempt)) {
+            let (invocation, attempt) = slot.key();
+            if !running.contains(&(invocation, attempt)) {
                 // Only this slot is emptied: a newer attempt of the same invocation may have begun meanwhile.
-                table.has_not_begun(begun.invocation, begun.attempt);
+                table.has_not_begun(invocation, attempt);
             }
         }
     }

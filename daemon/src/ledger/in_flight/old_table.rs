@@ -3,7 +3,7 @@
 use super::super::events::Earlier;
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, LedgerCounts, StoreError};
-use super::slot::{self, Begun, Over, Slot, TableHeader};
+use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
 use super::{FILE, InFlightFigures};
 use crate::ledger::LedgerCommand;
 use fnd_core::records::outcome::{RunState, Trigger};
@@ -103,22 +103,31 @@ pub(super) fn settle(
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
     let complete = table.unreadable == 0 && table.header.as_ref().is_some_and(is_ours);
-    let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
-    let begun: BTreeSet<_> = table.slots.iter().map(|(_, slot)| key(slot)).collect();
+    let begun: BTreeSet<_> = table.slots.iter().map(|(_, slot)| slot.key()).collect();
     // The slots in order of their attempts; an attempt with a later one has ended.
     let mut slots: Vec<_> = table.slots.into_iter().map(|(_, slot)| slot).collect();
     // Two slots of one attempt need no order: a start changes nothing where the end is stored.
-    slots.sort_by_key(key);
+    slots.sort_by_key(Slot::key);
     for slot in slots {
-        let (invocation, attempt) = key(&slot);
+        let (invocation, attempt) = slot.key();
         let is_newest = begun
             .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
             .next()
             .is_none();
-        let is_reported_again = |over: &Over| over.is_of_script() && held_attempts.contains(&(invocation, attempt));
-        let over_here = slot.over.filter(|over| !is_reported_again(over));
-        match over_here.and_then(|over| over.records(&slot.begun)) {
-            Some((attempt, record)) => over(transaction, &slot.begun, attempt, record)?,
+        // Nobody waits for a report about an attempt of an invocation that has ended since.
+        let has_ended = begun.contains(&(invocation, slot::ENDED));
+        let is_reported_again =
+            |over: &Over| over.is_of_script() && !has_ended && held_attempts.contains(&(invocation, attempt));
+        let records = match slot.over {
+            SlotEnd::Attempt(end) if !is_reported_again(&end) => {
+                let records = end.records(&slot.begun);
+                records.map(|(attempt, record)| (Some(attempt), record))
+            }
+            SlotEnd::Invocation(end) => end.records(&slot.begun).map(|(_, record)| (None, record)),
+            SlotEnd::Unknown | SlotEnd::Attempt(_) => None,
+        };
+        match records {
+            Some((attempt, record)) => over(transaction, attempt, record)?,
             None if is_newest => running(transaction, &slot.begun)?,
             None => {}
         }
@@ -161,18 +170,16 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Stores how an attempt has ended, unless the database already knows that.
+/// Stores how an attempt has ended, or how an invocation has ended without one, unless the database already knows that.
 fn over(
     db: &Connection,
-    begun: &Begun,
-    attempt: fnd_core::records::AttemptRecord,
+    attempt: Option<fnd_core::records::AttemptRecord>,
     mut record: fnd_core::records::InvocationRecord,
 ) -> rusqlite::Result<()> {
-    if let Some(known) = rows::find(db, begun.invocation)? {
-        let is_known = known.attempts > begun.attempt.0
-            || (known.attempts == begun.attempt.0 && known.state != RunState::Running)
-            || known.state.is_final();
-        if is_known {
+    if let Some(known) = rows::find(db, record.id)? {
+        let knows_attempt =
+            known.attempts > record.attempts || (known.attempts == record.attempts && known.state != RunState::Running);
+        if known.state.is_final() || (attempt.is_some() && knows_attempt) {
             return Ok(());
         }
         // A slot does not have these; the row of the invocation does.
@@ -184,7 +191,11 @@ fn over(
         // The earlier fnd could not decide it any more, or its decision is not on the disk.
         store::follow_later(db, record.id)?;
     }
-    let command = LedgerCommand::Record(Box::new(attempt), Box::new(record));
+    let record = Box::new(record);
+    let command = match attempt {
+        Some(attempt) => LedgerCommand::Record(Box::new(attempt), record),
+        None => LedgerCommand::Update(record),
+    };
     let mut counts = LedgerCounts::default();
     let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());
     let stored = stored.and_then(|()| counts.store(db));

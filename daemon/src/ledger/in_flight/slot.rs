@@ -2,7 +2,7 @@
 
 use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
-use fnd_wire::form::{Reader, Wire, WireError, wire_structs};
+use fnd_wire::form::{Reader, Wire, WireError, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::borrow::Cow;
 
@@ -16,6 +16,8 @@ const HEAD: usize = 6;
 pub(super) const EMPTY: [u8; HEAD] = [0; HEAD];
 /// Marks a message that was cut.
 const CUT: &str = " ... (cut)";
+/// Stands for the number of an attempt where a slot has the end of an invocation that ended without an attempt.
+pub(super) const ENDED: Attempt = Attempt(u32::MAX);
 
 /// A word of the API as it stands in a slot. It is a text there, so that a word that is not known makes no slot unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +108,37 @@ wire_structs! {
     /// The content of a slot.
     pub struct Slot {
         pub begun: Begun,
-        pub over: Option<Over>,
+        pub over: SlotEnd,
+    }
+}
+
+wire_enum! {
+    /// The end in a slot. The first two have the bytes of an option, which stood here before: the next fnd may be a newer one.
+    pub enum SlotEnd {
+        /// No end is known.
+        0 = Unknown,
+        /// The attempt has ended.
+        1 = Attempt(Over),
+        /// The invocation has ended without an attempt: between two attempts, or before the first one. `begun` has the
+        /// number of its attempts.
+        2 = Invocation(Over),
+    }
+}
+
+impl SlotEnd {
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+}
+
+impl Slot {
+    /// Returns the attempt that the slot is about. The end of an invocation comes after all of its attempts.
+    pub(super) fn key(&self) -> (InvocationId, Attempt) {
+        let attempt = match &self.over {
+            SlotEnd::Invocation(_) => ENDED,
+            SlotEnd::Unknown | SlotEnd::Attempt(_) => self.begun.attempt,
+        };
+        (self.begun.invocation, attempt)
     }
 }
 
@@ -133,6 +165,28 @@ impl Over {
             has_result: record.result.is_some(),
             printed,
             message: attempt.message.clone(),
+        })
+    }
+
+    /// Returns the end of an invocation that has ended without an attempt; nothing if it has not ended.
+    pub(super) fn of_invocation(record: &InvocationRecord) -> Option<Self> {
+        Some(Self {
+            state: record.state.as_str().into(),
+            exhausted: record.exhausted.map(|limit| limit.as_str().into()),
+            next_attempt_ms: None,
+            polls: record.polls,
+            worker: None,
+            version: record.version,
+            cold: None,
+            ended_ms: record.ended_ms?,
+            duration_us: 0,
+            reason: Word::of(record.reason?),
+            exit_code: None,
+            signal: None,
+            usage: Usage::default(),
+            has_result: record.result.is_some(),
+            printed: false,
+            message: record.message.clone(),
         })
     }
 
@@ -183,7 +237,7 @@ impl Over {
             durable: false,
             state,
             accepted_ms: begun.invocation.unix_ms(),
-            started_ms: Some(begun.started_ms),
+            started_ms: (begun.attempt.0 > 0).then_some(begun.started_ms),
             ended_ms: state.is_final().then_some(self.ended_ms),
             attempts: begun.attempt.0,
             polls: self.polls,
@@ -213,7 +267,10 @@ impl Says for TableHeader {
 impl Says for Slot {
     fn shorten(&self, bytes: usize) -> Option<Self> {
         let mut shorter = self.clone();
-        let message = &mut shorter.over.as_mut()?.message;
+        let message = match &mut shorter.over {
+            SlotEnd::Unknown => return None,
+            SlotEnd::Attempt(over) | SlotEnd::Invocation(over) => &mut over.message,
+        };
         let most = message.len().checked_sub(bytes + CUT.len())?;
         message.truncate(message.floor_char_boundary(most));
         message.push_str(CUT);

@@ -1,7 +1,7 @@
 //! The slots of the table: under two threads, in a file that grows or cannot grow, in memory and on a disk.
 
 use super::pages::Pages;
-use super::slot::{self, Slot};
+use super::slot::{self, Slot, SlotEnd};
 use super::{Begun, Earlier, InFlight, old_table};
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::{AttemptRecord, InvocationRecord};
@@ -102,7 +102,7 @@ fn a_table_that_grows_has_every_attempt_and_its_end() {
         let found: BTreeSet<_> = slots.iter().map(|(_, slot)| slot.begun.invocation.0).collect();
         assert_eq!((slots.len(), found), (900, (101..=1000).collect()));
         for (_, slot) in slots {
-            assert_eq!(slot.over.is_some(), slot.begun.invocation.0 <= 500, "{slot:?}");
+            assert_eq!(slot.over.is_known(), slot.begun.invocation.0 <= 500, "{slot:?}");
         }
     }
 }
@@ -131,7 +131,7 @@ fn a_slot_is_empty_until_its_first_word_is_stored() {
     let mut bytes = Vec::new();
     let content = Slot {
         begun: begun(5),
-        over: None,
+        over: SlotEnd::Unknown,
     };
     slot::encode(&content, &mut bytes);
     let mut file = vec![0; 2 * slot::LENGTH];

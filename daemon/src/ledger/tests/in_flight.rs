@@ -433,6 +433,93 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
     ledger.stop();
 }
 
+/// Returns the record of a call that somebody has cancelled after so many attempts, while none ran.
+fn cancelled(second: u64, attempts: u32) -> InvocationRecord {
+    InvocationRecord {
+        state: RunState::Cancelled,
+        started_ms: (attempts > 0).then_some(7),
+        ended_ms: Some(80),
+        attempts,
+        reason: Some(Reason::Cancelled),
+        message: "cancelled on request".to_owned(),
+        exhausted: None,
+        ..call(second, Reason::Error).1
+    }
+}
+
+/// The first one has not begun, and nothing of it is stored. The second one waits for its retry, and that is stored, or
+/// only in the table, or its attempt asks for another one, which the table does not have.
+#[test]
+fn a_call_that_ended_without_an_attempt_has_this_end() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    for (n, reason, expected) in [
+        (6, Reason::Error, RunState::Waiting),
+        (7, Reason::Error, RunState::Waiting),
+        (8, Reason::ExecuteAgain, RunState::Polling),
+    ] {
+        writer.begins(begun(n));
+        let (attempt, record) = call(n, reason);
+        let waiting = InvocationRecord {
+            state: expected,
+            ended_ms: None,
+            next_attempt_ms: Some(77),
+            ..record
+        };
+        writer.ends(&attempt, &waiting, false);
+        writer.ends_waiting(&cancelled(n, 1));
+        if n == 6 {
+            ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(waiting)));
+        }
+    }
+    writer.ends_waiting(&cancelled(5, 0));
+    writer.flush(LIMIT);
+    let copy = copy_of(state.path());
+    let next = Ledger::open(copy.path());
+    assert_eq!(running(&next), []);
+    for (n, attempts, stored) in [(5, 0, 0), (6, 1, 1), (7, 1, 1), (8, 1, 0)] {
+        let (found, known) = next.get(id(n)).unwrap();
+        assert_eq!((found, known.len()), (cancelled(n, attempts), stored));
+    }
+    assert_eq!(next.opened.restored.counts, [(name("hello"), 3, 0)]);
+    next.stop();
+    let again = Ledger::open(copy.path());
+    assert_eq!(again.opened.restored.counts, [(name("hello"), 3, 0)], "counted once");
+    again.stop();
+    ledger.submit(LedgerCommand::Update(Box::new(cancelled(7, 1))));
+    ledger.stop();
+    let bytes = std::fs::read(state.path().join("in-flight")).unwrap();
+    let filled = bytes.chunks(512).skip(1).filter(|slot| slot[..6] != [0; 6]);
+    assert_eq!(filled.count(), 4, "the ends of 5, 6 and 8, and the start of 8");
+}
+
+/// The spawner would report the end of its attempt again, but nobody waits for this report.
+#[test]
+fn a_script_that_ended_before_its_retry_has_this_end_and_its_attempt() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    writer.begins(begun(5));
+    let (mut attempt, record) = call(5, Reason::Error);
+    attempt.cold = None;
+    let waiting = InvocationRecord {
+        state: RunState::Waiting,
+        ended_ms: None,
+        ..record
+    };
+    writer.ends(&attempt, &waiting, false);
+    writer.ends_waiting(&cancelled(5, 1));
+    let copy = copy_of(state.path());
+    let opened = open(site(copy.path()), forever(), &[(id(5), 1)], |_| {}).unwrap();
+    assert_eq!(opened.restored.unfinished.len(), 0);
+    assert_eq!(opened.restored.ended, [(id(5), 1)].into());
+    let found = wait(opened.reader.get(id(5))).unwrap().unwrap();
+    assert_eq!((found.record, found.attempts.len()), (cancelled(5, 1), 1));
+    opened.writer.stop();
+    ledger.stop();
+}
+
 #[test]
 fn words_that_do_not_fit_are_cut_and_say_so() {
     let state = directory();

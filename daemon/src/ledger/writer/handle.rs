@@ -148,6 +148,11 @@ impl LedgerWriter {
         self.in_flight.ends(attempt, record, printed);
     }
 
+    /// Keeps how an invocation that is not durable has ended without an attempt, before its caller is answered.
+    pub fn ends_waiting(&self, record: &InvocationRecord) {
+        self.in_flight.ends_waiting(record);
+    }
+
     /// Sets a new retention; records that exceed it are forgotten soon, also if it keeps less than the one before.
     pub fn retain(&self, retention: Retention) {
         self.queue.retain(Box::new(retention));

@@ -151,9 +151,7 @@ impl LedgerThread {
     fn empty_slot(&self, command: &LedgerCommand) {
         match command {
             LedgerCommand::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
-            LedgerCommand::Update(record) if record.state.is_final() => {
-                self.in_flight.stored(record.id, record.attempts);
-            }
+            LedgerCommand::Update(record) if record.state.is_final() => self.in_flight.end_stored(record.id),
             _ => {}
         }
     }
