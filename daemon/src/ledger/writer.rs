@@ -147,7 +147,8 @@ impl LedgerThread {
         let mut all: Vec<LedgerCommand> = std::mem::take(&mut self.backlog).into();
         all.extend(self.without_refused(commands, queue));
         let makes_up = self.later.is_some();
-        // While writes fail, an empty transaction is tried too: it shows when the disk works again.
+        // While writes fail, a transaction without commands is tried too: it shows when the disk works again, and takes the place
+        // of the failed commit in the log.
         let outcome = if all.is_empty() && self.failing.is_none() {
             Ok(WrittenRecords::default())
         } else {

@@ -136,9 +136,10 @@ impl SimulatedDisk {
         let now = self.index();
         if now.salts != self.log.salts {
             // The log was copied as a whole, and began anew.
-            (self.synced, self.log.copied) = (0, 0);
+            (self.synced, self.log) = (0, LogIndex::default());
         }
-        if now.copied > self.log.copied || asked_sync {
+        // A commit that writes no page syncs nothing.
+        if now.copied > self.log.copied || asked_sync && now.frames > self.log.frames {
             self.synced = now.frames;
         }
         self.log = now;

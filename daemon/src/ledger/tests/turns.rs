@@ -112,3 +112,37 @@ fn a_refused_commit_refuses_callers_and_keeps_ends() {
     let result = ledger.answer(ledger.opened.reader.result(id(1)));
     assert_eq!(result, ResultOf::Ended(None));
 }
+
+/// A commit that writes no page syncs nothing, and leaves the pages of a failed commit in the log for the next start.
+#[test]
+fn a_change_without_parts_and_a_retry_without_commands_are_written_to_the_log() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    ledger.store(1);
+    // The second round leaves nothing to store of the clock.
+    for _ in 0..2 {
+        ledger.writing.turn(64);
+    }
+    let log = state.path().join("ledger.db-wal");
+    let log = || std::fs::metadata(&log).unwrap().len();
+    let before = log();
+    let change = || LedgerCommand::Change {
+        number: 1,
+        parts: Vec::new(),
+    };
+    ledger.opened.writer.submit(change()).unwrap();
+    ledger.writing.turn(64);
+    let changed = log();
+    assert!(changed > before, "a change without parts");
+    ledger.full.store(true, Ordering::Relaxed);
+    ledger.opened.writer.submit(change()).unwrap();
+    ledger.writing.turn(64);
+    assert!(ledger.opened.writer.health().failing.is_some());
+    ledger.full.store(false, Ordering::Relaxed);
+    let until = crate::clock::monotonic() + LIMIT;
+    while ledger.opened.writer.health().failing.is_some() {
+        assert!(crate::clock::monotonic() < until);
+        ledger.writing.turn(64);
+    }
+    assert!(log() > changed, "a retry without commands");
+}

@@ -79,9 +79,11 @@ impl LedgerThread {
     fn transact(&mut self, commands: &[LedgerCommand], one_by_one: bool) -> Result<WrittenRecords, StoreError> {
         let mut written = WrittenRecords::default();
         let mut transaction = self.db.transaction()?;
-        // Without a write the commit would sync nothing.
-        if commands.iter().all(|command| command.parts().is_empty()) {
-            transaction.execute("UPDATE meta SET value = value", [])?;
+        // SQLite writes no page for a row that stays as it is. A commit without pages syncs nothing, shows no fault of the disk, and
+        // leaves a failed commit at the end of the log, where the next start finds it. SQLite always writes the page of this
+        // number, which the ledger does not use.
+        if commands.is_empty() || commands.iter().any(|command| command.parts().is_empty()) {
+            transaction.pragma_update(None, "user_version", 0)?;
         }
         let mut counts = LedgerCounts::default();
         let commands: Vec<_> = commands.iter().flat_map(LedgerCommand::parts).collect();
