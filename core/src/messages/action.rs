@@ -57,6 +57,9 @@ pub enum Action {
     Stop(WorkerId),
     /// Send SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
     Term(WorkerId),
+    /// Have the spawner keep for the next fnd why a script is being ended: the reason has changed since its SIGTERM.
+    /// Only between `Spawned` and `Exited`.
+    KeepReason(WorkerId),
     /// Send SIGKILL to a worker's processes. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
     /// The spawner may forget this worker of a function: everything about its end is recorded. The function is absent if the

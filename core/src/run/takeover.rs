@@ -194,10 +194,7 @@ impl Supervisor {
             let at = now.mono.saturating_sub(ago);
             // The grace counts from the SIGTERM of the earlier fnd, not from the adoption.
             let kill_at = at.saturating_add(record.rules.grace);
-            run.ending = Some(match (cause, ordered.clone()) {
-                (TermCause::Asked, Some(ordered)) => ordered,
-                (cause, _) => ending_of_term(cause, at, (run.timeout_at, deadline)),
-            });
+            run.ending = Some(ending_of_term(cause, at, (run.timeout_at, deadline)));
             phase = WorkerPhase::Terminating { kill_at };
         }
         if ended {
@@ -206,6 +203,9 @@ impl Supervisor {
         // The attempt is over or is being ended, so its timeout does not count any more.
         if phase != WorkerPhase::Busy {
             run.timeout_at = None;
+            // The earlier fnd may have told its callers this reason, also where its SIGTERM came too late or was not the
+            // first one.
+            run.ending = ordered.clone().or(run.ending);
         }
         if let Some(at) = run.timeout_at {
             self.timers.arm(at, Timer::Attempt(id, run.invocation));

@@ -79,7 +79,8 @@ impl Supervisor {
         };
         let first = run.ending.is_none();
         // The first reason stays, unless somebody cancels the whole invocation.
-        if first || matches!(ending, EndCause::Cancelled(_)) {
+        let replaces = !first && matches!(ending, EndCause::Cancelled(_)) && run.ending.as_ref() != Some(&ending);
+        if first || replaces {
             run.ending = Some(ending);
         }
         // Later the timer is that of the grace.
@@ -94,6 +95,14 @@ impl Supervisor {
             } else {
                 self.terminate(now, id, out);
             }
+        } else if replaces
+            && matches!(
+                worker.phase,
+                WorkerPhase::Terminating { .. } | WorkerPhase::Killed { .. }
+            )
+        {
+            // The spawner has the first reason. If fnd is killed after the answer, the next fnd must not record it.
+            out.push(Action::KeepReason(id));
         }
     }
 

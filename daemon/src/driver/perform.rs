@@ -161,6 +161,7 @@ impl Driver {
                 }
             }
             Action::Term(worker) => self.terminate(worker),
+            Action::KeepReason(worker) => self.keep_reason(worker),
             Action::Kill(worker) => {
                 self.workers.is_ending(worker);
                 self.workers.kill(worker);
@@ -332,6 +333,12 @@ impl Driver {
     /// Sends a worker SIGTERM. The spawner first gets the reason, which it keeps for the next fnd.
     fn terminate(&mut self, worker: WorkerId) {
         self.workers.is_ending(worker);
+        self.keep_reason(worker);
+        self.workers.request(&Request::Term(worker), Vec::new());
+    }
+
+    /// Has the spawner keep why a script is being ended. A handler's worker has no such reason.
+    fn keep_reason(&mut self, worker: WorkerId) {
         if let Some(script) = self.supervisor.record_of_ending(worker) {
             let record = Bytes(adoption::adoption_record(None, Some(script)));
             // A record that is too large stays as it was.
@@ -340,7 +347,6 @@ impl Driver {
                 self.workers.request(&replaced, Vec::new());
             }
         }
-        self.workers.request(&Request::Term(worker), Vec::new());
     }
 
     /// Releases what is kept for the next fnd about a worker that has ended.

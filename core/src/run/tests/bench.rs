@@ -316,6 +316,7 @@ fn word(action: &Action) -> Option<String> {
         Action::PutBack(attempt, stands) => format!("put back a{} {}", attempt.0, record(stands)),
         Action::Follow(id, _) => format!("follow {}", id.0),
         Action::Update(_)
+        | Action::KeepReason(_)
         | Action::Status(_)
         | Action::Known(_)
         | Action::Gone(_)

@@ -308,6 +308,47 @@ fn an_order_to_end_that_was_cut_off_is_carried_out() {
     }
 }
 
+/// The script ended before the spawner read the order, or because its time was up or the spawner was stopped. The
+/// earlier fnd has told its callers the reason of the order.
+#[test]
+fn the_reason_of_an_order_counts_also_where_another_end_came_before_it() {
+    for (begins, end) in [
+        (timed_out as fn(&mut Bench) -> String, "record timeout: waiting timeout"),
+        (cancelled, "record cancelled: cancelled cancelled"),
+    ] {
+        for cause in [None, Some(TermCause::Stopped), Some(TermCause::TimeUp)] {
+            let worker = Adopted {
+                ended: true,
+                termed: cause.map(|cause| (secs(1), cause)),
+                ..adopted(record_of_ending(begins))
+            };
+            let (mut b, actions) = next(vec![unfinished(RunState::Running, 1, true)], vec![worker]);
+            assert_eq!(actions, "");
+            b.event(installed("f", 1, retrying()));
+            assert_eq!(b.code(1, 0), end, "{cause:?}");
+        }
+    }
+}
+
+/// A script is cancelled in the grace after its timeout, and its caller is told that it was cancelled.
+#[test]
+fn the_spawner_gets_a_reason_that_takes_the_place_of_the_first_one() {
+    let mut b = Bench::with(retrying());
+    b.submit_stored(1);
+    b.spawned(1);
+    let keeps = |b: &Bench| {
+        let mut actions = b.last.iter();
+        actions.any(|action| matches!(action, Action::KeepReason(WorkerId(1))))
+    };
+    assert!(timed_out(&mut b).contains("term w1"));
+    assert_eq!(b.cancel(1), "reply 99: done");
+    assert!(keeps(&b));
+    let text = serde_json::to_string(&b.s.record_of_ending(WorkerId(1)).unwrap()).unwrap();
+    assert!(text.contains("cancelled on request"), "{text}");
+    b.cancel(1);
+    assert!(!keeps(&b), "the spawner has it");
+}
+
 /// This fnd was busy for long after the adoption, so that the spawner ended the script for its time.
 #[test]
 fn the_time_of_an_adopted_script_is_over_when_the_spawner_says_so() {

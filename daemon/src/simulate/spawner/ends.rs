@@ -75,8 +75,9 @@ impl SpawnerModel {
         if worker >= self.next_worker {
             turn.defect(format!("SIGTERM is for {worker}, which was never started"));
         }
-        if let Some(process) = self.processes.get_mut(&worker).filter(|process| !process.is_over()) {
-            // The first cause stays: it is the reason for which the worker ends.
+        if let Some(process) = self.processes.get_mut(&worker) {
+            // The first cause stays: it is the reason for which the worker ends. The real spawner notes the cause also of
+            // one that has ended, until fnd acknowledges the end.
             process.termed.get_or_insert((turn.now.mono, cause));
             self.signal(worker, turn);
         }

@@ -160,6 +160,27 @@ fn a_process_that_a_killed_fnd_has_asked_for_is_told_to_the_next_one_until_its_e
     assert!(bench.defects().is_empty());
 }
 
+/// As the real one does (`spawner/src/workers/held.rs`).
+#[test]
+fn a_sigterm_that_comes_after_the_end_is_told_to_the_next_fnd() {
+    let content = SourceContent(0);
+    let mut bench = Bench::new(content);
+    bench.connect();
+    bench.install();
+    bench.order(1, content);
+    bench.serve();
+    bench.ask(&Request::Kill(WorkerId(1)));
+    bench.serve();
+    bench.ask(&Request::Term(WorkerId(1)));
+    bench.serve();
+    let told = bench.connect();
+    let [Reply::Held(held), Reply::Exited(_)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(matches!(held.termed, Some((_, TermCause::Asked))), "{held:?}");
+    assert!(bench.defects().is_empty());
+}
+
 #[test]
 fn a_dependency_is_built_before_a_function_is_installed_and_the_spawner_of_0_1_refuses_it() {
     let mut bench = Bench::new(SourceContent(5));

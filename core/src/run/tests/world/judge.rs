@@ -50,6 +50,12 @@ impl World {
                     process.record = serde_json::to_string(&record).unwrap();
                 }
             }
+            Action::KeepReason(worker) => {
+                let process = self.processes.get_mut(&worker).expect("a reason for the end of nobody");
+                if let Some(record) = self.s.record_of_ending(worker) {
+                    process.record = serde_json::to_string(&record).unwrap();
+                }
+            }
             Action::Run(function) => self.requested.push(function),
             Action::Call(order) => self.call(&order),
             Action::CancelCall { worker, call } => {
