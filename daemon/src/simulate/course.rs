@@ -4,11 +4,11 @@
 use super::WorldOutcome;
 use super::facts::Death;
 use super::life::FndLife;
-use super::model::{Shown, changed_by_restart};
 use super::oracles::{Oracles, PromiseCheck};
 use super::people::{self, PersonAct};
 use super::plan::WorldPlan;
 use super::rows::RowReader;
+use super::shown::{Shown, changed_by_restart};
 use super::world::World;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeMap;
@@ -38,8 +38,9 @@ impl World<'_> {
         self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
         self.come_to_rest()?;
         self.is_nothing_left()?;
-        let before = self.shown(plan.functions);
+        let mut before = self.shown(plan.functions);
         self.promises.check(&before, &self.node.files)?;
+        before.retain(|function, _| !self.promises.is_in_doubt(function));
         // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know.
         self.die(Death::Killed);
         self.come_to_rest()?;

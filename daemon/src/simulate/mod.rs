@@ -18,7 +18,6 @@
 //! - `files`: the functions directories, and the reports of the catalog
 //! - `journal`: the defects of itself that fnd reports
 //! - `life`: one fnd, from its start to its end
-//! - `model`: which content of a function should serve
 //! - `node`: the machine, and everything on it that outlives fnd
 //! - `oracles`: the promises that must hold
 //! - `outages`: the list of faults to come, and the state of those that last
@@ -26,10 +25,12 @@
 //! - `plan`: the acts and the faults of a simulation, with their times
 //! - `program`: the program: runs seeds, and prints the results
 //! - `program_settings`: the settings of the program, from its environment
+//! - `promises`: which content of a function should serve, by the files and by the answers to people
 //! - `random_streams`: the random numbers of a seed
 //! - `rows`: the rows of the ledger, read beside fnd
 //! - `seeds`: runs seeds, and has the list of those that have failed once
 //! - `shorten`: makes the history of a seed that fails shorter
+//! - `shown`: the releases that fnd shows, and how a restart may change them
 //! - `spawner`: the model of the spawner
 //! - `step_effects`: carries out the step that was chosen
 //! - `tasks`: the tasks of one fnd
@@ -49,7 +50,6 @@ mod faults;
 mod files;
 mod journal;
 mod life;
-mod model;
 mod node;
 mod oracles;
 mod outages;
@@ -58,11 +58,13 @@ mod plan;
 #[cfg(feature = "simulate")]
 mod program;
 mod program_settings;
+mod promises;
 mod random_streams;
 mod rows;
 mod seeds;
 #[cfg(feature = "simulate")]
 mod shorten;
+mod shown;
 mod spawner;
 mod step_effects;
 mod tasks;

@@ -77,6 +77,9 @@ impl World<'_> {
         self.node.disk.decide(verdict);
         let goes_on = life.write(self.node.clock.now(), most);
         let round = self.node.disk.after_round(life.ledger.waiting() == (0, 0));
+        if round.commit.is_some_and(|commit| commit.is_done && commit.is_denied) {
+            self.promises.commit_is_unknown();
+        }
         self.node.facts.extend(round.commit.map(Fact::Committed));
         if round.death.is_some() {
             self.outages.death = round.death;

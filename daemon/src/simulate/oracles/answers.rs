@@ -84,8 +84,9 @@ impl Oracle for AnswersOracle {
         let has_power = death != Death::PowerCut;
         let (complete_at, synced_at) = (self.complete_at, self.synced_at);
         self.promised.retain(|id, promise| {
-            // The end of an attempt is in its slot, which only a power cut loses.
-            let is_in_slot = has_power && promise.end.as_ref().is_none_or(|end| end.attempts > 0);
+            // The end of an attempt, or of a call, is in its slot, which only a power cut loses.
+            let has_slot = |end: &InvocationRecord| end.attempts > 0 || !end.durable;
+            let is_in_slot = has_power && promise.end.as_deref().is_none_or(has_slot);
             let stored_at = if has_power { complete_at } else { synced_at };
             let is_stored = promise.end.is_some() && promise.told_at + STORED_WITHIN < stored_at;
             let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());

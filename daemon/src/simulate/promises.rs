@@ -3,64 +3,12 @@
 
 use super::files::Files;
 use super::people::{ActAnswer, AnsweredAct, PersonAct, name};
-use super::spawner::contents::{Fate, SourceContent};
+use super::shown::Shown;
+use super::spawner::contents::SourceContent;
 use crate::driver::Daemon;
 use fnd_core::lifecycle::release::{HoldKind, ReleaseState};
-use fnd_wire::ids::{FunctionName, Version};
-use std::collections::BTreeMap;
-
-/// The releases of a function, as people see them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Shown {
-    serving: Option<Version>,
-    canary: Option<Version>,
-    hold: Option<(HoldKind, Version)>,
-}
-
-impl Shown {
-    pub(super) fn of(daemon: &Daemon, function: &FunctionName) -> Self {
-        let state = daemon.state.borrow();
-        let serving = state.supervisor.version_and_error(function);
-        let releases = state.lifecycle.releases.get(function);
-        let hold = releases.and_then(|releases| releases.hold());
-        Self {
-            serving: serving.and_then(|(version, _)| version),
-            canary: releases
-                .and_then(|releases| releases.canary())
-                .map(|canary| canary.version),
-            hold: hold.map(|hold| (hold.kind, hold.version)),
-        }
-    }
-
-    /// Returns whether fnd may show this some time after `before`, while no file changed and no person acted. A canary goes on
-    /// in this time: it may have had its time, or too many failed runs.
-    fn may_follow(self, before: Self) -> bool {
-        let is_over = |canary| {
-            self.canary.is_none()
-                && match self.hold {
-                    None => self.serving == Some(canary),
-                    Some((kind, held)) => {
-                        kind == HoldKind::Rollback && self.serving == before.serving && self.serving == Some(held)
-                    }
-                }
-        };
-        self == before || before.canary.is_some_and(is_over)
-    }
-
-    /// Returns whether fnd may show this at rest, while the file has this content.
-    fn fits(self, file: Option<SourceContent>) -> bool {
-        let serving = self.serving.map(SourceContent::of);
-        match (self.hold, self.canary.map(SourceContent::of), file) {
-            // A handler that cannot be loaded serves only while no other one does, so another release may serve beside the hold.
-            (Some((_, held)), ..) if SourceContent::of(held).fate() == Fate::NotLoaded => true,
-            (Some((_, held)), ..) => serving == Some(SourceContent::of(held)),
-            (None, Some(canary), Some(file)) => canary == file || !file.is_good(),
-            (None, Some(_), None) => false,
-            (None, None, Some(file)) => !file.is_good() || serving == Some(file),
-            (None, None, None) => serving.is_none(),
-        }
-    }
-}
+use fnd_wire::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The last answer to a person about the releases of a function. It holds until the next act that may change the function.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +24,8 @@ pub(super) struct Promises {
     promises: BTreeMap<FunctionName, ReleasePromise>,
     /// The acts that have no answer yet, with their function.
     open: BTreeMap<usize, FunctionName>,
+    /// The functions with a change that may be stored although fnd refuses it: the next fnd finds it in the ledger.
+    in_doubt: BTreeSet<FunctionName>,
 }
 
 impl Promises {
@@ -102,9 +52,20 @@ impl Promises {
         }
     }
 
-    /// Forgets the acts without an answer, because fnd was killed. Each of them was done, or not at all.
+    /// Notes a commit that is done although fnd is told that it has failed. It may have stored the change of each open act.
+    pub(super) fn commit_is_unknown(&mut self) {
+        self.in_doubt.extend(self.open.values().cloned());
+    }
+
+    /// Returns whether the next fnd may show another hold or canary of the function than this fnd does.
+    pub(super) fn is_in_doubt(&self, function: &FunctionName) -> bool {
+        self.in_doubt.contains(function)
+    }
+
+    /// Forgets the acts without an answer, because fnd has ended. Each of them was done, or not at all; the next fnd shows which.
     pub(super) fn cut(&mut self) {
         self.open.clear();
+        self.in_doubt.clear();
     }
 
     /// Compares the releases that fnd shows with the files and with the promises, once everything has ended.
@@ -124,7 +85,11 @@ impl Promises {
                 ReleasePromise::Held(kind, content) => hold == Some((kind, content)),
                 // A canary that fails is rolled back.
                 ReleasePromise::NotHeld => hold.is_none_or(|(kind, _)| kind == HoldKind::Rollback),
-                ReleasePromise::Serves(content) => shown.serving.map(SourceContent::of) == Some(content),
+                ReleasePromise::Serves(content) => {
+                    let serving = shown.serving.map(SourceContent::of);
+                    // A promotion holds nothing: a newer file that was refused serves as soon as it can be used.
+                    serving == Some(content) || serving == file && file.is_some_and(SourceContent::is_good)
+                }
             };
             if !is_kept {
                 return Err(format!(
@@ -160,27 +125,10 @@ pub(super) fn is_settled(daemon: &Daemon, files: &Files) -> bool {
     files.is_at_rest() && installer.is_idle() && installer.checks.is_idle() && !is_built
 }
 
-/// Returns the first function of which fnd shows something else after a restart, while nothing but the restart happened.
-pub(super) fn changed_by_restart<'a>(
-    before: &'a BTreeMap<FunctionName, Shown>,
-    after: &BTreeMap<FunctionName, Shown>,
-) -> Option<&'a FunctionName> {
-    // Which release serves beside a held one that cannot be loaded depends on the order of earlier answers.
-    let is_loaded = |shown: &Shown| {
-        shown
-            .hold
-            .is_none_or(|(_, held)| SourceContent::of(held).fate() != Fate::NotLoaded)
-    };
-    let is_kept = |function, shown: &Shown| after.get(function).is_some_and(|after| after.may_follow(*shown));
-    let changed = before
-        .iter()
-        .find(|(function, shown)| is_loaded(shown) && !is_kept(*function, shown));
-    changed.map(|(function, _)| function)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_core::lifecycle::release::NotHeld;
 
     #[test]
     fn at_rest_the_file_serves_and_the_last_answer_holds() {
@@ -211,31 +159,48 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_changes_nothing_but_canaries_that_end() {
-        let (first, second) = (SourceContent(0).version(0), SourceContent(1).version(0));
-        let before = Shown {
-            serving: Some(first),
-            canary: Some(second),
-            hold: None,
+    fn a_promoted_release_serves_until_a_newer_file_can_serve() {
+        let [file, promoted, refused, not_loaded, other] = [0, 1, 2, 4, 8].map(SourceContent);
+        let (function, mut files, mut promises) = (name(1), Files::default(), Promises::default());
+        let promise = ReleasePromise::Serves(promoted);
+        promises.promises.insert(function.clone(), promise);
+        let mut is_kept = |saved: SourceContent, serving: SourceContent| {
+            files.save(function.clone(), saved);
+            let shown = Shown {
+                serving: Some(serving.version(0)),
+                ..Shown::default()
+            };
+            promises
+                .check(&BTreeMap::from([(function.clone(), shown)]), &files)
+                .is_ok()
         };
-        let serves = |version| Shown {
-            serving: Some(version),
-            ..Shown::default()
+        // While the spawner cannot use the file, the promoted release goes on.
+        assert!(is_kept(refused, promoted));
+        assert!(!is_kept(refused, other));
+        // A restart of the spawner lets it use the file.
+        assert!(is_kept(file, file));
+        assert!(!is_kept(file, other));
+        // Code that cannot be loaded replaces nothing.
+        assert!(is_kept(not_loaded, promoted));
+        assert!(!is_kept(not_loaded, not_loaded));
+    }
+
+    #[test]
+    fn a_change_that_is_stored_and_refused_is_in_doubt_until_fnd_ends() {
+        let (mut promises, act) = (Promises::default(), PersonAct::Unpin(1));
+        promises.begin(7, &act);
+        assert!(!promises.is_in_doubt(&name(1)));
+        promises.commit_is_unknown();
+        let heard = ActAnswer::Release(Err(NotHeld::NotStored("the disk has failed".to_owned())));
+        let told = AnsweredAct {
+            number: 7,
+            act,
+            id: None,
+            heard,
         };
-        let held = |kind, version| Shown {
-            hold: Some((kind, version)),
-            ..serves(version)
-        };
-        for fine in [before, serves(second), held(HoldKind::Rollback, first)] {
-            assert!(fine.may_follow(before), "{fine:?}");
-        }
-        for wrong in [
-            serves(first),
-            held(HoldKind::Pin, first),
-            held(HoldKind::Rollback, second),
-        ] {
-            assert!(!wrong.may_follow(before), "{wrong:?}");
-        }
-        assert!(!serves(second).may_follow(serves(first)));
+        promises.told(&told, || true);
+        assert!(promises.is_in_doubt(&name(1)) && !promises.is_in_doubt(&name(2)));
+        promises.cut();
+        assert!(!promises.is_in_doubt(&name(1)));
     }
 }
