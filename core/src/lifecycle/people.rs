@@ -156,7 +156,7 @@ fn apply(releases: &mut Releases, change: ReleaseRequest<'_>) -> Result<Option<V
         ReleaseChange::EndHold if releases.end_hold() => return Ok(None),
         ReleaseChange::EndHold => return Err(NotHeld::NothingHeld),
         ReleaseChange::Canary(percent) => releases.try_canary(asked_canary(*percent)),
-        ReleaseChange::Promote => releases.promote(),
+        ReleaseChange::Promote => releases.promote(change.now_ms),
         ReleaseChange::StopCanary => releases.end_canary(change.now_ms, None),
     };
     about.map(Some).map_err(NotHeld::NoRelease)

@@ -33,6 +33,9 @@ pub struct Canary {
     pub failures: u64,
     /// Whether it is to serve now.
     pub promoted: bool,
+    /// The hold that its promotion has ended, which is in force again if it cannot serve.
+    #[serde(default)]
+    pub hold: Option<Box<Hold>>,
 }
 
 impl Canary {
@@ -44,6 +47,7 @@ impl Canary {
             since_ms: None,
             failures: 0,
             promoted: false,
+            hold: None,
         }
     }
 
@@ -76,6 +80,10 @@ impl Releases {
                 .is_some_and(|release| release.load_key == content)
         };
         let stays = self.canary.as_deref().is_some_and(same);
+        if !stays && self.take_back_promotion() {
+            // A pin holds on. Other content ends a rollback.
+            self.hold.take_if(|hold| hold.kind == HoldKind::Rollback);
+        }
         self.canary = self.canary.take().filter(|_| stays);
         // Without a pin the manifest of the file decides about the share again.
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version != version) {
@@ -110,15 +118,18 @@ impl Releases {
     /// the copy to install.
     ///
     /// # Errors
-    /// [`NoRelease::NoneWaits`].
+    /// [`NoRelease::NoneWaits`], [`NoRelease::HeldIsTried`].
     pub fn try_canary(&mut self, rules: CanaryRules) -> Result<Version, NoRelease> {
         if let Some(canary) = &mut self.canary {
             (canary.rules.percent, canary.by_person) = (rules.percent, true);
             return Ok(canary.version);
         }
-        // The file may serve although another release is held: that one is still being installed or loaded.
-        let is_other = |waiting: &Version| self.live && !self.is_live(*waiting);
-        let waiting = self.waiting().filter(is_other).ok_or(NoRelease::NoneWaits)?;
+        // A function tries one version at a time, so a canary would end the trial of the held release, and nothing would begin
+        // that trial again.
+        if let Some(hold) = self.hold().filter(|hold| !hold.established) {
+            return Err(NoRelease::HeldIsTried(hold.version));
+        }
+        let waiting = self.waiting().filter(|_| self.live).ok_or(NoRelease::NoneWaits)?;
         if let Some(release) = self.get_mut(waiting) {
             release.error = None;
         }
@@ -166,11 +177,34 @@ impl Releases {
     ///
     /// # Errors
     /// [`NoRelease::NoCanary`].
-    pub fn promote(&mut self) -> Result<Version, NoRelease> {
+    pub fn promote(&mut self, now_ms: u64) -> Result<Version, NoRelease> {
         let canary = self.canary.as_mut().ok_or(NoRelease::NoCanary)?;
+        // A promotion that is due and fails would be due again at once, for ever.
+        if canary.promote_at_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            canary.rules.promote_after_ms = None;
+        }
         canary.promoted = true;
-        self.hold = None;
+        // A promotion that is asked for again has no hold to end.
+        canary.hold = self.hold.take().or_else(|| canary.hold.take());
         Ok(canary.version)
+    }
+
+    /// Handles a version that cannot serve now. If it is being promoted, it is a canary as before. Returns whether it is.
+    pub(super) fn promotion_failed(&mut self, version: Version) -> bool {
+        let is_it = |canary: &Canary| canary.version == version;
+        self.canary.as_deref().is_some_and(is_it) && self.take_back_promotion()
+    }
+
+    /// Ends a promotion before its release serves: the hold that the promotion has ended is in force again. Returns whether
+    /// there was one.
+    pub(super) fn take_back_promotion(&mut self) -> bool {
+        let Some(canary) = self.canary.as_mut().filter(|canary| canary.promoted) else {
+            return false;
+        };
+        canary.promoted = false;
+        let hold = canary.hold.take();
+        self.holds_again(hold);
+        true
     }
 
     /// Takes the calls from the canary. Where no hold is in force it is rolled back: the release that serves goes on until
@@ -179,6 +213,7 @@ impl Releases {
     /// # Errors
     /// [`NoRelease::NoCanary`].
     pub fn end_canary(&mut self, now_ms: u64, fault: Option<String>) -> Result<Version, NoRelease> {
+        self.take_back_promotion();
         let canary = self.canary.take().ok_or(NoRelease::NoCanary)?;
         if let Some(release) = self.get_mut(canary.version) {
             release.error = fault.map(String::into_boxed_str);

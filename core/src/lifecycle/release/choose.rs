@@ -22,6 +22,9 @@ pub enum NoRelease {
          into its manifest"
     )]
     NoneWaits,
+    /// The release that is held does not serve yet, so no other one gets a share of the calls.
+    #[error("release {} is held and does not serve yet: ask again when it serves (`fndctl releases`)", short(*.0))]
+    HeldIsTried(Version),
     /// No release gets a share of the calls.
     #[error("none of its releases is a canary")]
     NoCanary,

@@ -278,6 +278,7 @@ impl Releases {
     /// Holds a release from now on. It is to be installed from its copy, unless it serves already. `is_tried` says whether another
     /// release is on trial, which may serve before the copy is installed.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, (version, is_tried): (Version, bool)) {
+        self.take_back_promotion();
         // A hold whose release has not served may fail its own trial, so it does not come back.
         let before = self.hold.take().filter(|hold| hold.established);
         let mut hold = Hold {
@@ -344,11 +345,14 @@ impl Releases {
         }
     }
 
-    /// Handles a version that could not be loaded. If a person has just asked for it, its hold ends; then the copy that is
-    /// returned is to be installed, which ends the trial.
+    /// Handles a version that could not be loaded. If a person has just asked for it, its hold or its promotion ends; then the
+    /// copy that is returned is to be installed, which ends the trial.
     pub fn failed(&mut self, version: Version, why: &str) -> Option<Version> {
         if let Some(release) = self.get_mut(version) {
             release.error = Some(why.into());
+        }
+        if self.promotion_failed(version) {
+            return self.serving;
         }
         let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
         self.give_way(*hold);
@@ -357,8 +361,12 @@ impl Releases {
         self.serving
     }
 
-    /// Handles a copy that was refused. If a person has just asked for it, its hold ends. Returns whether it did.
+    /// Handles a copy that was refused. If a person has just asked for it, its hold ends. Returns whether it did. A canary
+    /// that was to be promoted goes on as a canary.
     pub fn copy_refused(&mut self, asked: Version) -> bool {
+        if self.promotion_failed(asked) {
+            return false;
+        }
         self.is_no_canary(asked);
         match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
             Some(hold) => {
@@ -371,8 +379,17 @@ impl Releases {
 
     /// Ends a hold whose release cannot serve: what it replaced is in force again.
     fn give_way(&mut self, hold: Hold) {
-        self.hold = hold.before;
+        self.holds_again(hold.before);
         self.canary = hold.canary;
+    }
+
+    /// Puts an earlier hold in force again. Its release serves, and may have become another version meanwhile: by a new secret or
+    /// interpreter.
+    pub(super) fn holds_again(&mut self, hold: Option<Box<Hold>>) {
+        self.hold = hold;
+        if let (Some(hold), Some(serving)) = (&mut self.hold, self.serving) {
+            hold.version = serving;
+        }
     }
 
     /// Forgets the releases that are no longer on the disk. Returns whether there were any.

@@ -263,7 +263,7 @@ impl World {
                 }
             }
             Step::Promote => {
-                if let Ok(copy) = self.releases.promote() {
+                if let Ok(copy) = self.releases.promote(self.now) {
                     self.store();
                     self.copy(copy);
                 }
@@ -477,6 +477,23 @@ fn a_hold_whose_release_cannot_be_loaded_gives_way_to_the_one_before() {
 }
 
 #[test]
+fn a_hold_that_comes_back_holds_the_version_that_serves_by_then() {
+    let mut world = after(&[0, BROKEN, 1]);
+    world.step(Step::Pin(None));
+    let broken = version(BROKEN, 0);
+    world
+        .releases
+        .hold_release(world.now, HoldKind::Rollback, (broken, false));
+    world.store();
+    // A secret has changed when fnd starts again.
+    world.interpreter = 1;
+    world.restart();
+    assert_eq!(world.serves, Some(version(1, 1)));
+    let hold = world.releases.hold().unwrap();
+    assert_eq!((hold.kind, hold.version), (HoldKind::Pin, version(1, 1)));
+}
+
+#[test]
 fn names_may_be_short_but_not_ambiguous() {
     let world = after(&[0, 1, 2]);
     let mut releases = world.releases;
@@ -520,7 +537,7 @@ fn a_new_content_is_a_canary_until_it_is_promoted() {
     assert_eq!((served(&world), world.canary), (Some(0), Some(version(1, 1))));
     world.step(Step::Promote);
     assert_eq!((served(&world), world.canary), (Some(1), None));
-    assert_eq!(world.releases.promote(), Err(NoRelease::NoCanary));
+    assert_eq!(world.releases.promote(world.now), Err(NoRelease::NoCanary));
     // An earlier release needs no canary.
     world.step(Step::Edit(0));
     assert_eq!((served(&world), world.canary), (Some(0), None));
@@ -581,6 +598,69 @@ fn a_release_that_waits_behind_a_pin_gets_a_share_and_ends_the_pin_when_it_is_pr
     world.step(Step::Canary);
     world.step(Step::Promote);
     assert_eq!((served(&world), world.releases.hold()), (Some(2), None));
+}
+
+#[test]
+fn a_promotion_that_fails_leaves_the_canary_and_the_pin_as_they_were() {
+    let mut world = after(&[0]);
+    world.step(Step::Pin(None));
+    world.step(Step::Edit(1));
+    world.step(Step::Canary);
+    let (canary, before) = (version(1, 0), world.releases.clone());
+    assert_eq!(world.releases.promote(world.now), Ok(canary));
+    assert!(!world.releases.copy_refused(canary), "no hold has ended");
+    assert_eq!(world.releases, before);
+    // Another release is chosen, the canary is stopped or the file changes before the canary serves.
+    let restarted = |releases: &Releases| -> Releases {
+        let stored = serde_json::to_string(releases).unwrap();
+        serde_json::from_str(&stored).unwrap()
+    };
+    let pinned = |releases: &Releases| releases.hold().map(|hold| (hold.kind, hold.version));
+    let pin = Some((HoldKind::Pin, version(0, 0)));
+    world.releases.promote(world.now).unwrap();
+    let mut stopped = restarted(&world.releases);
+    assert_eq!((stopped.end_canary(9, None), pinned(&stopped)), (Ok(canary), pin));
+    let mut edited = restarted(&world.releases);
+    edited.file_installed(9, (version(2, 0), key(2)), ("f.py", Tried::default()));
+    assert_eq!((edited.canary(), pinned(&edited)), (None, pin));
+    let mut held = world.releases.clone();
+    held.hold_release(9, HoldKind::Rollback, (canary, false));
+    assert!(held.copy_refused(canary));
+    assert_eq!((held.canary(), pinned(&held)), (before.canary(), pin));
+    assert!(!world.releases.copy_refused(canary));
+    // A promotion that was due is not tried again at once.
+    world.releases.promote(1_000_000).unwrap();
+    world.releases.copy_refused(canary);
+    assert_eq!(world.releases.canary().unwrap().promote_at_ms(), None);
+    // The same if it cannot be loaded.
+    world.step(Step::Edit(BROKEN));
+    world.step(Step::Canary);
+    let before = world.releases.clone();
+    world.step(Step::Promote);
+    assert_eq!(served(&world), Some(0));
+    assert_eq!(
+        (world.releases.hold(), world.releases.canary()),
+        (before.hold(), before.canary())
+    );
+}
+
+#[test]
+fn no_release_gets_a_share_until_the_held_one_has_served() {
+    let mut world = after(&[0, 1]);
+    world.step(Step::Pin(None));
+    world.step(Step::Edit(2));
+    let (held, waiting) = (version(0, 0), version(2, 0));
+    world
+        .releases
+        .hold_release(world.now, HoldKind::Rollback, (held, false));
+    // The supervisor tries it, and gives up that trial for a canary.
+    assert_eq!(world.releases.copy_installed(held, held), Copied::Serves);
+    assert_eq!(world.releases.try_canary(RULES), Err(NoRelease::HeldIsTried(held)));
+    let stored = serde_json::to_string(&world.releases).unwrap();
+    let mut restarted: Releases = serde_json::from_str(&stored).unwrap();
+    assert_eq!(restarted.try_canary(RULES), Err(NoRelease::HeldIsTried(held)));
+    world.releases.serves(held);
+    assert_eq!(world.releases.try_canary(RULES), Ok(waiting));
 }
 
 #[test]

@@ -102,7 +102,9 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
     let code = match why {
         NotHeld::NoFunction => return no_function(function),
         NotHeld::NoRelease(NoRelease::Ambiguous { .. }) => Code::BadRequest,
-        NotHeld::NoRelease(NoRelease::NoneBefore(_) | NoRelease::NoneWaits | NoRelease::NoCanary)
+        NotHeld::NoRelease(
+            NoRelease::NoneBefore(_) | NoRelease::NoneWaits | NoRelease::HeldIsTried(_) | NoRelease::NoCanary,
+        )
         | NotHeld::Serves(_)
         | NotHeld::NothingHeld
         | NotHeld::Failed(_) => Code::Release,

@@ -121,9 +121,12 @@ impl Model {
     }
 
     pub(super) fn promote(&mut self) {
-        self.hold = None;
-        if let Some(canary) = self.canary {
-            self.try_to_serve(canary);
+        let hold = self.hold.take();
+        if let Some(canary) = self.canary
+            && !self.try_to_serve(canary)
+        {
+            // It goes on as a canary.
+            self.hold = hold;
         }
     }
 
