@@ -36,6 +36,8 @@ pub struct AllReleases {
     of: BTreeMap<FunctionName, Box<Releases>>,
     /// Functions whose releases have changed since they were stored.
     changed: BTreeSet<FunctionName>,
+    /// How many writes of the releases of a function are on their way to the ledger.
+    writes: BTreeMap<FunctionName, usize>,
     /// When canaries are promoted, Unix milliseconds.
     promotions: BTreeMap<FunctionName, u64>,
     /// Callers that wait until the release that they asked for serves.
@@ -115,13 +117,33 @@ impl AllReleases {
         if crate::mutants::Mutant::ReleaseStoredLate.is_on() && self.changed.len() < 2 {
             return Vec::new();
         }
+        let changed = std::mem::take(&mut self.changed);
+        for name in &changed {
+            *self.writes.entry(name.clone()).or_default() += 1;
+        }
         let of = |name: FunctionName| {
             let releases = self.of.get(&name);
             // Releases consist of texts and numbers, so this cannot fail.
             let json = releases.and_then(|releases| serde_json::to_string(releases).ok());
             (name, json)
         };
-        std::mem::take(&mut self.changed).into_iter().map(of).collect()
+        changed.into_iter().map(of).collect()
+    }
+
+    /// Notes that a write of the releases of a function is over: the ledger has stored them, or given them up.
+    pub fn stored(&mut self, function: &FunctionName) {
+        if let Some(writes) = self.writes.get_mut(function) {
+            *writes = writes.saturating_sub(1);
+            if *writes == 0 {
+                self.writes.remove(function);
+            }
+        }
+    }
+
+    /// Returns whether the ledger has the releases of a function as they are. If not, the next fnd may find earlier ones.
+    #[must_use]
+    pub fn is_stored(&self, function: &FunctionName) -> bool {
+        !self.changed.contains(function) && !self.writes.contains_key(function)
     }
 
     /// Returns when the next canary of the known functions is promoted, Unix milliseconds. Canaries of other functions wait:
@@ -225,6 +247,22 @@ mod tests {
             _ => None,
         };
         orders.iter().filter_map(caller).collect()
+    }
+
+    #[test]
+    fn releases_are_stored_once_their_last_write_is_over() {
+        let (mut all, function) = (AllReleases::default(), FunctionName::new("f").unwrap());
+        assert!(all.is_stored(&function), "there is nothing to store");
+        for _ in 0..2 {
+            all.store_again(&function);
+            assert!(!all.is_stored(&function), "the write has not left");
+            assert_eq!(all.take_changed().len(), 1);
+        }
+        for is_stored in [false, true] {
+            assert!(!all.is_stored(&function));
+            all.stored(&function);
+            assert_eq!(all.is_stored(&function), is_stored);
+        }
     }
 
     #[test]

@@ -24,6 +24,12 @@ impl Lifecycle {
         if self.installer.is_asked(function) || self.versions.put_off(function) {
             return None;
         }
+        // If fnd were killed now, the next fnd would find earlier releases in the ledger, which may need another version: a pin of
+        // a function that was deleted and is there again.
+        if !self.releases.is_stored(function) {
+            self.to_prune.insert(function.clone());
+            return None;
+        }
         // An old version that still runs, and one that a rollback may need, stay in addition to the newest ones.
         let releases = self.releases.get(function);
         in_use.extend(releases.map(Releases::needed).unwrap_or_default());
@@ -35,6 +41,14 @@ impl Lifecycle {
         in_use.retain(|version| !stay.contains(version));
         stay.append(&mut in_use);
         Some(stay)
+    }
+
+    /// Handles the end of a write of the releases of a function: the ledger has stored them, or given them up.
+    pub fn releases_stored(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
+        self.releases.stored(function);
+        if self.releases.is_stored(function) && self.to_prune.remove(function) {
+            out.push(Order::Prune(function.clone()));
+        }
     }
 
     /// Handles the spawner's answer to a request to delete versions. `worked` says whether it has deleted all versions but those

@@ -163,6 +163,8 @@ pub struct Lifecycle {
     pub releases: AllReleases,
     /// The installed versions on the disk.
     pub versions: Versions,
+    /// The functions with versions to delete once the ledger has their releases.
+    to_prune: BTreeSet<FunctionName>,
     /// The authors of functions that serve; absent: root.
     authors: BTreeMap<FunctionName, Author>,
     routes: FunctionRoutes,
@@ -198,6 +200,7 @@ impl Lifecycle {
             sources: Sources::default(),
             releases: AllReleases::new(releases),
             versions,
+            to_prune: BTreeSet::new(),
             authors: BTreeMap::new(),
             routes: FunctionRoutes::default(),
             hooks: FunctionHooks::default(),

@@ -610,6 +610,30 @@ fn the_ledger_gets_the_releases_as_they_are_if_a_stored_plan_cannot_be_carried_o
     assert_eq!(stored, [(name("f"), Some(now))]);
 }
 
+/// Otherwise a kill on a full disk would bring back a pin whose release is not on the disk any more.
+#[test]
+fn the_versions_of_a_deleted_function_stay_until_the_ledger_has_forgotten_its_releases() {
+    let (mut lifecycle, f) = (lifecycle(), name("f"));
+    let stored = |lifecycle: &mut Lifecycle| {
+        let mut out = Vec::new();
+        lifecycle.releases_stored(&name("f"), &mut out);
+        spelled(&out)
+    };
+    write(&mut lifecycle, 1);
+    serves(&mut lifecycle, 1);
+    assert_eq!(lifecycle.take_changed(&mut Vec::new()).len(), 1);
+    assert_eq!(stored(&mut lifecycle), "");
+    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
+    assert_eq!(lifecycle.take_changed(&mut Vec::new()).len(), 1);
+    lifecycle.removed(std::slice::from_ref(&f), &mut Vec::new());
+    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), None, "the write has not left");
+    assert_eq!(lifecycle.take_changed(&mut Vec::new()), [(f.clone(), None)]);
+    assert_eq!(stored(&mut lifecycle), "", "the ledger has the pin");
+    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), None);
+    assert_eq!(stored(&mut lifecycle), "prune");
+    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), Some(Vec::new()));
+}
+
 /// Rules that follow from all manifests together are made anew only when one of the manifests has changed.
 #[test]
 fn an_edit_of_the_code_alone_changes_no_manifest() {

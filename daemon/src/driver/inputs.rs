@@ -195,6 +195,7 @@ impl Driver {
                     self.forget(worker);
                 }
             }
+            DriverMessage::Stored(Acknowledged::ReleasesStored(functions)) => self.releases_stored(&functions),
             DriverMessage::ProblemsChanged => self.problems_changed(),
             DriverMessage::OutputRead(key, captured) => {
                 self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);

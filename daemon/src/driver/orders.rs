@@ -50,7 +50,11 @@ impl Driver {
     pub(super) fn store_releases(&mut self) {
         let mut orders = Vec::new();
         for (function, releases) in self.lifecycle.take_changed(&mut orders) {
-            self.records.store(LedgerCommand::StoreReleases { function, releases });
+            let command = LedgerCommand::StoreReleases { function, releases };
+            // The ledger counts a command without room, and never says that it is over.
+            if let Err(LedgerCommand::StoreReleases { function, .. }) = self.records.ledger.submit(command) {
+                self.lifecycle.releases_stored(&function, &mut orders);
+            }
         }
         orders.into_iter().for_each(|order| self.carry_out(order));
     }
@@ -242,6 +246,15 @@ impl Driver {
         for function in functions {
             self.prune(&function);
         }
+    }
+
+    /// Handles the releases that the ledger has stored, or given up.
+    pub(super) fn releases_stored(&mut self, functions: &[FunctionName]) {
+        self.decide_lifecycle(|lifecycle, _, out| {
+            for function in functions {
+                lifecycle.releases_stored(function, out);
+            }
+        });
     }
 
     /// Handles the spawner's answer to a request to delete versions.

@@ -123,13 +123,14 @@ impl LedgerCommand {
             // The watcher deletes or moves the files next: a power cut must not leave a run without an end and without them.
             Self::Record(_, record) | Self::Update(record) => is_end_of_files(record),
             Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
+            // The versions of a deleted function are deleted next: a power cut must not leave a pin without its version. A caller
+            // that waits for another change of the releases wraps it in a `Change`.
+            Self::StoreReleases { releases, .. } => releases.is_none(),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
-            // A caller that waits for `StoreReleases` wraps it in a `Change`. `FollowLater`, `Followed` and `HookFailed` are
-            // lost together with the end that they belong to, or not at all. The contents of files are found again by the
-            // watcher.
+            // `FollowLater`, `Followed` and `HookFailed` are lost together with the end that they belong to, or not at all. The
+            // contents of files are found again by the watcher.
             Self::Files(_)
             | Self::StoreVersions { .. }
-            | Self::StoreReleases { .. }
             | Self::FollowLater(_)
             | Self::Followed(_)
             | Self::HookFailed(_)
@@ -252,6 +253,9 @@ pub enum Acknowledged {
     HealthChanged,
     /// The ends of these workers are on disk, or were given up and counted.
     Recorded(Vec<WorkerId>),
+    /// Releases of these functions are on disk, or were given up and counted; one entry for each `StoreReleases`. Those of a
+    /// `Change` are acknowledged with it.
+    ReleasesStored(Vec<FunctionName>),
 }
 
 /// The health of the writer.

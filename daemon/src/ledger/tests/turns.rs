@@ -47,6 +47,7 @@ impl InLine {
         let word = |event| match event {
             Acknowledged::Stored { id, result } if result.is_ok() => Some(format!("{} stored", id.0 >> 80)),
             Acknowledged::Stored { id, .. } => Some(format!("{} refused", id.0 >> 80)),
+            Acknowledged::ReleasesStored(functions) => Some(format!("the releases of {functions:?} stored")),
             Acknowledged::HealthChanged => None,
             other => panic!("{other:?}"),
         };
@@ -111,6 +112,31 @@ fn a_refused_commit_refuses_callers_and_keeps_ends() {
     assert_eq!(ledger.acknowledged(), [""; 0]);
     let result = ledger.answer(ledger.opened.reader.result(id(1)));
     assert_eq!(result, ResultOf::Ended(None));
+}
+
+/// Until then, the versions that the releases from before need stay on the disk.
+#[test]
+fn releases_are_acknowledged_once_they_are_stored() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    let store = |releases: Option<&str>| LedgerCommand::StoreReleases {
+        function: FunctionName::new("f").unwrap(),
+        releases: releases.map(str::to_owned),
+    };
+    assert!(store(None).is_waited_for(), "a power cut must not undo it");
+    ledger.full.store(true, Ordering::Relaxed);
+    for command in [store(Some("{}")), store(None)] {
+        ledger.opened.writer.submit(command).unwrap();
+    }
+    ledger.writing.turn(64);
+    assert_eq!(ledger.acknowledged(), [""; 0]);
+    ledger.full.store(false, Ordering::Relaxed);
+    let until = crate::clock::monotonic() + LIMIT;
+    while ledger.opened.writer.health().failing.is_some() {
+        assert!(crate::clock::monotonic() < until);
+        ledger.writing.turn(64);
+    }
+    assert_eq!(ledger.acknowledged(), ["the releases of [`f`, `f`] stored"]);
 }
 
 /// A commit that writes no page syncs nothing, and leaves the pages of a failed commit in the log for the next start.

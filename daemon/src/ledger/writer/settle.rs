@@ -93,6 +93,21 @@ impl LedgerThread {
             }
         }
         self.forget(recorded);
+        if result.is_ok() {
+            self.releases_over(commands);
+        }
+    }
+
+    /// Reports the functions whose releases the commands store.
+    fn releases_over<'c>(&self, commands: impl IntoIterator<Item = &'c LedgerCommand>) {
+        let of = |command: &LedgerCommand| match command {
+            LedgerCommand::StoreReleases { function, .. } => Some(function.clone()),
+            _ => None,
+        };
+        let functions: Vec<_> = commands.into_iter().filter_map(of).collect();
+        if !functions.is_empty() {
+            (self.acknowledge)(Acknowledged::ReleasesStored(functions));
+        }
     }
 
     /// Says why an invocation that was made durable is not: its acceptance may never have been stored.
@@ -185,6 +200,7 @@ impl LedgerThread {
             let Some(oldest) = self.backlog.pop_front() else { break };
             self.backlog_bytes -= oldest.size();
             excess += 1;
+            self.releases_over([&oldest]);
             for part in oldest.parts() {
                 match part {
                     LedgerCommand::Record(attempt, _) => lost.extend(attempt.worker),

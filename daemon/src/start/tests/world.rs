@@ -213,7 +213,22 @@ impl World {
         self.send(DriverMessage::Catalog(event));
         self.send(DriverMessage::Catalog(CatalogEvent::Quiet));
         self.turn();
+        if now.is_none() {
+            self.wait_for_ledger(name);
+        }
         true
+    }
+
+    /// Waits until the ledger has the releases of a function. The versions of a deleted function go after that.
+    fn wait_for_ledger(&mut self, name: &FunctionName) {
+        let (daemon, since) = (self.daemon(), crate::clock::monotonic());
+        let is_stored = || daemon.state.borrow().lifecycle.releases.is_stored(name);
+        while !is_stored() {
+            assert!(since.elapsed() < PATIENCE, "the ledger does not store the releases");
+            std::thread::yield_now();
+            self.turn();
+        }
+        self.turn();
     }
 
     /// Returns the content that was saved and is not reported yet.
