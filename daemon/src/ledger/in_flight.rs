@@ -7,7 +7,8 @@
 //! of an attempt which its function never saw), and is emptied when the outcome is stored. A call that ends without an
 //! attempt, such as one that is cancelled before its retry, gets a slot for its end. The next start puts the slots that
 //! are still filled into the database ([`old_table`]). The spawner reports the end of a script's attempt a second
-//! time, with the result; its slot records the end in case the spawner died too.
+//! time, with the result; its slot records the end in case the spawner died too, and keeps it in the table of the next
+//! fnd in case the spawner dies before its report.
 //!
 //! The main thread fills the slots, and the ledger's thread empties them: a few hundred bytes to memory. The disk of the
 //! state directory can be slow; the run directory is in memory, and the file is mapped there ([`pages`]). A power cut loses
@@ -88,11 +89,11 @@ struct FilledSlot {
 
 impl InFlight {
     /// Fills an empty file; writes the header last, because it says that the table is complete.
-    fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
+    fn begin_with(&self, running: &[Slot]) -> io::Result<()> {
         self.pages.reserve(0);
-        running.iter().for_each(|begun| self.begins(begun.clone()));
         let mut slots = self.lock();
         let slots = &mut *slots;
+        running.iter().for_each(|slot| slots.fill(&self.pages, slot.clone()));
         slot::encode(&slots.header, &mut slots.bytes);
         self.pages.write(0, &slots.bytes)
     }

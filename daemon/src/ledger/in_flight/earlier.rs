@@ -1,13 +1,13 @@
 //! The table that an earlier fnd left, until its contents are in the database.
 //!
 //! ```text
-//! read -> settle, in a transaction --committed--> begin: the table starts empty
+//! read -> settle, in a transaction --committed--> begin: a new table, with the attempts that run
 //!                                  --no room----> go_on: the table stays as it is; later: settle, committed -> went_on
 //! ```
 
 use super::old_table::{self, OldTable};
 use super::pages::Pages;
-use super::slot::{self, Begun, TableHeader};
+use super::slot::{self, Slot, TableHeader};
 use super::{FILE, FilledSlot, InFlight, InFlightSlots};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
@@ -46,14 +46,14 @@ impl Earlier {
         Ok((earlier, file))
     }
 
-    /// Stores the table in the database, as part of the caller's transaction. Returns the attempts that have begun and
-    /// not ended.
-    pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
+    /// Stores the table in the database, as part of the caller's transaction. Returns the slots that the database still
+    /// needs: [`old_table::settle`].
+    pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Slot>> {
         old_table::settle(transaction, (&self.table, &self.held_attempts), &self.boot, self.nonce)
     }
 
-    /// Starts a new table; the database has all contents of the old one.
-    pub(in crate::ledger) fn begin(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
+    /// Starts a new table with these slots; the database has all other contents of the old one.
+    pub(in crate::ledger) fn begin(&self, file: File, running: &[Slot]) -> io::Result<InFlight> {
         // Before the file is mapped: its mapping must not be accessed behind its end.
         file.set_len(0)?;
         let table = self.empty(file);
@@ -66,7 +66,7 @@ impl Earlier {
     pub(in crate::ledger) fn go_on(
         &mut self,
         file: File,
-        running: &[Begun],
+        running: &[Slot],
         known: Option<&str>,
     ) -> io::Result<InFlight> {
         let is_ours =
@@ -98,8 +98,8 @@ impl Earlier {
 
     /// After [`Earlier::go_on`] and a later `settle`: empties the slots that the database now has, except those of
     /// running attempts.
-    pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
-        let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
+    pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Slot]) {
+        let running: BTreeSet<_> = running.iter().map(Slot::key).collect();
         for (_, slot) in &self.table.slots {
             let (invocation, attempt) = slot.key();
             if !running.contains(&(invocation, attempt)) {

@@ -9,7 +9,7 @@ use crate::ledger::LedgerCommand;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
@@ -81,9 +81,12 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Stores the attempts of an earlier table in the database, and records `nonce` as that of the table that now belongs
-/// to the database. Returns the attempts that have begun and not ended. A table of another database is ignored: two
-/// databases may have used the same run directory. For a script's attempt among `held_attempts` the end in its slot is
-/// ignored: the spawner reports the end with the result, which a slot does not have.
+/// to the database. A table of another database is ignored: two databases may have used the same run directory. For a
+/// script's attempt among `held_attempts` the end in its slot is not stored: the spawner reports the end with the result,
+/// which a slot does not have.
+///
+/// Returns the slots of the attempts that run for the database. Those that were left to the spawner have their ends: if
+/// the spawner dies before its report is stored, only the slot has the end of which a caller was told.
 ///
 /// This is part of the caller's transaction. Doing it twice changes nothing.
 pub(super) fn settle(
@@ -91,7 +94,7 @@ pub(super) fn settle(
     (table, held_attempts): (&OldTable, &BTreeSet<(InvocationId, Attempt)>),
     boot: &str,
     nonce: u64,
-) -> rusqlite::Result<Vec<Begun>> {
+) -> rusqlite::Result<Vec<Slot>> {
     let known = known(transaction)?;
     let table = if table.may_be(known.as_deref()) {
         table.clone()
@@ -108,6 +111,7 @@ pub(super) fn settle(
     let mut slots: Vec<_> = table.slots.into_iter().map(|(_, slot)| slot).collect();
     // Two slots of one attempt need no order: a start changes nothing where the end is stored.
     slots.sort_by_key(Slot::key);
+    let mut left_to_spawner = BTreeMap::new();
     for slot in slots {
         let (invocation, attempt) = slot.key();
         let is_newest = begun
@@ -119,12 +123,16 @@ pub(super) fn settle(
         let is_reported_again =
             |over: &Over| over.is_of_script() && !has_ended && held_attempts.contains(&(invocation, attempt));
         let records = match slot.over {
-            SlotEnd::Attempt(end) if !is_reported_again(&end) => {
+            SlotEnd::Attempt(end) if is_reported_again(&end) => {
+                left_to_spawner.insert((invocation, attempt), SlotEnd::Attempt(end));
+                None
+            }
+            SlotEnd::Attempt(end) => {
                 let records = end.records(&slot.begun);
                 records.map(|(attempt, record)| (Some(attempt), record))
             }
             SlotEnd::Invocation(end) => end.records(&slot.begun).map(|(_, record)| (None, record)),
-            SlotEnd::Unknown | SlotEnd::Attempt(_) => None,
+            SlotEnd::Unknown => None,
         };
         match records {
             Some((attempt, record)) => over(transaction, attempt, record)?,
@@ -138,7 +146,12 @@ pub(super) fn settle(
     }
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     transaction.execute(sql, params![NONCE, nonce.to_string()])?;
-    all_running(transaction)
+    let running = all_running(transaction)?.into_iter().map(|begun| {
+        let left = left_to_spawner.remove(&(begun.invocation, begun.attempt));
+        let over = left.unwrap_or(SlotEnd::Unknown);
+        Slot { begun, over }
+    });
+    Ok(running.collect())
 }
 
 /// Removes the nonce, so that no table belongs to the database.

@@ -338,6 +338,35 @@ fn the_end_of_a_script_is_taken_from_its_slot_only_where_the_spawner_does_not_kn
     ledger.stop();
 }
 
+/// The spawner outlives one fnd, and the next one is killed before it has stored what the spawner reports. Then the
+/// spawner dies, too.
+#[test]
+fn an_end_that_is_left_to_the_spawner_outlives_the_spawner() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    writer.begins(begun(5));
+    let (attempt, record) = call(5, Reason::Error);
+    let script = AttemptRecord { cold: None, ..attempt };
+    writer.ends(&script, &record, false);
+    let copy = copy_of(state.path());
+    for _ in 0..2 {
+        let opened = open(site(copy.path()), forever(), &[(id(5), 1)], |_| {}).unwrap();
+        let unfinished: Vec<_> = opened.restored.unfinished.iter().map(|found| found.record.id).collect();
+        assert_eq!(unfinished, [id(5)]);
+        opened.writer.stop();
+    }
+    let last = Ledger::open(copy.path());
+    assert_eq!(running(&last), []);
+    let (found, attempts) = last.get(id(5)).unwrap();
+    assert_eq!(
+        (found.state, found.reason, attempts.len()),
+        (RunState::Failed, Some(Reason::Error), 1)
+    );
+    last.stop();
+    ledger.stop();
+}
+
 /// The slot of the attempt that follows may stand before that of the one before it.
 #[test]
 fn an_end_is_known_also_where_the_next_attempt_has_begun() {
