@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The columns that [`row`] reads, in this order.
-const COLUMNS: &str = "id, function, trigger, state, attempts, reason, result, cause, dead, durable";
+/// The columns that [`row`] reads, in this order. A long result is not in the row itself.
+const COLUMNS: &str = "id, function, trigger, state, attempts, reason,
+    coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result')), cause, dead, durable";
 
 /// A row of an invocation: the columns at which oracles look.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ const STORED_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct AnswersOracle {
     promised: BTreeMap<InvocationId, AnswerPromise>,
-    /// The invocations of scripts: the spawner keeps their results until the ledger has them.
+    /// The invocations whose newest attempt is that of a script: the spawner keeps its result until the ledger has it.
     of_scripts: BTreeSet<InvocationId>,
     /// The ends that were in the ledger at a death. A power cut clears them.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
@@ -68,7 +68,9 @@ impl Oracle for AnswersOracle {
         self.now = now.mono;
         match fact {
             Fact::Answered(told) => self.told(told),
-            Fact::Began(began) if !began.is_call => drop(self.of_scripts.insert(began.invocation)),
+            // A function may be a script in one attempt and a handler in the next one.
+            Fact::Began(began) if began.is_call => drop(self.of_scripts.remove(&began.invocation)),
+            Fact::Began(began) => drop(self.of_scripts.insert(began.invocation)),
             Fact::Committed(commit) if commit.is_done && commit.is_complete => {
                 self.complete_at = self.now;
                 if commit.is_synced {

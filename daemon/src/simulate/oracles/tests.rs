@@ -5,9 +5,9 @@ use crate::simulate::facts::{Began, Commit, Death, StartedWorker};
 use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct};
 use crate::simulate::rows::InvocationRow;
 use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
-use fnd_core::records::InvocationRecord;
 use fnd_core::records::cause::{Cause, CauseSlots, HookCause};
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_core::records::{InvocationRecord, RunResult};
 use fnd_core::run::Answer;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Release, Request, Spawn};
@@ -56,8 +56,8 @@ fn queued() -> Fact {
     told(PersonAct::Reload, None, ActAnswer::Answer(Answer::Queued(ID)))
 }
 
-fn finished(state: RunState) -> Fact {
-    let record = InvocationRecord {
+fn record(state: RunState) -> InvocationRecord {
+    InvocationRecord {
         id: ID,
         function: function(),
         trigger: Trigger::Manual,
@@ -74,12 +74,12 @@ fn finished(state: RunState) -> Fact {
         next_attempt_ms: None,
         version: None,
         result: None,
-    };
-    told(
-        PersonAct::Reload,
-        None,
-        ActAnswer::Answer(Answer::Finished(Box::new(record))),
-    )
+    }
+}
+
+fn finished(record: InvocationRecord) -> Fact {
+    let answer = Answer::Finished(Box::new(record));
+    told(PersonAct::Reload, None, ActAnswer::Answer(answer))
 }
 
 fn row(trigger: Trigger, state: RunState, cause: Option<Cause>) -> InvocationRow {
@@ -200,12 +200,56 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
         ),
     ] {
         let mut answers = answers::AnswersOracle::default();
-        let facts = [finished(RunState::Succeeded)].into_iter().chain(facts);
+        let facts = [finished(record(RunState::Succeeded))].into_iter().chain(facts);
         assert_eq!(see(&mut answers, facts), "fine");
         let found = answers
             .at_death(death, &rows_after)
             .and_then(|()| answers.at_end(&rows_after));
         assert_eq!(number(found), expected);
+    }
+}
+
+#[test]
+fn a_kill_may_lose_the_result_of_a_call_and_not_that_of_a_script() {
+    let begins = |attempt, is_call| {
+        Fact::Began(Began {
+            worker: FIRST,
+            function: function(),
+            version: PLAIN.version(0),
+            invocation: ID,
+            attempt,
+            is_call,
+        })
+    };
+    // The last attempt leaves the result.
+    for (are_calls, expected) in [
+        ([false, false], "O3"),
+        ([true, false], "O3"),
+        ([true, true], "fine"),
+        ([false, true], "fine"),
+    ] {
+        let end = InvocationRecord {
+            attempts: 2,
+            result: Some(RunResult {
+                json: true,
+                data: vec![b'1'].into(),
+                response: None,
+                kept: None,
+            }),
+            ..record(RunState::Succeeded)
+        };
+        let without_result = InvocationRow {
+            attempts: 2,
+            ..row(Trigger::Manual, RunState::Succeeded, None)
+        };
+        let rows_after = rows([(ID.0, without_result)]);
+        let mut answers = answers::AnswersOracle::default();
+        let facts = [begins(1, are_calls[0]), begins(2, are_calls[1]), finished(end)];
+        assert_eq!(see(&mut answers, facts), "fine");
+        let found = answers
+            .at_death(Death::Killed, &rows_after)
+            .and_then(|()| answers.at_end(&rows_after));
+        assert_eq!(number(found), expected, "{are_calls:?}");
     }
 }
 
