@@ -37,6 +37,10 @@ impl World<'_> {
         let now = self.node.clock.elapsed();
         self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
         self.come_to_rest()?;
+        self.mend_files(plan.functions);
+        if !self.acts.is_empty() {
+            self.come_to_rest()?;
+        }
         self.is_nothing_left()?;
         let mut before = self.shown(plan.functions);
         self.promises.check(&before, &self.node.files)?;
@@ -74,6 +78,20 @@ impl World<'_> {
                 ));
             }
             self.step()?;
+        }
+    }
+
+    /// Lets people mend each file of which no version could serve. Accepted work of the function waits for that: there is some if
+    /// the file took the place of a deleted one, and the machine went down before all work of the deleted one had ended on disk.
+    fn mend_files(&mut self, functions: u8) {
+        let (now, shown) = (self.node.clock.elapsed(), self.shown(functions));
+        for number in 0..functions {
+            let function = people::name(number);
+            let serves = shown.get(&function).is_some_and(|shown| shown.serving.is_some());
+            let file = self.node.files.get(&function);
+            let broken = file.filter(|file| !serves && !file.is_good());
+            self.acts
+                .extend(broken.map(|file| (now, PersonAct::Save(number, file.mended()))));
         }
     }
 

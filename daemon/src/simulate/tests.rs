@@ -3,8 +3,10 @@
 use super::faults::FaultKinds;
 use super::life::FndLife;
 use super::node::Node;
+use super::people::PersonAct;
 use super::plan::WorldPlan;
 use super::seeds;
+use super::spawner::contents::SourceContent;
 use super::world_step::WorldStep;
 use fastrand::Rng;
 use std::env;
@@ -77,6 +79,32 @@ fn the_same_seed_has_the_same_history() {
         assert_eq!(first, second, "seed {seed}");
         assert_ne!(first.2, 0, "seed {seed} runs nothing");
     }
+}
+
+#[test]
+fn a_file_of_which_no_version_could_serve_is_mended_in_the_calm() {
+    let save = PersonAct::Save;
+    let plan = WorldPlan {
+        lasts_ms: 10_000,
+        functions: 3,
+        kinds: FaultKinds::NONE,
+        acts: vec![
+            (0, save(0, SourceContent(0))),
+            (0, save(1, SourceContent(2))),
+            (0, save(2, SourceContent(0))),
+            // A release of this function serves beside its file.
+            (5_000, save(2, SourceContent(2))),
+        ],
+        faults: Vec::new(),
+        ..WorldPlan::of(1)
+    };
+    let outcome = seeds::attempt(&plan, true);
+    assert_eq!(outcome.broken, None);
+    let is_saved = |function, content| {
+        let act = format!("{:?}", save(function, SourceContent(content)));
+        outcome.trace.iter().any(|line| line.ends_with(&act))
+    };
+    assert!(is_saved(1, 1) && !is_saved(2, 1));
 }
 
 #[test]

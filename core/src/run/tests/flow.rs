@@ -1,4 +1,7 @@
 //! Groups of functions with a number of attempts together, and the order of invocations with the same value of a key.
+//!
+//! - `groups`: functions that have a number of attempts together
+//! - `keys`: invocations with the same value of a key
 
 mod groups;
 mod keys;
