@@ -6,7 +6,7 @@ use crate::input::{AlarmCause, Input, TaskOwner};
 use crate::ledger::LedgerCommand;
 use crate::quotas::{self, LASTS, MeasurementEffect};
 use crate::triggers::files::{NeededWatcher, OLD_SPAWNER, Process, WatcherEffect};
-use crate::triggers::schedule::{slots_due, submissions};
+use crate::triggers::schedule::{slots_due, submission};
 use crate::triggers::secrets::{self, SecretsAnswer};
 use crate::workers::adoption::{PipeEnds, adoption_record};
 use crate::workers::requests::PendingRequest;
@@ -225,16 +225,16 @@ impl Driver {
         for occurrence in due {
             self.report(slots_due(&occurrence));
             let before = occurrence.before.clone();
-            for submit in submissions(occurrence, |function, trigger| self.new_submit(function, trigger)) {
-                let id = submit.id;
-                // This comes before the step: a ledger without room is answered within the step, and then the mark goes
-                // back to `before`.
-                self.schedules.storing(&submit, &before);
-                // The invocation was refused without a record, for example because fnd is draining. If the function
-                // cannot run at all, its status is `invalid`.
-                if !self.submit(submit) {
-                    self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
-                }
+            let submit = submission(occurrence, |function, trigger| self.new_submit(function, trigger));
+            let Some(submit) = submit else { continue };
+            let id = submit.id;
+            // This comes before the step: a ledger without room is answered within the step, and then the mark goes
+            // back to `before`.
+            self.schedules.storing(&submit, &before);
+            // The invocation was refused without a record, for example because fnd is draining. If the function
+            // cannot run at all, its status is `invalid`.
+            if !self.submit(submit) {
+                self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
             }
         }
     }

@@ -42,14 +42,14 @@ pub struct Marks {
     pub marks: Vec<LastSlot>,
 }
 
-/// One or more slots of a schedule that are due.
+/// One or more slots of a schedule that are due: either missed ones, or those of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occurrence {
     /// The function that the schedule belongs to.
     pub function: FunctionName,
     /// The slots for which the function runs once now.
     pub run: Option<SlotSpan>,
-    /// The slots that were missed by more than `catch_up`.
+    /// The slots that were missed by more than `catch_up`. The slots after them are another occurrence.
     pub missed: Option<SlotSpan>,
     /// The mark before the occurrence.
     pub before: LastSlot,
@@ -61,7 +61,7 @@ pub struct Occurrence {
     pub data: Option<Data>,
     /// Whether a run that failed becomes a dead letter.
     pub dead_letters: bool,
-    /// Time since the latest slot was due, its jitter included.
+    /// Time since the last of these slots was due, its jitter included.
     pub late_ms: u64,
 }
 
@@ -71,6 +71,8 @@ pub struct Schedules {
     functions: BTreeMap<FunctionName, Scheduled>,
     /// When each entry is due, in order: instant, function, number of the entry.
     due: BTreeSet<(u64, FunctionName, usize)>,
+    /// The schedules, by function and key, whose mark the ledger is storing. Their next slots wait for its answer.
+    held: BTreeSet<(FunctionName, Arc<str>)>,
     /// Marks of the ledger whose functions are not set yet.
     restored: BTreeMap<FunctionName, Vec<LastSlot>>,
 }
@@ -200,9 +202,10 @@ impl Schedules {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// Returns occurrences that are due, at most [`DUE_MAX`], and moves their marks. The others stay due.
+    /// Returns occurrences that are due, at most [`DUE_MAX`] and one of each schedule, and moves their marks. The others
+    /// stay due.
     pub fn due(&mut self, now_ms: u64) -> Vec<Occurrence> {
-        let mut due = Vec::new();
+        let (mut due, mut next) = (Vec::new(), Vec::new());
         while let Some((_, function, nth)) = self.due.first().filter(|(at, ..)| *at <= now_ms).cloned() {
             if due.len() >= DUE_MAX {
                 break;
@@ -234,9 +237,35 @@ impl Schedules {
                 });
             }
             entry.due_ms = entry.plan.next_due(entry.last_ms, now_ms);
-            self.due.extend(entry.due_ms.map(|at| (at, function, nth)));
+            next.extend(entry.due_ms.map(|at| (at, function, nth)));
         }
+        self.due.extend(next);
         due
+    }
+
+    /// Lets the next slots of a schedule wait until [`release`](Self::release): the ledger is storing its mark. If the ledger
+    /// stored a later mark and refused this one, the slots between them would either be lost or run twice.
+    pub fn hold(&mut self, function: &FunctionName, key: &Arc<str>) {
+        self.held.insert((function.clone(), Arc::clone(key)));
+        let scheduled = self.functions.get(function).into_iter();
+        let entries = scheduled.flat_map(|scheduled| scheduled.entries.iter().enumerate());
+        for (nth, entry) in entries.filter(|(_, entry)| entry.plan.key == *key) {
+            if let Some(at) = entry.due_ms {
+                self.due.remove(&(at, function.clone(), nth));
+            }
+        }
+    }
+
+    /// Lets the slots of a schedule be due again: the ledger has answered.
+    pub fn release(&mut self, function: &FunctionName, key: &Arc<str>) {
+        self.held.remove(&(function.clone(), Arc::clone(key)));
+        let scheduled = self.functions.get(function).filter(|scheduled| scheduled.active);
+        let entries = scheduled
+            .into_iter()
+            .flat_map(|scheduled| scheduled.entries.iter().enumerate());
+        for (nth, entry) in entries.filter(|(_, entry)| entry.plan.key == *key) {
+            self.due.extend(entry.due_ms.map(|at| (at, function.clone(), nth)));
+        }
     }
 
     /// Takes back an occurrence that could not be stored: its slots are due again at `again_ms`. `before` is the mark
@@ -298,7 +327,8 @@ impl Schedules {
         };
         for (nth, entry) in scheduled.entries.iter_mut().enumerate() {
             entry.due_ms = entry.plan.next_due(entry.last_ms, 0);
-            if let Some(at) = entry.due_ms.filter(|_| scheduled.active) {
+            let is_held = self.held.contains(&(function.clone(), Arc::clone(&entry.plan.key)));
+            if let Some(at) = entry.due_ms.filter(|_| scheduled.active && !is_held) {
                 self.due.insert((at, function.clone(), nth));
             }
         }

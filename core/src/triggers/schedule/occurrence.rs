@@ -1,5 +1,6 @@
 //! The slots of one schedule that are due at the same time. Usually there is one slot. After a stop of fnd, a suspend
-//! of the machine or a step of the clock there may be many slots, and one run stands for them.
+//! of the machine or a step of the clock there may be many slots, and one run stands for them. Those that were missed come
+//! first and alone: one transaction then stores all that the mark says.
 
 use super::plan::{PlannedSlots, SchedulePlan};
 
@@ -20,12 +21,12 @@ pub struct SlotSpan {
     pub count: u64,
 }
 
-/// The slots of one schedule that are due.
+/// The slots of one schedule that are due: either missed ones, or those of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) run: Option<SlotSpan>,
     pub(super) missed: Option<SlotSpan>,
-    /// The latest slot that is due, Unix milliseconds: the next mark.
+    /// The last of these slots, Unix milliseconds: the next mark.
     pub(super) last_ms: u64,
 }
 
@@ -39,11 +40,13 @@ pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<Due>
     let boundary = now_ms.saturating_sub(tolerated);
     let before = boundary.saturating_sub(1).min(latest);
     let missed_last = slots.latest(last_ms, before);
-    let run = (latest >= boundary).then(|| span(&slots, missed_last.unwrap_or(last_ms), latest));
+    // Without a missed slot, the latest one is not before the boundary.
+    let last = missed_last.unwrap_or(latest);
+    let slots = span(&slots, last_ms, last);
     Some(Due {
-        missed: missed_last.map(|last| span(&slots, last_ms, last)),
-        run,
-        last_ms: latest,
+        missed: missed_last.map(|_| slots),
+        run: missed_last.is_none().then_some(slots),
+        last_ms: last,
     })
 }
 

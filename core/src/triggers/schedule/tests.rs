@@ -92,8 +92,12 @@ fn one_run_stands_for_slots_missed_within_catch_up_and_a_record_for_the_others()
     let mut table = of(&[hourly]);
     // The machine was off for ten hours and a half.
     let due = table.due(START + 10 * HOUR + HOUR / 2);
-    assert_eq!(due[0].run, span(START + 8 * HOUR, START + 10 * HOUR, 3));
+    assert_eq!((due.len(), due[0].run), (1, None));
     assert_eq!(due[0].missed, span(START + HOUR, START + 7 * HOUR, 7));
+    assert_eq!(due[0].mark.last_ms, START + 7 * HOUR);
+    let due = table.due(START + 10 * HOUR + HOUR / 2);
+    assert_eq!((due.len(), due[0].missed), (1, None));
+    assert_eq!(due[0].run, span(START + 8 * HOUR, START + 10 * HOUR, 3));
     let mut table = of(&[schedule(Some("0 * * * *"), None)]);
     let due = table.due(START + 10 * HOUR + HOUR / 2);
     assert_eq!(due[0].run, None);
@@ -149,6 +153,7 @@ fn a_clock_that_was_wrong_by_more_than_a_day_begins_anew_and_by_less_waits() {
     assert_eq!(marks[0].marks[0].last_ms, START + 2 * HOUR + 1);
     assert_eq!(table.next_due(), Some(START + 3 * HOUR));
     // A step back of three hours: the slots that ran do not run again.
+    assert_eq!(table.due(START + 5 * HOUR).len(), 1, "those that were missed");
     assert_eq!(table.due(START + 5 * HOUR).len(), 1);
     assert!(table.clock_was_set(START + 2 * HOUR).is_empty());
     assert_eq!(table.next_due(), Some(START + 6 * HOUR));
@@ -190,6 +195,27 @@ fn an_occurrence_that_could_not_be_stored_is_due_again() {
 }
 
 #[test]
+fn the_next_slots_wait_until_the_ledger_has_answered_for_those_before() {
+    let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let ran = table.due(START + HOUR).remove(0);
+    table.hold(&name("f"), &ran.mark.key);
+    assert_eq!(table.next_due(), None);
+    assert_eq!(table.next_of(&name("f")), Some(START + 2 * HOUR), "people are shown it");
+    // An edit meanwhile changes nothing of that.
+    assert_eq!(table.set(START + HOUR, &name("f"), hourly(), true), None);
+    assert!(table.due(START + 2 * HOUR).is_empty());
+    table.release(&name("f"), &ran.mark.key);
+    assert_eq!(table.due(START + 2 * HOUR).len(), 1);
+    // Nothing runs of a function that was paused meanwhile.
+    table.hold(&name("f"), &ran.mark.key);
+    let _ = table.set(START + 2 * HOUR, &name("f"), hourly(), false);
+    table.release(&name("f"), &ran.mark.key);
+    table.release(&name("gone"), &ran.mark.key);
+    assert_eq!(table.next_due(), None);
+}
+
+#[test]
 fn a_mark_counts_again_if_the_clock_that_was_wrong_is_set_right() {
     let marks = vec![Marks {
         function: name("f"),
@@ -214,6 +240,7 @@ fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_b
         let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
         let mut table = of(&[schedule(Some("0 * * * *"), None)]);
         let ran = START + 72 * HOUR;
+        let _missed = table.due(ran);
         assert_eq!(table.due(ran)[0].mark.last_ms, ran);
         // Back by two days: the schedule begins anew, and its slots run.
         let mut marks = table.clock_was_set(START + 24 * HOUR);
@@ -227,9 +254,10 @@ fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_b
         }
         // The right time: only what came after the last slot that ran was missed.
         assert!(table.clock_was_set(START + 74 * HOUR).is_empty());
+        let missed = table.due(START + 74 * HOUR).remove(0);
+        assert_eq!(missed.missed, span(START + 73 * HOUR, START + 73 * HOUR, 1));
         let due = table.due(START + 74 * HOUR).remove(0);
-        let slots = [due.missed, due.run].into_iter().flatten();
-        assert_eq!(slots.map(|span| span.count).sum::<u64>(), 2, "73 and 74 o'clock");
+        assert_eq!(due.run, span(START + 74 * HOUR, START + 74 * HOUR, 1));
         assert_eq!(due.mark.ahead_ms, None);
     }
 }
@@ -436,10 +464,16 @@ proptest! {
                 mark = mark.max(passed);
                 ahead = None;
             }
-            let due = table.due(now);
+            let mut due = table.due(now);
             prop_assert!(due.len() <= 1);
+            // The slots after missed ones are due with the next look.
+            if due.iter().any(|due| due.missed.is_some()) {
+                due.extend(table.due(now));
+            }
             prop_assert!(active || due.is_empty());
-            if let Some(due) = due.into_iter().next() {
+            let was_due = !due.is_empty();
+            for due in due {
+                prop_assert!(due.run.is_some() != due.missed.is_some(), "{:?}", due);
                 let plan = &plan()[0];
                 let slots = slots_until(plan, mark, due.mark.last_ms);
                 let handled: u64 = [due.run, due.missed].iter().flatten().map(|span| span.count).sum();
@@ -459,7 +493,8 @@ proptest! {
                 }
                 mark = due.mark.last_ms;
                 stored = Marks { function: function.clone(), marks: vec![due.mark] };
-            } else if active {
+            }
+            if active && !was_due {
                 // Nothing was due: no slot has passed whose jitter is over.
                 let plan = &plan()[0];
                 let next = plan.upcoming(mark, 1);

@@ -121,24 +121,27 @@ impl ScheduleTimer {
         (changed, due)
     }
 
-    /// Keeps the mark before a submission until the ledger has stored the mark that comes with it.
+    /// Keeps the mark before a submission until the ledger has stored the mark that comes with it. Until then the next slots
+    /// of the schedule wait.
     pub(crate) fn storing(&mut self, submit: &Submit, before: &LastSlot) {
-        if submit.mark.is_some() {
-            self.storing
-                .insert(submit.id, (submit.function.clone(), before.clone()));
-        }
+        self.storing
+            .insert(submit.id, (submit.function.clone(), before.clone()));
+        self.table.hold(&submit.function, &before.key);
+        self.arm();
     }
 
     /// Handles the answer of the ledger, or that there will be none. What could not be stored is due again a little later:
     /// then it runs, or counts as missed.
     pub(crate) fn stored(&mut self, id: InvocationId, is_stored: bool, now_ms: u64) {
-        if let Some((function, before)) = self.storing.remove(&id)
-            && !is_stored
-        {
+        let Some((function, before)) = self.storing.remove(&id) else {
+            return;
+        };
+        self.table.release(&function, &before.key);
+        if !is_stored {
             self.table
                 .take_back(&function, &before, now_ms.saturating_add(AGAIN_MS));
-            self.arm();
         }
+        self.arm();
     }
 
     /// Sets the timer to what comes next.
@@ -169,11 +172,11 @@ pub(crate) fn slots_due(occurrence: &Occurrence) -> ReportEvent<'_> {
     }
 }
 
-/// Returns the submissions of an occurrence: the record of missed slots, and the run. The last one has the mark.
-pub(crate) fn submissions(
+/// Returns the submission of an occurrence: the record of missed slots, or the run, with the mark after it.
+pub(crate) fn submission(
     occurrence: Occurrence,
-    mut new_submit: impl FnMut(FunctionName, Trigger) -> Submit,
-) -> Vec<Submit> {
+    new_submit: impl FnOnce(FunctionName, Trigger) -> Submit,
+) -> Option<Submit> {
     let Occurrence {
         function,
         run,
@@ -184,33 +187,22 @@ pub(crate) fn submissions(
         dead_letters,
         ..
     } = occurrence;
-    let mut submit = |span: &SlotSpan| {
-        let slots = CauseSlots::new(span.first_ms, span.last_ms, span.count);
-        let payload = Payload {
-            content_type: data.as_ref().map(|_| "application/json".into()),
-            data: data.clone(),
-            cause: Some(Cause::Schedule(slots).into()),
-            ..Payload::default()
-        };
-        Submit {
-            payload,
-            overlap: Some(overlap(rule)),
-            asks_dead_letter: dead_letters,
-            ..new_submit(function.clone(), Trigger::Schedule)
-        }
+    let span = missed.or(run)?;
+    let slots = CauseSlots::new(span.first_ms, span.last_ms, span.count);
+    let payload = Payload {
+        content_type: data.as_ref().map(|_| "application/json".into()),
+        data,
+        cause: Some(Cause::Schedule(slots).into()),
+        ..Payload::default()
     };
-    let missed = missed.map(|span| Submit {
-        skipped: Some((Skip::Missed, missed_why(&span).into())),
-        ..submit(&span)
-    });
-    let run = run.map(|span| submit(&span));
-    let mut submissions: Vec<_> = missed.into_iter().chain(run).collect();
-    // As long as the mark is not stored, the slots are due again. With the first submission, the mark could be stored
-    // without the run.
-    if let Some(last) = submissions.last_mut() {
-        last.mark = Some(mark);
-    }
-    submissions
+    Some(Submit {
+        payload,
+        overlap: Some(overlap(rule)),
+        asks_dead_letter: dead_letters,
+        skipped: missed.map(|span| (Skip::Missed, missed_why(&span).into())),
+        mark: Some(mark),
+        ..new_submit(function, Trigger::Schedule)
+    })
 }
 
 fn missed_why(span: &SlotSpan) -> String {

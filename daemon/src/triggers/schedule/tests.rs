@@ -32,7 +32,7 @@ fn timer(schedules: &[Schedule]) -> ScheduleTimer {
     timer
 }
 
-/// What is due at a time, as submissions; the mark before them is kept for each.
+/// What is due at a time, as submissions; the ledger is storing them.
 fn submitted(timer: &mut ScheduleTimer, now_ms: u64) -> Vec<Submit> {
     let (changed, due) = timer.rings(AlarmCause::Due, now_ms);
     assert!(changed.is_empty());
@@ -41,9 +41,9 @@ fn submitted(timer: &mut ScheduleTimer, now_ms: u64) -> Vec<Submit> {
     for occurrence in due {
         let before = occurrence.before.clone();
         let new_submit = |function, trigger| Submit::new(ids.next().unwrap(), function, trigger);
-        let submits = submissions(occurrence, new_submit);
-        submits.iter().for_each(|submit| timer.storing(submit, &before));
-        all.extend(submits);
+        let submit = submission(occurrence, new_submit).unwrap();
+        timer.storing(&submit, &before);
+        all.push(submit);
     }
     all
 }
@@ -101,27 +101,51 @@ async fn a_slot_that_is_not_stored_is_due_again_a_little_later() {
 }
 
 #[tokio::test]
-async fn missed_slots_are_recorded_first_and_the_mark_comes_with_the_run() {
+async fn missed_slots_are_recorded_first_and_the_run_follows_once_they_are_stored() {
     let schedule = Schedule {
         catch_up: Duration::from_millis(2 * MINUTE),
         ..schedule(None, Some(MINUTE))
     };
     let mut timer = timer(&[schedule]);
-    let submits = submitted(&mut timer, START + 10 * MINUTE);
-    let [missed, run] = &submits[..] else {
-        panic!("{submits:?}")
-    };
+    let now = START + 10 * MINUTE;
+    let last = |submit: &Submit| submit.mark.as_ref().map(|mark| mark.last_ms);
+    let submits = submitted(&mut timer, now);
+    let [missed] = &submits[..] else { panic!("{submits:?}") };
     let (skip, why) = missed.skipped.as_ref().unwrap();
     assert_eq!(*skip, Skip::Missed);
     assert!(why.contains("runs from 2026-11-22T00:01:00.000Z to "), "{why}");
+    assert_eq!(last(missed), Some(START + 7 * MINUTE));
+    assert!(submitted(&mut timer, now).is_empty(), "the ledger has not answered");
+    timer.stored(missed.id, true, now);
+    let submits = submitted(&mut timer, now);
+    let [run] = &submits[..] else { panic!("{submits:?}") };
     assert!(run.skipped.is_none());
-    assert_eq!((missed.mark.is_none(), run.mark.is_some()), (true, true));
-    // The record without the mark takes nothing back.
-    let next = timer.table.next_due();
-    timer.stored(missed.id, false, START + 10 * MINUTE);
-    assert_eq!(timer.table.next_due(), next);
-    timer.stored(run.id, false, START + 10 * MINUTE);
-    assert_ne!(timer.table.next_due(), next);
+    assert_eq!(last(run), Some(now));
+}
+
+#[tokio::test]
+async fn each_slot_is_stored_once_whichever_submission_the_ledger_refuses() {
+    let schedule = Schedule {
+        catch_up: Duration::from_millis(5 * MINUTE / 2),
+        ..schedule(None, Some(MINUTE))
+    };
+    for refused in 0..3 {
+        let mut timer = timer(std::slice::from_ref(&schedule));
+        let (mut submissions, mut stored) = (0, 0);
+        // The next slot comes later, and none of the run is missed meanwhile.
+        for at in (0..4).map(|nth| START + 10 * MINUTE + nth * AGAIN_MS) {
+            for submit in submitted(&mut timer, at) {
+                let is_stored = submissions != refused;
+                submissions += 1;
+                let Some(Cause::Schedule(slots)) = submit.payload.cause.as_deref() else {
+                    panic!("{submit:?}")
+                };
+                stored += if is_stored { slots.slots } else { 0 };
+                timer.stored(submit.id, is_stored, at);
+            }
+        }
+        assert_eq!(stored, 10, "the submission {refused} was refused");
+    }
 }
 
 #[tokio::test]
