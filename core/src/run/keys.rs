@@ -88,7 +88,7 @@ impl Supervisor {
         let invocation = self.invocations.get(&newest)?;
         let value = invocation.queue_key.as_ref()?;
         let (others, _) = self.functions[key].queue.with_queue_key(value);
-        // What a stored event replaces is decided when it is on the disk. Newer ones may have come since.
+        // A stored event replaces another one only once it is on the disk itself. Newer ones may have come since.
         let is_older = |id: &InvocationId| {
             let other = self.invocations.get(id);
             other.is_some_and(|other| other.number < invocation.number)

@@ -253,8 +253,8 @@ pub enum Acknowledged {
     HealthChanged,
     /// The ends of these workers are on disk, or were given up and counted.
     Recorded(Vec<WorkerId>),
-    /// Releases of these functions are on disk, or were given up and counted; one entry for each `StoreReleases`. Those of a
-    /// `Change` are acknowledged with it.
+    /// Releases of these functions are on disk, or were given up and counted; one entry for each `StoreReleases`. Releases in
+    /// a `Change` are acknowledged with it.
     ReleasesStored(Vec<FunctionName>),
 }
 

@@ -2,7 +2,7 @@
 
 use crate::backoff::{Backoff, Jitter};
 use crate::records::outcome::{Class, Trigger};
-use crate::records::{Payload, RunResult, Usage};
+use crate::records::{Accepted, Payload, RunResult, Usage};
 use crate::run::{
     Action, Answer, Event, Exited, FunctionKind, InstalledVersion, NodeBudget, Notice, Now, Overlap, QueueRules,
     Rejection, ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
@@ -31,6 +31,29 @@ pub(super) fn quiet() -> Event {
 
 pub(super) fn id(n: u128) -> InvocationId {
     InvocationId(n)
+}
+
+/// Returns what the ledger has of the acceptance of durable work of `f`.
+pub(super) fn accepted(n: u128) -> Accepted {
+    Accepted {
+        id: id(n),
+        function: name("f"),
+        trigger: Trigger::Manual,
+        accepted_ms: EPOCH_MS,
+        payload: Payload::default(),
+        durable: true,
+        dead_letter: false,
+        load_key: None,
+        timeout_ms: None,
+        not_before_ms: None,
+        expires_ms: None,
+        deadline_ms: None,
+        priority: 0,
+        key: None,
+        origin: None,
+        mark: None,
+        files: Vec::new(),
+    }
 }
 
 /// The default rules of a manifest, without jitter.

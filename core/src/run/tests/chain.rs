@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Reason, RunState, Trigger};
-use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Calling, Event, ReplyTo, Restored, Rules, Submit};
 use crate::trace::{Span, Trace};
 use fnd_wire::frame::ExitStatus;
@@ -277,23 +277,10 @@ fn a_call_that_would_wait_for_itself_is_refused() {
 /// An invocation of which only the table of begun attempts told the ledger.
 fn begun(function: &str, n: u128) -> Unfinished {
     let accepted = Accepted {
-        id: id(n),
         function: name(function),
         trigger: Trigger::Function,
-        accepted_ms: EPOCH_MS,
-        payload: Payload::default(),
         durable: false,
-        dead_letter: false,
-        load_key: None,
-        timeout_ms: None,
-        not_before_ms: None,
-        expires_ms: None,
-        deadline_ms: None,
-        priority: 0,
-        key: None,
-        origin: None,
-        mark: None,
-        files: Vec::new(),
+        ..accepted(n)
     };
     let record = InvocationRecord {
         id: id(n),

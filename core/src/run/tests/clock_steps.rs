@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::pool::pool;
 use crate::records::outcome::{Class, Reason, RunState, Trigger};
-use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules, Submit};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -118,23 +118,10 @@ fn unfinished(b: &Bench, state: RunState) -> Unfinished {
     let at = b.now.unix_ms - 5_000;
     Unfinished {
         accepted: Accepted {
-            id: id(1),
-            function: name("f"),
-            trigger: Trigger::Manual,
             accepted_ms: at,
-            payload: Payload::default(),
-            durable: true,
             dead_letter: true,
-            load_key: None,
-            timeout_ms: None,
-            not_before_ms: None,
-            expires_ms: None,
             deadline_ms: Some(at + 60_000),
-            priority: 0,
-            key: None,
-            origin: None,
-            mark: None,
-            files: Vec::new(),
+            ..accepted(1)
         },
         record: InvocationRecord {
             id: id(1),

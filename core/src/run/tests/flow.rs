@@ -76,26 +76,10 @@ fn held_up(b: &Bench, function: &str) -> Option<(String, usize, usize)> {
 
 fn unfinished(b: &Bench, n: u128) -> Unfinished {
     let record: InvocationRecord = b.s.invocation(id(n)).unwrap();
-    let payload = of_customer(n, "a").payload;
     Unfinished {
         accepted: Accepted {
-            id: id(n),
-            function: name("f"),
-            trigger: crate::records::outcome::Trigger::Manual,
-            accepted_ms: EPOCH_MS,
-            payload,
-            durable: true,
-            dead_letter: false,
-            load_key: None,
-            timeout_ms: None,
-            not_before_ms: None,
-            expires_ms: None,
-            deadline_ms: None,
-            priority: 0,
-            key: None,
-            origin: None,
-            mark: None,
-            files: Vec::new(),
+            payload: of_customer(n, "a").payload,
+            ..accepted(n)
         },
         record,
     }

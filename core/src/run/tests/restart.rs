@@ -2,30 +2,16 @@
 
 use super::bench::*;
 use crate::records::outcome::{Class, Reason, RunState, Trigger};
-use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 
 fn unfinished(n: u128, state: RunState, attempts: u32) -> Unfinished {
     Unfinished {
         accepted: Accepted {
-            id: id(n),
-            function: name("f"),
-            trigger: Trigger::Manual,
             accepted_ms: EPOCH_MS - 60_000,
-            payload: Payload::default(),
-            durable: true,
             dead_letter: true,
-            load_key: None,
-            timeout_ms: None,
-            not_before_ms: None,
-            expires_ms: None,
-            deadline_ms: None,
-            priority: 0,
-            key: None,
-            origin: None,
-            mark: None,
-            files: Vec::new(),
+            ..accepted(n)
         },
         record: InvocationRecord {
             id: id(n),

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::{RunState, Trigger};
-use crate::records::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};
@@ -79,23 +79,10 @@ fn adopted(record: ScriptRecord<'static>) -> Adopted {
 
 fn unfinished(state: RunState, attempts: u32, durable: bool) -> Unfinished {
     let accepted = Accepted {
-        id: id(1),
-        function: name("f"),
-        trigger: Trigger::Manual,
-        accepted_ms: EPOCH_MS,
-        payload: Payload::default(),
         durable,
         dead_letter: durable,
-        load_key: None,
-        timeout_ms: None,
-        not_before_ms: None,
         expires_ms: Some(EPOCH_MS + 1),
-        deadline_ms: None,
-        priority: 0,
-        key: None,
-        origin: None,
-        mark: None,
-        files: Vec::new(),
+        ..accepted(1)
     };
     let record = InvocationRecord {
         id: id(1),

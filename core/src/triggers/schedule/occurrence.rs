@@ -1,6 +1,6 @@
 //! The slots of one schedule that are due at the same time. Usually there is one slot. After a stop of fnd, a suspend
-//! of the machine or a step of the clock there may be many slots, and one run stands for them. Those that were missed come
-//! first and alone: one transaction then stores all that the mark says.
+//! of the machine or a step of the clock there may be many slots, and one run stands for them. Missed slots come first and
+//! alone: one transaction then stores all that the mark says.
 
 use super::plan::{PlannedSlots, SchedulePlan};
 

@@ -85,7 +85,7 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 /// script's attempt among `held_attempts` the end in its slot is not stored: the spawner reports the end with the result,
 /// which a slot does not have.
 ///
-/// Returns the slots of the attempts that run for the database. Those that were left to the spawner have their ends: if
+/// Returns the slots of the attempts that run for the database. The slots that were left to the spawner have their ends: if
 /// the spawner dies before its report is stored, only the slot has the end of which a caller was told.
 ///
 /// This is part of the caller's transaction. Doing it twice changes nothing.
@@ -118,7 +118,7 @@ pub(super) fn settle(
             .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
             .next()
             .is_none();
-        // Nobody waits for a report about an attempt of an invocation that has ended since.
+        // A report about an attempt of an invocation that has ended since changes nothing any more.
         let has_ended = begun.contains(&(invocation, slot::ENDED));
         let is_reported_again =
             |over: &Over| over.is_of_script() && !has_ended && held_attempts.contains(&(invocation, attempt));

@@ -32,7 +32,7 @@ fn timer(schedules: &[Schedule]) -> ScheduleTimer {
     timer
 }
 
-/// What is due at a time, as submissions; the ledger is storing them.
+/// Returns the submissions that are due at a time; the ledger is storing them.
 fn submitted(timer: &mut ScheduleTimer, now_ms: u64) -> Vec<Submit> {
     let (changed, due) = timer.rings(AlarmCause::Due, now_ms);
     assert!(changed.is_empty());
