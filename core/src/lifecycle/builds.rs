@@ -288,6 +288,13 @@ impl Builds {
         self.lanes.get(&lane)?.tree
     }
 
+    /// Returns the tree that is made of what its build has left in a lane.
+    #[must_use]
+    pub fn sealing(&self, lane: &Lane) -> Option<Version> {
+        let current = self.lanes.get(lane)?;
+        current.tree.filter(|_| current.step == BuildStep::Sealing)
+    }
+
     /// Returns the tree that a file or copy waits for.
     #[must_use]
     pub fn of(&self, waiter: &Waiter) -> Option<Version> {

@@ -3,8 +3,9 @@
 
 use super::Lifecycle;
 use super::function::Function;
+use super::order::Order;
 use fnd_wire::ids::{FunctionName, Version};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The functions whose dependencies are to be built from scratch.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub(super) struct CleanBuilds {
     wanted: BTreeSet<FunctionName>,
     /// The requests for it that the spawner has not answered.
     asked: BTreeSet<u32>,
+    /// The trees from before, by the trees that are built in their place.
+    before: BTreeMap<Version, Version>,
 }
 
 impl CleanBuilds {
@@ -69,19 +72,23 @@ impl Lifecycle {
         false
     }
 
-    /// Queues the other functions with the same lists as functions that were built from scratch: they share a tree, so they would
-    /// get the new one at any later time, such as the next start.
-    pub(super) fn enqueue_lists(&mut self, functions: &BTreeSet<FunctionName>) {
-        let trees = functions
-            .iter()
-            .filter_map(|name| self.registry.get(name).and_then(tree_of));
-        let before: BTreeSet<Version> = trees.collect();
-        let has_list = |(name, known): &(&FunctionName, &Function)| {
-            !functions.contains(*name) && tree_of(known).is_some_and(|tree| before.contains(&tree))
+    /// Notes which tree a build from scratch replaces. At its end the function may have another one, or the new one.
+    pub(super) fn is_built_anew(&mut self, function: &FunctionName, tree: Version) {
+        if let Some(before) = self.registry.get(function).and_then(tree_of) {
+            self.clean_builds.before.insert(tree, before);
+        }
+    }
+
+    /// Queues the functions with the list of a tree that was built from scratch: they share a tree, so they would get the new one
+    /// at any later time, such as the next start. Nobody may wait for the tree any more.
+    pub(super) fn enqueue_list(&mut self, tree: Version, out: &mut Vec<Order>) {
+        let Some(before) = self.clean_builds.before.remove(&tree) else {
+            return;
         };
-        let others = self.registry.iter().filter(has_list);
-        let others = others.map(|(_, known)| known.candidate.clone()).collect();
-        self.installer.requeue_all(others);
+        let functions = self.registry.iter().filter(|(_, known)| tree_of(known) == Some(before));
+        let files = functions.map(|(_, known)| known.candidate.clone()).collect();
+        self.installer.requeue_all(files);
+        out.push(Order::Settle);
     }
 }
 

@@ -5,6 +5,7 @@ use super::Lifecycle;
 use super::order::Order;
 use super::release::Releases;
 use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::plan::is_own;
 
 impl Lifecycle {
     /// Stores that a version is installed and is the newest, and has the surplus versions deleted.
@@ -19,6 +20,11 @@ impl Lifecycle {
     /// need. Returns nothing if the spawner is not to be asked now; otherwise
     /// [`Versions::asked`](super::versions::Versions::asked) must follow.
     pub fn prune(&mut self, function: &FunctionName, mut in_use: Vec<Version>, keep: usize) -> Option<Vec<Version>> {
+        // The next run of a function of fnd's own may need a version of which fnd learns in a moment. `prune_builds` and
+        // `prune_checks` know the runs that are to come.
+        if is_own(function.as_str()) {
+            return None;
+        }
         // An installation that is under way may make a version that this request does not list, and the spawner would delete it.
         // The end of the installation prunes again.
         if self.installer.is_asked(function) || self.versions.put_off(function) {

@@ -144,6 +144,12 @@ impl Installer {
         self.asked.values().any(|candidate| candidate.function == *function)
     }
 
+    /// Returns whether an installation of any function is under way.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// Stores which request asked for a candidate.
     pub fn asked(&mut self, request: u32, candidate: SourceFiles) {
         self.asked.insert(request, candidate);

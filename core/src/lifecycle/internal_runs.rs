@@ -20,7 +20,6 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::CHECK;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The bytes that end an archive.
@@ -144,13 +143,20 @@ impl Lifecycle {
         self.know_own(&build.function, &build, node, out);
         let known = self.registry.get(&function);
         let is_news = is_file && !keeps_error && known.is_none_or(|known| !known.is_unfetched());
+        let is_fetch = task == BuildTask::Fetch;
+        if is_clean && is_fetch {
+            // Only the code comes now. The request after that asks for the build from scratch again.
+            self.clean_builds.want(function.clone());
+        } else if is_clean {
+            self.is_built_anew(&function, tree);
+        }
         let waiting = WaitingBuild {
             file: files,
             document,
             since_ms: node.now.unix_ms,
             task,
             tree,
-            is_clean,
+            is_clean: is_clean && !is_fetch,
         };
         // A reload may have changed `[build] jobs` since the last build.
         let orders = self.builds.needs(waiting, build, node.lanes);
@@ -186,6 +192,9 @@ impl Lifecycle {
 
     /// Handles the answer to [`Order::Seal`]: the lane is empty or its tree exists, or the reason why not.
     pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        if let Some(tree) = self.builds.sealing(lane).filter(|_| sealed.is_ok()) {
+            self.enqueue_list(tree, out);
+        }
         let orders = self.builds.sealed(lane, sealed);
         self.build_orders(orders, node, out);
     }
@@ -240,11 +249,6 @@ impl Lifecycle {
                 }
                 LaneOrder::Build(lane, build) => out.push(Order::Lend(lane, build.version)),
                 LaneOrder::Install(waiting) => {
-                    let clean = waiting.iter().filter(|waiting| waiting.is_clean);
-                    let clean: BTreeSet<_> = clean.map(|waiting| waiting.file.function.clone()).collect();
-                    if !clean.is_empty() {
-                        self.enqueue_lists(&clean);
-                    }
                     // The tree is there now, so the same request to the spawner makes the version.
                     let files = waiting.into_iter().map(|waiting| waiting.file);
                     files.for_each(|file| self.installer.requeue(file));
@@ -270,10 +274,14 @@ impl Lifecycle {
     /// Has the spawner delete the versions of `fnd-build` that are not needed any more, and installs the files that have waited.
     fn prune_builds(&mut self, out: &mut Vec<Order>) {
         let trees = self.builds.needed();
-        for (function, newest) in self.registry.builders() {
-            let mut keep = trees.clone();
-            keep.extend(newest);
-            out.push(Order::Request(Request::Prune(Prune { function, keep })));
+        // The answer to an installation that is under way may need another version, and the spawner would delete it. The end of
+        // the next build deletes the others.
+        if !self.installer.is_asking() {
+            for (function, newest) in self.registry.builders() {
+                let mut keep = trees.clone();
+                keep.extend(newest);
+                out.push(Order::Request(Request::Prune(Prune { function, keep })));
+            }
         }
         out.push(Order::Settle);
     }

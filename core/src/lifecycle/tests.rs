@@ -634,6 +634,38 @@ fn the_versions_of_a_deleted_function_stay_until_the_ledger_has_forgotten_its_re
     assert_eq!(lifecycle.prune(&f, Vec::new(), 0), Some(Vec::new()));
 }
 
+/// The end of a build that an earlier fnd has begun would delete the version that was just lent to its lane.
+#[test]
+fn the_end_of_a_run_deletes_no_version_of_a_function_of_fnds_own() {
+    let mut lifecycle = lifecycle();
+    for own in ["fnd-build", "fnd-build-2", "fnd-check"] {
+        assert_eq!(lifecycle.prune(&name(own), Vec::new(), 0), None, "{own}");
+    }
+    assert_eq!(lifecycle.prune(&name("f"), Vec::new(), 0), Some(Vec::new()));
+}
+
+/// The spawner may have made the version that builds the tree of `g`, and fnd has not heard of it.
+#[test]
+fn no_version_that_builds_is_deleted_while_an_installation_is_under_way() {
+    for is_asking in [false, true] {
+        let mut lifecycle = two_versions();
+        lifecycle.files_changed(vec![candidate("f")]);
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        answer(&mut lifecycle, needs_build(), 0);
+        if is_asking {
+            lifecycle.files_changed(vec![candidate("g")]);
+            assert_eq!(ask(&mut lifecycle), "g.sh");
+        }
+        let (first, number, id, mut out) = (name("fnd-build"), 1, InvocationId(5), Vec::new());
+        let lane = Lane { first, number };
+        lifecycle.sealed(&lane, Ok(()), node(0), &mut out);
+        lifecycle.builds.started(&lane, id, true);
+        lifecycle.build_ended(BuildEnd::not_started(id, "fnd drains"), node(0), &mut out);
+        let is_prune = |order: &Order| matches!(order, Order::Request(fnd_wire::frame::Request::Prune(_)));
+        assert_eq!(out.iter().any(is_prune), !is_asking);
+    }
+}
+
 /// Rules that follow from all manifests together are made anew only when one of the manifests has changed.
 #[test]
 fn an_edit_of_the_code_alone_changes_no_manifest() {

@@ -223,6 +223,12 @@ impl WaitingBuilds {
         self.orders(order)
     }
 
+    /// Returns the tree that is made of what its build has left in a lane.
+    #[must_use]
+    pub fn sealing(&self, lane: &Lane) -> Option<Version> {
+        self.builds.sealing(lane)
+    }
+
     /// Handles the answer to [`LaneOrder::Clear`] or [`LaneOrder::Seal`].
     pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<LaneOrder> {
         let orders = self.builds.sealed(lane, sealed);

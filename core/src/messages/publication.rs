@@ -3,7 +3,6 @@
 use super::ReplyTo;
 use super::submit::Submit;
 use crate::records::Accepted;
-use crate::records::outcome::Skip;
 use fnd_manifest::text;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use schemars::JsonSchema;
@@ -85,8 +84,8 @@ pub struct EventShares {
     pub key: Arc<str>,
     /// The invocations that the event has made, without the skipped ones.
     pub accepted: Vec<Accepted>,
-    /// Invocations that the function has no room for, each with the reason and its words. They are stored as skipped.
-    pub skipped: Vec<(Accepted, Skip, String)>,
+    /// Invocations that the function has no room for. They are stored as [skipped](Accepted::skipped).
+    pub skipped: Vec<Accepted>,
     /// The answer to a sender that sends the event again.
     pub delivered: Delivered,
 }

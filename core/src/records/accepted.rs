@@ -1,7 +1,7 @@
 //! The record of an invocation that was accepted: the first that the ledger stores of it.
 
 use super::marks::{FileMark, LastSlot};
-use super::outcome::Trigger;
+use super::outcome::{Skip, Trigger};
 use super::payload::Payload;
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -44,6 +44,9 @@ pub struct Accepted {
     pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it, in the same transaction.
     pub files: Vec<FileMark>,
+    /// Why it never begins, and a sentence for people: its end, stored in the same transaction. Otherwise the next fnd would run
+    /// it if this one is killed before it stores the final record.
+    pub skipped: Option<(Skip, Box<str>)>,
 }
 
 /// Says whether asynchronous work becomes a dead letter if it fails: work that comes once, so that it is lost unless a

@@ -17,12 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Supervisor {
-    /// Makes an invocation of a request. `load_key` is the content that runs by itself, if it is such a run.
+    /// Makes an invocation of a request, and ends it if it never begins. `load_key` is the content that runs by itself, if it is
+    /// such a run; `queue_key` is the value of the function's key.
     pub(super) fn accept(
         &mut self,
         now: Now,
         (key, serving): (FunctionKey, &ServingRelease),
-        (submit, load_key): (Submit, Option<Version>),
+        (submit, load_key, queue_key): (Submit, Option<Version>, Option<Arc<str>>),
         out: &mut Vec<Action>,
     ) {
         let rules = &serving.rules;
@@ -36,7 +37,8 @@ impl Supervisor {
         let payload = filled_in(submit.payload, rules);
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         let durable = !submit.wait;
-        let dead_letter = durable && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
+        let may_fail = durable && submit.skipped.is_none();
+        let dead_letter = may_fail && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
         out.push(Action::Store(Box::new(Accepted {
             id: submit.id,
             function: submit.function,
@@ -55,6 +57,7 @@ impl Supervisor {
             origin: submit.origin,
             mark: submit.mark,
             files: submit.files,
+            skipped: submit.skipped.clone(),
         })));
         let not_before = submit.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms));
         let (acknowledge, waiters) = if submit.wait {
@@ -76,7 +79,7 @@ impl Supervisor {
             stage: InvocationStage::Storing { not_before, end: None },
             durable,
             order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
-            queue_key: rules.queue.key.as_ref().and_then(|(place, _)| payload.key(place)),
+            queue_key,
             payload,
             key: submit.idempotency_key,
             acknowledge: acknowledge.into_iter().collect(),
@@ -94,6 +97,9 @@ impl Supervisor {
         // A call does not wait for the disk: its caller has no promise that it outlives a power cut.
         if !durable {
             self.settle_in(now, submit.id, not_before);
+        }
+        if let Some((skip, why)) = submit.skipped {
+            self.give_up(now, submit.id, (skip, &why), out);
         }
     }
 

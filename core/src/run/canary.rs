@@ -83,7 +83,7 @@ impl Supervisor {
     }
 
     fn group_lets_begin(&self, key: FunctionKey, canary: &Canary) -> bool {
-        self.groups.room(canary.serving.group(), key) > 0
+        self.group_room(canary.serving.group(), key) > 0
     }
 
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.

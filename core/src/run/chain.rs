@@ -154,15 +154,18 @@ impl Supervisor {
             return false;
         };
         let is_full = !self.has_place(key, serving);
-        let group = serving.group().filter(|group| self.groups.room(Some(group), key) == 0);
-        let value = value_of(&submit.payload, &serving.rules);
-        let value = value.filter(|value| !self.functions[key].queue.with_queue_key(value).1);
+        let group = serving.group().filter(|group| self.group_room(Some(group), key) == 0);
+        // The payload can be large, so it is read only if one of the callers has a value whose lane is full.
+        let is_of_full_lane = |value: &Arc<str>| {
+            let is_full = !self.functions[key].queue.has_place_for(value);
+            is_full && value_of(&submit.payload, &serving.rules).as_ref() == Some(value)
+        };
         let mut waiting = Some(caller);
         // The chain has no circle: each invocation is older than those that it calls.
         while let Some(invocation) = waiting {
-            let is_same = invocation.function == key;
-            let has_value = value.is_some() && invocation.queue_key == value;
-            if (is_same && (is_full || has_value)) || (group.is_some() && self.group_of(invocation) == group) {
+            let has_value = || invocation.queue_key.as_ref().is_some_and(is_of_full_lane);
+            let is_same = invocation.function == key && (is_full || has_value());
+            if is_same || (group.is_some() && self.group_of(invocation) == group) {
                 return true;
             }
             waiting = invocation.waiting_caller().and_then(|id| self.invocations.get(&id));

@@ -98,18 +98,23 @@ impl Supervisor {
             return AfterAttempt::End(None);
         };
         let function = &self.functions[invocation.function];
-        let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
+        // A retry waits for an invalid file until that is mended, as all other work of the function does.
+        if matches!(function.presence, Presence::Absent) || !function.is_enabled() {
             return AfterAttempt::End(None);
-        };
+        }
         // Each run of a service is an invocation with one attempt.
         if serving.rules.kind.is_service() {
             return AfterAttempt::End(None);
         }
         // The run of a content by itself is not retried once other content serves: that content has its own run.
-        let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
-        // A caller who waits could not be answered after a retry that only the next fnd makes.
+        let newest = function.serving().map(|newest| newest.load_key);
+        let superseded = newest.is_some_and(|newest| invocation.load_key.is_some_and(|content| content != newest));
+        // A caller who waits could not be answered after a retry that only the next fnd makes, or that waits for a file.
         let unanswerable = !invocation.durable
-            && (invocation.caller_gone || !self.phase.is_serving() || self.has_lost_caller(invocation));
+            && (newest.is_none()
+                || invocation.caller_gone
+                || !self.phase.is_serving()
+                || self.has_lost_caller(invocation));
         if superseded || unanswerable {
             return AfterAttempt::End(None);
         }
@@ -369,9 +374,11 @@ impl Supervisor {
             // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
             // place.
             InvocationStage::Storing { not_before, end: None } => {
-                let end = Some(end);
-                let queue = &mut self.functions[invocation.function].queue;
+                let (end, key) = (Some(end), invocation.function);
+                let queue = &mut self.functions[key].queue;
                 queue.change(invocation, InvocationStage::Storing { not_before, end });
+                // The next one of its key may begin.
+                self.line_up(now, key);
             }
             InvocationStage::Storing { end: Some(_), .. } => {}
             InvocationStage::Lost => {

@@ -6,7 +6,7 @@
 //!
 //! The functions that a group holds up wait in its own line, not in the line for the budget, where they would hold up others. A
 //! function may begin if more places are free than functions wait before it. After a start it goes to the end: the functions
-//! of a group take turns.
+//! of a group take turns. While nothing can be started, those with a free worker pass the others, which keep their turns.
 
 use super::Supervisor;
 use crate::messages::Now;
@@ -70,16 +70,16 @@ impl Groups {
         self.table.get_mut(name).unwrap_or_else(|| unreachable!("it was added"))
     }
 
-    /// Returns how many attempts of a function may begin now, as far as its group decides.
-    pub(super) fn room(&self, name: Option<&str>, key: FunctionKey) -> usize {
+    /// Returns how many attempts of a function may begin now, as far as its group decides. Of the functions that wait, only those
+    /// count that can begin.
+    fn room(&self, name: Option<&str>, key: FunctionKey, can_begin: impl Fn(FunctionKey) -> bool) -> usize {
         let Some(name) = name else { return usize::MAX };
         let Some(group) = self.table.get(name) else {
             return to_usize(UNKNOWN_MAX);
         };
-        let before = match group.numbers.get(&key) {
-            Some(number) => group.waiting.range(..number).take(group.free()).count(),
-            None => group.waiting.len(),
-        };
+        let number = group.numbers.get(&key).copied().unwrap_or(i64::MAX);
+        let before = group.waiting.range(..number).filter(|(_, other)| can_begin(**other));
+        let before = before.take(group.free()).count();
         group.free().saturating_sub(before)
     }
 
@@ -129,9 +129,10 @@ impl Groups {
     }
 
     /// Returns the functions that may begin now, each with its group.
-    fn in_turn(&self) -> Vec<(Arc<str>, FunctionKey)> {
+    fn in_turn(&self, can_begin: impl Fn(FunctionKey) -> bool) -> Vec<(Arc<str>, FunctionKey)> {
         let of = |(name, group): (&Arc<str>, &Group)| {
-            let first = group.waiting.values().take(group.free());
+            let first = group.waiting.values().filter(|key| can_begin(**key));
+            let first = first.take(group.free());
             first.map(|key| (Arc::clone(name), *key)).collect::<Vec<_>>()
         };
         self.table.iter().flat_map(of).collect()
@@ -141,13 +142,6 @@ impl Groups {
     pub(super) fn used(&self) -> BTreeMap<&str, usize> {
         let used = self.table.iter().map(|(name, group)| (&**name, group.used));
         used.filter(|(_, used)| *used > 0).collect()
-    }
-
-    /// Returns how many attempts a group has, and how many it allows, where it holds up a function.
-    pub(super) fn holds_up(&self, name: &str, key: FunctionKey) -> Option<(usize, usize)> {
-        let group = self.table.get(name)?;
-        let is_held_up = group.numbers.contains_key(&key) && self.room(Some(name), key) == 0;
-        is_held_up.then(|| (group.used, group.max()))
     }
 }
 
@@ -165,6 +159,23 @@ impl Supervisor {
         self.groups.table.retain(|_, group| is_of_use(group));
     }
 
+    /// Returns how many attempts of a function a group lets begin now.
+    pub(super) fn group_room(&self, group: Option<&str>, key: FunctionKey) -> usize {
+        self.groups.room(group, key, |other| self.can_begin(other))
+    }
+
+    /// Returns how many attempts a group has, and how many it allows, where it holds up a function.
+    pub(super) fn holds_up(&self, name: &str, key: FunctionKey) -> Option<(usize, usize)> {
+        let group = self.groups.table.get(name)?;
+        let is_held_up = group.numbers.contains_key(&key) && self.group_room(Some(name), key) == 0;
+        is_held_up.then(|| (group.used, group.max()))
+    }
+
+    /// Says whether a function needs no start now, or the node can start something.
+    fn can_begin(&self, key: FunctionKey) -> bool {
+        self.starts.may_start() || self.functions[key].all_free().next().is_some()
+    }
+
     /// Returns the release that the next attempt of a function runs.
     pub(super) fn next_release(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
         let function = &self.functions[key];
@@ -179,7 +190,7 @@ impl Supervisor {
     /// Says whether the group of a function's next release lets an attempt begin.
     pub(super) fn group_has_room(&self, key: FunctionKey) -> bool {
         let group = self.next_release(key).and_then(|release| release.group());
-        self.groups.room(group, key) > 0
+        self.group_room(group, key) > 0
     }
 
     /// Returns the group of which a function needs a place now; absent if it has none, or if nothing of it could begin anyway.
@@ -208,7 +219,7 @@ impl Supervisor {
     pub(super) fn wait_for_group(&mut self, key: FunctionKey) {
         let held_up_by = self
             .group_needed(key)
-            .filter(|group| self.groups.room(Some(group), key) == 0);
+            .filter(|group| self.group_room(Some(group), key) == 0);
         if let Some(group) = held_up_by.map(str::to_owned) {
             self.groups.wait(&group, key);
         }
@@ -218,7 +229,7 @@ impl Supervisor {
     pub(super) fn call_groups(&mut self, now: Now) {
         loop {
             let mut has_forgotten = false;
-            for (name, key) in self.groups.in_turn() {
+            for (name, key) in self.groups.in_turn(|key| self.can_begin(key)) {
                 if self.group_needed(key) == Some(&*name) {
                     self.line_up(now, key);
                 } else {

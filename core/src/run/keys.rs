@@ -6,7 +6,6 @@
 use super::Supervisor;
 use super::acceptance::filled_in;
 use crate::messages::rules::{Overlap, Rules};
-use crate::messages::submit::Submit;
 use crate::records::Payload;
 use crate::run_state::function::Presence;
 use crate::run_state::invocation::InvocationStage;
@@ -74,8 +73,7 @@ impl Supervisor {
         serving: &ServingRelease,
         (value, overlap): (Option<&Arc<str>>, Overlap),
     ) -> Option<NoPlace> {
-        let is_full = |value| !self.functions[key].queue.with_queue_key(value).1;
-        if value.is_some_and(is_full) {
+        if value.is_some_and(|value| !self.functions[key].queue.has_place_for(value)) {
             return Some(NoPlace::Key);
         }
         // A run with a value replaces only runs with the same value. Where there is none, it waits for a process.
@@ -87,7 +85,7 @@ impl Supervisor {
     pub(super) fn oldest_with_its_key(&self, key: FunctionKey, newest: InvocationId) -> Option<InvocationId> {
         let invocation = self.invocations.get(&newest)?;
         let value = invocation.queue_key.as_ref()?;
-        let (others, _) = self.functions[key].queue.with_queue_key(value);
+        let mut others = self.functions[key].queue.with_queue_key(value);
         // A stored event replaces another one only once it is on the disk itself. Newer ones may have come since.
         let is_older = |id: &InvocationId| {
             let other = self.invocations.get(id);
@@ -101,21 +99,15 @@ impl Supervisor {
             None | Some(InvocationStage::Storing { end: Some(_), .. }) => false,
             Some(_) => true,
         };
-        others.into_iter().find(|id| is_older(id) && goes_on(id))
+        others.find(|id| is_older(id) && goes_on(id))
     }
-}
-
-/// Returns the value of a request's key, where its overlap policy needs it.
-pub(super) fn value_for_overlap(submit: &Submit, rules: &Rules) -> Option<Arc<str>> {
-    let overlap = submit.overlap.unwrap_or(rules.queue.overlap);
-    if overlap == Overlap::Queue {
-        return None;
-    }
-    value_of(&submit.payload, rules)
 }
 
 /// Returns the value of a request's payload.
 pub(super) fn value_of(payload: &Payload, rules: &Rules) -> Option<Arc<str>> {
     let (place, _) = rules.queue.key.as_ref()?;
-    filled_in(payload.clone(), rules).key(place)
+    match payload.data {
+        Some(_) => payload.key(place),
+        None => filled_in(payload.clone(), rules).key(place),
+    }
 }

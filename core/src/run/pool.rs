@@ -107,7 +107,7 @@ impl Supervisor {
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
         // One that its group holds up needs no worker yet.
-        let waiting = function.queue.startable().min(self.groups.room(serving.group(), key));
+        let waiting = function.queue.startable().min(self.group_room(serving.group(), key));
         // Even if the version that serves never fits the node: the new one may be the remedy.
         if let Some(candidate) = &function.candidate
             && candidate.wanted

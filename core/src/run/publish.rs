@@ -130,13 +130,15 @@ impl Supervisor {
                         function: function.clone(),
                         why: why.clone(),
                     });
-                    if let (Some(skip), Some(accepted)) = (rejection.skip(), self.as_skipped(now, &submit)) {
+                    if let Some(skip) = rejection.skip()
+                        && let Some(accepted) = self.as_skipped(now, &submit, (skip, why.into()))
+                    {
                         accepting.notices.push(Action::Notice(Notice::Rejected {
                             function: function.clone(),
                             trigger: submit.trigger,
                             skip,
                         }));
-                        event.skipped.push((accepted, skip, why));
+                        event.skipped.push(accepted);
                     }
                     // A full queue is the reason that tells a sender to come again.
                     let is_busy =
@@ -160,8 +162,8 @@ impl Supervisor {
         (event, first)
     }
 
-    /// Returns the record of a share that its function has no room for, with which it can run later.
-    fn as_skipped(&self, now: Now, submit: &Submit) -> Option<Accepted> {
+    /// Returns the record of a share that its function has no room for, with which it can run later. `skipped` says why.
+    fn as_skipped(&self, now: Now, submit: &Submit, skipped: (Skip, Box<str>)) -> Option<Accepted> {
         let function = &self.functions[self.functions.find(&submit.function)?];
         let Presence::Serving(serving) = &function.presence else {
             return None;
@@ -185,6 +187,7 @@ impl Supervisor {
             origin: None,
             mark: None,
             files: Vec::new(),
+            skipped: Some(skipped),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use super::admission::{rate_cost, rate_wait};
-use super::keys::{NoPlace, value_for_overlap};
+use super::keys::{NoPlace, value_of};
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::{Overlap, QueueRules};
@@ -25,16 +25,25 @@ const REPLACED: &str = "replaced by a newer invocation (queue.overlap)";
 /// The effect of an acceptance while all places are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// The new invocation waits or runs, and no other one is touched.
+    /// No other invocation is touched.
     Nothing,
-    /// The new invocation ends as skipped.
-    Skip,
     /// The oldest invocation ends in its favour: of all of the function, or of those with the value of its key.
     Replace(Option<NoPlace>),
 }
 
 /// A request that its function does not take, and why.
 pub(super) type RefusedRequest = Box<(Submit, Rejection)>;
+
+/// A request that its function takes. With `overlap = "queue"`, neither the value nor the place matters, and both are absent.
+#[derive(Debug)]
+struct Admitted {
+    key: FunctionKey,
+    serving: Arc<ServingRelease>,
+    /// The value of the function's key.
+    value: Option<Arc<str>>,
+    /// Why the new invocation finds no place at once.
+    no_place: Option<NoPlace>,
+}
 
 impl Supervisor {
     pub(super) fn submit(&mut self, now: Now, mut submit: Submit, out: &mut Vec<Action>) {
@@ -62,12 +71,8 @@ impl Supervisor {
             return;
         }
         let id = submit.id;
-        let wanted = submit.skipped.clone();
         match self.take(now, submit, out) {
-            Ok((key, after)) => match wanted {
-                Some((skip, why)) => self.give_up(now, id, (skip, &why), out),
-                None => self.follow(now, (key, id), after, out),
-            },
+            Ok((key, after)) => self.follow(now, (key, id), after, out),
             Err(refused) => {
                 let (submit, rejection) = *refused;
                 let skip = rejection.skip();
@@ -92,37 +97,40 @@ impl Supervisor {
     pub(super) fn take(
         &mut self,
         now: Now,
-        submit: Submit,
+        mut submit: Submit,
         out: &mut Vec<Action>,
     ) -> Result<(FunctionKey, After), RefusedRequest> {
-        let (key, serving) = match self.admit(now, &submit) {
+        let admitted = match self.admit(now, &submit) {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
         };
-        // A service requests no more runs than it has replicas, so its runs do not overlap.
-        let value = value_for_overlap(&submit, &serving.rules);
+        let (key, serving, no_place) = (admitted.key, admitted.serving, admitted.no_place);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
-        let no_place = self
-            .no_place(key, &serving, (value.as_ref(), overlap))
-            .filter(|_| !serving.rules.kind.is_service());
+        let value = match overlap {
+            Overlap::Queue => value_of(&submit.payload, &serving.rules),
+            // The body can be large, and lie on the disk, so it is not read a second time.
+            Overlap::Skip | Overlap::Reject | Overlap::Replace => admitted.value,
+        };
         let overlaps = no_place.is_some();
-        let skipped = submit.skipped.is_some() || (overlaps && overlap == Overlap::Skip);
+        if overlaps && overlap == Overlap::Skip && submit.skipped.is_none() {
+            submit.skipped = Some((Skip::Overlap, OVERLAPS.into()));
+        }
+        let skipped = submit.skipped.is_some();
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].work.rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
         }
-        self.accept(now, (key, &serving), (submit, None), out);
+        self.accept(now, (key, &serving), (submit, None, value), out);
         let after = match overlap {
-            Overlap::Skip if overlaps => After::Skip,
-            Overlap::Replace if overlaps => After::Replace(no_place),
+            Overlap::Replace if overlaps && !skipped => After::Replace(no_place),
             Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => After::Nothing,
         };
         Ok((key, after))
     }
 
-    /// Does what follows from an acceptance for the invocation itself and for others.
+    /// Does what follows from an acceptance for other invocations.
     pub(super) fn follow(
         &mut self,
         now: Now,
@@ -132,7 +140,6 @@ impl Supervisor {
     ) {
         match after {
             After::Nothing => {}
-            After::Skip => self.give_up(now, id, (Skip::Overlap, OVERLAPS), out),
             After::Replace(Some(NoPlace::Key)) => self.replace_with_its_key(now, key, id, out),
             After::Replace(_) => self.replace_oldest(now, key, id, out),
         }
@@ -142,7 +149,7 @@ impl Supervisor {
     fn record_refusal(
         &mut self,
         now: Now,
-        submit: Submit,
+        mut submit: Submit,
         (skip, rejection): (Skip, &Rejection),
         out: &mut Vec<Action>,
     ) {
@@ -153,9 +160,9 @@ impl Supervisor {
         let key = self.functions.find(&submit.function);
         let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
         if let Some((key, serving)) = known {
-            let id = submit.id;
-            self.accept(now, (key, &serving), (submit, None), out);
-            self.give_up(now, id, (skip, &why), out);
+            submit.skipped = Some((skip, why.into()));
+            // It ends at once, so it waits for no other one of its key.
+            self.accept(now, (key, &serving), (submit, None, None), out);
         }
     }
 
@@ -206,7 +213,7 @@ impl Supervisor {
         self.admit(now, submit).err()
     }
 
-    fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<ServingRelease>), Rejection> {
+    fn admit(&self, now: Now, submit: &Submit) -> Result<Admitted, Rejection> {
         let skipped = |skip, retry_after| Err(Rejection::Skipped { skip, retry_after });
         let key = self.functions.find(&submit.function).ok_or(Rejection::NoSuchFunction)?;
         let function = &self.functions[key];
@@ -248,15 +255,22 @@ impl Supervisor {
         if let Some(why) = function.full.as_deref().filter(|_| submit.skipped.is_none()) {
             return Err(Rejection::Quota { why: why.to_owned() });
         }
+        let mut admitted = Admitted {
+            key,
+            serving: Arc::clone(serving),
+            value: None,
+            no_place: None,
+        };
         match (serving.rules.kind.is_service(), submit.trigger == Trigger::Load) {
-            (true, true) => return Ok((key, Arc::clone(serving))),
+            // A service requests no more runs than it has replicas, so its runs do not overlap.
+            (true, true) => return Ok(admitted),
             (true, false) => return Err(Rejection::Service),
             // The run was requested while the function was a service.
             (false, true) => return skipped(Skip::Overlap, None),
             (false, false) => {}
         }
         if submit.skipped.is_some() {
-            return Ok((key, Arc::clone(serving)));
+            return Ok(admitted);
         }
         let queue = &serving.rules.queue;
         if let Some(wait) = queue
@@ -265,22 +279,25 @@ impl Supervisor {
         {
             return skipped(Skip::Rate, Some(wait));
         }
-        let value = value_for_overlap(submit, &serving.rules);
         let overlap = submit.overlap.unwrap_or(queue.overlap);
-        let place = self.no_place(key, serving, (value.as_ref(), overlap)).is_none();
+        if overlap != Overlap::Queue {
+            admitted.value = value_of(&submit.payload, &serving.rules);
+            admitted.no_place = self.no_place(key, serving, (admitted.value.as_ref(), overlap));
+        }
+        let place = admitted.no_place.is_none();
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
         // up without bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
         match overlap {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
-            Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
+            Overlap::Replace | Overlap::Skip if !place => Ok(admitted),
             Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip
                 if function.queue.live().len() >= held =>
             {
                 skipped(Skip::QueueFull, None)
             }
-            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => Ok((key, Arc::clone(serving))),
+            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => Ok(admitted),
         }
     }
 

@@ -170,6 +170,7 @@ impl Supervisor {
             origin: None,
             mark: None,
             files: Vec::new(),
+            skipped: None,
         })));
     }
 

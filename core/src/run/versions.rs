@@ -1,6 +1,7 @@
 //! Handles new, changed and deleted functions: the run of a content by itself, and disabling.
 
 use super::Supervisor;
+use super::keys::value_of;
 use crate::messages::FunctionState;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::event::InstalledVersion;
@@ -21,6 +22,8 @@ impl Supervisor {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent | Presence::Building);
+        // An invalid file has had no rules, either.
+        let had_rules = function.serving().is_some();
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
         let is_service = |serving: &ServingRelease| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
@@ -79,7 +82,7 @@ impl Supervisor {
         // Runs of a content that the ledger has restored get their content key here. The decision about a retry of a
         // lost attempt needs that key, so it comes after this.
         self.supersede_loads(now, key, &serving, out);
-        if first {
+        if !had_rules {
             self.bound_pauses(now, key, &serving);
         }
         self.resolve_lost(now, key, &serving, out);
@@ -332,7 +335,8 @@ impl Supervisor {
         let function = self.functions[key].name.clone();
         let submit = Submit::new(serving.load_id, function, Trigger::Load);
         let load_key = Some(serving.load_key);
-        self.accept(now, (key, &serving), (submit, load_key), out);
+        let value = value_of(&submit.payload, &serving.rules);
+        self.accept(now, (key, &serving), (submit, load_key, value), out);
     }
 
     /// Announces a changed state of a function; says whether the state changed. Changes between ready and running are

@@ -312,7 +312,7 @@ impl Supervisor {
 
     fn held_up_by(&self, key: FunctionKey) -> Option<(&str, usize, usize)> {
         let group = self.next_release(key)?.group()?;
-        let (taken, max) = self.groups.holds_up(group, key)?;
+        let (taken, max) = self.holds_up(group, key)?;
         Some((group, taken, max))
     }
 

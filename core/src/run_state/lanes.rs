@@ -1,8 +1,8 @@
 //! The lanes of a function's queue: the invocations with one value of a key, in their order.
 //!
-//! In a lane come first those that have begun or are claimed, also while they wait for a retry or a poll: otherwise a later one
-//! would overtake an earlier one that is not done. Then come those that wait, each in the order of acceptance. As many of the
-//! first as the lane is wide may begin. So a lane depends on the stages alone, also after a restart, and where a release changes
+//! In a lane come first those that have begun, also while they wait for a retry or a poll: otherwise a later one would overtake an
+//! earlier one that is not done. Then come those that are claimed, then those that wait, each in the order of acceptance. As many
+//! of the first as the lane is wide may begin. So a lane depends on the stages alone, also after a restart, and where a release changes
 //! the key.
 
 use super::invocation::{Invocation, InvocationStage, QueueOrder};
@@ -19,8 +19,16 @@ enum Lane {
     Queue(Arc<str>),
 }
 
-/// The place in a lane: whether it waits, and its number.
-type LanePlace = (bool, u64);
+/// How far an invocation of a lane has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Begun,
+    Claimed,
+    Waits,
+}
+
+/// The place in a lane: how far the invocation has come, and its number.
+type LanePlace = (Progress, u64);
 
 /// An invocation in lanes.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,16 +74,18 @@ impl Lanes {
     /// Says whether an invocation is in lanes in its stage.
     pub(super) fn has(invocation: &Invocation) -> bool {
         let has_key = invocation.order_key.is_some() || invocation.queue_key.is_some();
-        // A delayed one has no place before its time, also while it is being stored.
-        let is_delayed = matches!(
+        // A delayed one has no place before its time, also while it is being stored. One that was ended while it is being stored has
+        // no place any more.
+        let has_no_place = matches!(
             invocation.stage,
             InvocationStage::Delayed { .. }
                 | InvocationStage::Storing {
                     not_before: Some(_),
                     ..
                 }
+                | InvocationStage::Storing { end: Some(_), .. }
         );
-        has_key && !is_delayed
+        has_key && !has_no_place
     }
 
     /// Puts an invocation into its lanes. Returns those that may have got or lost a place by that.
@@ -83,11 +93,18 @@ impl Lanes {
         let event = invocation.order_key.clone().map(Lane::Event);
         let queue = invocation.queue_key.clone().map(Lane::Queue);
         let lanes: Vec<Lane> = event.into_iter().chain(queue).collect();
-        let waits = matches!(
-            invocation.stage,
-            InvocationStage::Storing { .. } | InvocationStage::Ready
-        );
-        let at = (waits && invocation.attempts == 0, invocation.number);
+        let progress = match invocation.stage {
+            _ if invocation.attempts > 0 => Progress::Begun,
+            InvocationStage::Running { .. } | InvocationStage::Lost => Progress::Begun,
+            // A new release may bring the key when some are claimed already. They must not begin beside one that runs.
+            InvocationStage::Claiming { .. } | InvocationStage::Claimed | InvocationStage::BackingOff { .. } => {
+                Progress::Claimed
+            }
+            InvocationStage::Storing { .. } | InvocationStage::Ready | InvocationStage::Delayed { .. } => {
+                Progress::Waits
+            }
+        };
+        let at = (progress, invocation.number);
         let mut changed = vec![invocation.id];
         for lane in &lanes {
             self.lanes.entry(lane.clone()).or_default().insert(at, invocation.id);

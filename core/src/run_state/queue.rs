@@ -195,12 +195,14 @@ impl QueueBooks {
         }
     }
 
-    /// Returns the invocations with a value of `[queue] key`, in the order of their lane; and whether one more would find a
-    /// place there.
-    pub(crate) fn with_queue_key(&self, value: &Arc<str>) -> (Vec<InvocationId>, bool) {
-        let ids: Vec<_> = self.lanes.with_queue_key(value).collect();
-        let has_place = ids.len() < self.per_key();
-        (ids, has_place)
+    /// Returns the invocations with a value of `[queue] key`, in the order of their lane.
+    pub(crate) fn with_queue_key(&self, value: &Arc<str>) -> impl Iterator<Item = InvocationId> {
+        self.lanes.with_queue_key(value)
+    }
+
+    /// Says whether one more invocation with a value of `[queue] key` would find a place in its lane.
+    pub(crate) fn has_place_for(&self, value: &Arc<str>) -> bool {
+        self.with_queue_key(value).take(self.per_key()).count() < self.per_key()
     }
 
     /// Returns the invocations that only their lanes keep from beginning.

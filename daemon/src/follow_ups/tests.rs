@@ -62,6 +62,7 @@ fn accepted(id: u128) -> LedgerCommand {
         origin: None,
         mark: None,
         files: Vec::new(),
+        skipped: None,
     }))
 }
 

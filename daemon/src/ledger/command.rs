@@ -174,8 +174,7 @@ impl LedgerCommand {
             // The shares of an event have their data and their cause in common.
             Self::Publish { shares, .. } => {
                 let of_event = |event: &EventShares| {
-                    let skipped = event.skipped.iter().map(|(accepted, ..)| accepted);
-                    let mut each = event.accepted.iter().chain(skipped);
+                    let mut each = event.accepted.iter().chain(&event.skipped);
                     let data = each.next().and_then(|accepted| accepted.payload.data.as_ref());
                     let count = event.accepted.len() + event.skipped.len();
                     let data = usize::try_from(data.map_or(0, Data::size)).unwrap_or(usize::MAX);

@@ -2,7 +2,7 @@
 
 use super::query::{LedgerReader, QueryError};
 use super::rows::int;
-use super::store::{StoreError, json, put_skipped, store};
+use super::store::{StoreError, json, store};
 use fnd_core::run::{Delivered, Shares};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, HashMap};
@@ -26,12 +26,8 @@ pub(super) fn publish(
     for event in &shares.events {
         let delivered = remembered(db, &event.key, since_ms)?;
         if delivered.is_none() {
-            for accepted in &event.accepted {
+            for accepted in event.accepted.iter().chain(&event.skipped) {
                 store(db, accepted)?;
-            }
-            for (accepted, skip, why) in &event.skipped {
-                store(db, accepted)?;
-                put_skipped(db, accepted, *skip, why)?;
             }
             // An event that no function has accepted may come again: nothing would run twice.
             if !event.accepted.is_empty() {

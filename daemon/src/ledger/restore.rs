@@ -85,6 +85,8 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         // The mark is already in the table `schedule`.
         mark: None,
         files: Vec::new(),
+        // One that never begins is stored with its end.
+        skipped: None,
     };
     Ok(Unfinished { accepted, record })
 }

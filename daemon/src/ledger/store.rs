@@ -9,6 +9,7 @@ use super::rows::{INLINE_MAX, blob, int};
 use crate::allocator;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::LastSlot;
+use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{Exhausted, Reason, RunState, Skip, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::Marks;
@@ -171,11 +172,7 @@ pub(super) fn apply<'a>(
             db.prepare_cached(sql)?.execute([blob(*id)])?;
             Ok(())
         }
-        LedgerCommand::HookFailed(id) => {
-            let sql = "UPDATE invocation SET hook = 'failed' WHERE id = ?1";
-            db.prepare_cached(sql)?.execute([blob(*id)])?;
-            Ok(())
-        }
+        LedgerCommand::HookFailed(id) => Ok(hook_failed(db, *id)?),
         LedgerCommand::StoreAlert { about, health } => {
             match health {
                 Some(health) => {
@@ -197,6 +194,12 @@ pub(super) fn apply<'a>(
 pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     // A retry may bring an id that is stored already.
     let sql = "INSERT OR IGNORE INTO unfollowed (invocation) VALUES (?1)";
+    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
+}
+
+/// Marks the invocation whose hook has failed.
+fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
+    let sql = "UPDATE invocation SET hook = 'failed' WHERE id = ?1";
     db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
 }
 
@@ -244,6 +247,9 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
     }
+    if let Some((skip, why)) = &accepted.skipped {
+        put_skipped(db, accepted, *skip, why)?;
+    }
     #[cfg(feature = "simulate")]
     if fnd_core::mutants::Mutant::MarkApart.is_on() {
         files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
@@ -286,18 +292,25 @@ fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result
 }
 
 /// Ends an invocation that was just stored and never runs. If its function only has no room for it, it is a dead letter, so
-/// that it can run later.
-pub(super) fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
-    let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5, dead = ?6 WHERE id = ?1";
-    let dead = matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota).then_some(1);
+/// that it can run later, unless its acceptance said that it never is one.
+fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
+    // A retry finds this end. A dead letter that was dropped meanwhile must not come back.
+    let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5,
+            dead = iif(?6 AND dead IS NULL, 1, dead)
+        WHERE id = ?1 AND ended_ms IS NULL";
+    let has_no_room = matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota);
     db.prepare_cached(sql)?.execute(params![
         blob(accepted.id),
         RunState::Skipped.as_str(),
         int(accepted.accepted_ms),
         Reason::Skipped(skip).to_string(),
         why,
-        dead,
+        has_no_room,
     ])?;
+    // The only thing that follows an end without a beginning.
+    if let Some(before) = accepted.payload.cause.as_deref().and_then(Cause::marks) {
+        hook_failed(db, before)?;
+    }
     Ok(())
 }
 

@@ -66,10 +66,11 @@ impl Releases {
         self.canary.as_deref()
     }
 
-    /// Returns the canary whose copy is to be installed, unless the supervisor has it: something serves beside it.
+    /// Returns the canary whose copy is to be installed, unless the supervisor has it: something serves beside it. It may be
+    /// promoted: a restart, or the installation of another version, has ended its trial.
     #[must_use]
     pub fn wanted_canary(&self) -> Option<Version> {
-        let canary = self.canary.as_ref().filter(|canary| !canary.promoted && self.live)?;
+        let canary = self.canary.as_ref().filter(|_| self.live)?;
         Some(canary.version)
     }
 

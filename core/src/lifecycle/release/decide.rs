@@ -279,8 +279,11 @@ impl Releases {
     /// release is on trial, which may serve before the copy is installed.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, (version, is_tried): (Version, bool)) {
         self.take_back_promotion();
-        // A hold whose release has not served may fail its own trial, so it does not come back.
-        let before = self.hold.take().filter(|hold| hold.established);
+        // A hold whose release has not served may fail its own trial, so it does not come back. What it replaced does.
+        let (before, canary) = match self.hold.take() {
+            Some(hold) if !hold.established => (hold.before, hold.canary),
+            before => (before, None),
+        };
         let mut hold = Hold {
             kind,
             version,
@@ -288,7 +291,7 @@ impl Releases {
             since_ms: now_ms,
             established: false,
             before,
-            canary: self.canary.take(),
+            canary: self.canary.take().or(canary),
         };
         // A release that serves has no trial that it could fail.
         if self.is_live(version) && !is_tried {

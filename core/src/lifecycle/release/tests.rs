@@ -173,7 +173,8 @@ impl World {
     fn offer(&mut self, new: Version) {
         self.serve(new);
         self.compare();
-        let wanted = self.releases.wanted_canary();
+        // A promoted one was just given to the supervisor.
+        let wanted = self.releases.wanted_canary().filter(|wanted| *wanted != new);
         if let Some(wanted) = wanted.filter(|wanted| self.canary != Some(*wanted) && wanted.0[0] < BROKEN) {
             self.copy(wanted);
         }
@@ -477,6 +478,26 @@ fn a_hold_whose_release_cannot_be_loaded_gives_way_to_the_one_before() {
 }
 
 #[test]
+fn what_a_hold_has_replaced_comes_back_also_if_another_hold_comes_before_its_release_serves() {
+    let mut world = after(&[0, BROKEN, 1]);
+    world.step(Step::Pin(None));
+    world.step(Step::Edit(2));
+    world.step(Step::Canary);
+    let before = world.releases.clone();
+    let loading = version(0, 0);
+    world
+        .releases
+        .hold_release(world.now, HoldKind::Rollback, (loading, false));
+    world.step(Step::Rollback(Some(BROKEN)));
+    assert_eq!(served(&world), Some(1));
+    assert_eq!(
+        (world.releases.hold(), world.releases.canary()),
+        (before.hold(), before.canary())
+    );
+    world.check();
+}
+
+#[test]
 fn a_hold_that_comes_back_holds_the_version_that_serves_by_then() {
     let mut world = after(&[0, BROKEN, 1]);
     world.step(Step::Pin(None));
@@ -642,6 +663,20 @@ fn a_promotion_that_fails_leaves_the_canary_and_the_pin_as_they_were() {
         (world.releases.hold(), world.releases.canary()),
         (before.hold(), before.canary())
     );
+}
+
+#[test]
+fn a_promotion_goes_on_after_a_restart_although_the_file_is_refused() {
+    let mut world = after(&[0, 1]);
+    world.step(Step::Rollback(None));
+    world.step(Step::Canary);
+    world.step(Step::Edit(INVALID));
+    // The canary is another version now, which is loaded before it serves.
+    world.step(Step::Interpreter);
+    world.step(Step::CutShort);
+    world.step(Step::Promote);
+    assert_eq!((served(&world), world.releases.canary()), (Some(1), None));
+    world.check();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Builds from scratch that a person asks for, while the files are installed for other reasons.
 
 use super::*;
+use fnd_manifest::judge::SourceOrigin;
 use fnd_wire::frame::Request;
 
 // Trees of dependencies: the one that is built anew, the one from before, and one of another list.
@@ -35,8 +36,9 @@ fn install_with(lifecycle: &mut Lifecycle, function: &str, version: u8, tree: Op
     answer(lifecycle, InstallAnswer::Installed(Box::new(installed), tree), 0)
 }
 
-/// Returns a machine in which `f` serves with the tree [`BEFORE`], while the caller 7 waits for its build from scratch.
-fn built_anew() -> Lifecycle {
+/// Returns a machine in which `f` serves with the tree [`BEFORE`], while the spawner is asked for its build from scratch, for
+/// which the caller 7 waits.
+fn asked_anew() -> Lifecycle {
     let mut lifecycle = lifecycle();
     lifecycle.files_changed(vec![candidate("f")]);
     ask_next(&mut lifecycle);
@@ -44,19 +46,37 @@ fn built_anew() -> Lifecycle {
     serves(&mut lifecycle, 1);
     assert!(lifecycle.build_again(&name("f"), true, 7));
     assert_eq!(ask_next(&mut lifecycle), "f!");
+    lifecycle
+}
+
+/// Returns the same machine, while the build is under way.
+fn built_anew() -> Lifecycle {
+    let mut lifecycle = asked_anew();
     answer(&mut lifecycle, needs_build(), 0);
     lifecycle
 }
 
-/// Has the build of the tree [`ANEW`] run, and the tree made.
-fn build(lifecycle: &mut Lifecycle) {
-    let (first, number, id, mut out) = (name("fnd-build"), 1, InvocationId(5), Vec::new());
+/// Has the build begin that is ordered: that of the tree [`ANEW`], or the fetching of the code. Returns its lane.
+fn begin_build(lifecycle: &mut Lifecycle) -> Lane {
+    let (first, number) = (name("fnd-build"), 1);
     let lane = Lane { first, number };
-    lifecycle.sealed(&lane, Ok(()), node(0), &mut out);
-    lifecycle.builds.started(&lane, id, true);
-    let (outcome, last) = (Ok(()), String::new());
+    lifecycle.sealed(&lane, Ok(()), node(0), &mut Vec::new());
+    lifecycle.builds.started(&lane, InvocationId(5), true);
+    lane
+}
+
+/// Has the build end, and the tree made. Returns whether installations are asked for after that.
+fn end_build(lifecycle: &mut Lifecycle, lane: &Lane) -> bool {
+    let (id, outcome, last, mut out) = (InvocationId(5), Ok(()), String::new(), Vec::new());
     lifecycle.build_ended(BuildEnd { id, outcome, last }, node(0), &mut out);
-    lifecycle.sealed(&lane, Ok(()), node(0), &mut out);
+    lifecycle.sealed(lane, Ok(()), node(0), &mut out);
+    out.iter().any(|order| matches!(order, Order::Settle))
+}
+
+/// Has a build begin and end, and its tree made.
+fn build(lifecycle: &mut Lifecycle) {
+    let lane = begin_build(lifecycle);
+    end_build(lifecycle, &lane);
 }
 
 #[test]
@@ -94,6 +114,54 @@ fn functions_with_the_same_list_get_the_tree_that_was_built_anew_for_one_of_them
     build(&mut lifecycle);
     let asked = [(); 3].map(|()| ask_next(&mut lifecycle));
     assert_eq!(asked, ["e", "f", "nothing"]);
+}
+
+#[test]
+fn functions_with_the_same_list_get_the_new_tree_whatever_becomes_of_the_one_that_waits_for_it() {
+    for is_mistake in [true, false] {
+        let mut lifecycle = built_anew();
+        lifecycle.files_changed(vec![candidate("g")]);
+        ask_next(&mut lifecycle);
+        install_with(&mut lifecycle, "g", 1, Some(BEFORE));
+        let lane = begin_build(&mut lifecycle);
+        lifecycle.files_changed(vec![candidate("f")]);
+        assert_eq!(ask_next(&mut lifecycle), "f");
+        if is_mistake {
+            // The build goes on, and nobody waits for it.
+            answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
+        } else {
+            // The tree is there a moment before fnd learns that.
+            install_with(&mut lifecycle, "f", 2, Some(ANEW));
+        }
+        assert!(end_build(&mut lifecycle, &lane), "installations are asked for");
+        let mut asked = [(); 3].map(|()| ask_next(&mut lifecycle));
+        asked.sort();
+        assert_eq!(asked, ["f", "g", "nothing"]);
+    }
+}
+
+#[test]
+fn a_build_from_scratch_is_asked_for_again_once_its_code_is_fetched() {
+    let mut lifecycle = asked_anew();
+    let mut verdict: Verdict = read_document(&document(&name("f"))).unwrap();
+    let (from, every_s) = ("https://git.example.com/f.git".to_owned(), None);
+    (verdict.manifest, verdict.source) = (None, Some(SourceOrigin { from, every_s }));
+    let needs_code = NeedsBuild {
+        function: name("f"),
+        document: Bytes(serde_json::to_vec(&verdict).unwrap()),
+        build: Installed {
+            function: name("fnd-build"),
+            ..installed(&name("f"))
+        },
+    };
+    answer(&mut lifecycle, InstallAnswer::NeedsBuild(Box::new(needs_code)), 0);
+    build(&mut lifecycle);
+    assert_eq!(ask_next(&mut lifecycle), "f!");
+    answer(&mut lifecycle, needs_build(), 0);
+    build(&mut lifecycle);
+    assert_eq!(ask_next(&mut lifecycle), "f", "it is built once");
+    let said = install_with(&mut lifecycle, "f", 3, Some(ANEW));
+    assert!(said.starts_with("answer 7 Ok(3)"), "{said}");
 }
 
 #[test]

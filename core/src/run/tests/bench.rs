@@ -53,6 +53,7 @@ pub(super) fn accepted(n: u128) -> Accepted {
         origin: None,
         mark: None,
         files: Vec::new(),
+        skipped: None,
     }
 }
 
@@ -306,10 +307,10 @@ fn word(action: &Action) -> Option<String> {
         Action::Publish(shares) => {
             let ids = |event: &crate::run::EventShares| {
                 let accepted = event.accepted.iter().map(|accepted| accepted.id.0.to_string());
-                let skipped = event
-                    .skipped
-                    .iter()
-                    .map(|(accepted, skip, _)| format!("{} {skip:?}", accepted.id.0));
+                let skipped = event.skipped.iter().map(|accepted| {
+                    let (skip, _) = accepted.skipped.as_ref().expect("why it is skipped");
+                    format!("{} {skip:?}", accepted.id.0)
+                });
                 accepted.chain(skipped).collect::<Vec<_>>().join(",")
             };
             let events: Vec<_> = shares.events.iter().map(ids).collect();

@@ -118,6 +118,21 @@ fn the_books_of_a_lane_depend_on_the_stages_alone() {
 }
 
 #[test]
+fn one_that_is_claimed_waits_for_one_that_runs_although_it_came_before() {
+    // Both went on at once without a key; then a release has one.
+    let mut queue = Queue::default();
+    let mut claimed = invocation(1, true, InvocationStage::Claimed);
+    let mut running = invocation(2, false, InvocationStage::Running { worker: WorkerId(1) });
+    for invocation in [&mut claimed, &mut running] {
+        queue.add(invocation);
+        queue.set_key(invocation, Some("a".into()));
+    }
+    assert_eq!(queue.first_ready(), None);
+    queue.remove(&running);
+    assert_eq!(queue.first_ready(), Some(claimed.id));
+}
+
+#[test]
 fn books_are_the_same_however_the_stage_was_reached() {
     for at in 0..stages().len() {
         for to in stages() {

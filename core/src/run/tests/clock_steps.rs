@@ -188,20 +188,28 @@ fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
         ..rules().retry
     };
     let retrying = Rules { retry, ..rules() };
-    let before = Bench::new();
-    let restored = Restored {
-        unfinished: vec![unfinished(&before, RunState::Waiting)],
-        ..Restored::default()
-    };
-    let mut b = next(&before, -DAY_MS.cast_signed(), restored);
-    assert_eq!(b.event(installed("f", 1, retrying)), "");
-    let due = b.s.function(&name("f")).unwrap().next_attempt_ms;
-    assert_eq!(due, Some(b.now.unix_ms + 1_000));
-    assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
-    b.spawned(1);
-    // The rest of its deadline is no more than it had at first.
-    assert_eq!(b.wait(secs(58)), "");
-    assert_eq!(b.wait(secs(1)), "term w1");
+    for is_refused_first in [false, true] {
+        let before = Bench::new();
+        let restored = Restored {
+            unfinished: vec![unfinished(&before, RunState::Waiting)],
+            ..Restored::default()
+        };
+        let mut b = next(&before, -DAY_MS.cast_signed(), restored);
+        if is_refused_first {
+            b.event(Event::Refused {
+                function: name("f"),
+                error: "bad".to_owned(),
+            });
+        }
+        b.event(installed("f", 1, retrying.clone()));
+        let due = b.s.function(&name("f")).unwrap().next_attempt_ms;
+        assert_eq!(due, Some(b.now.unix_ms + 1_000), "{is_refused_first}");
+        assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
+        b.spawned(1);
+        // The rest of its deadline is no more than it had at first.
+        assert_eq!(b.wait(secs(58)), "");
+        assert_eq!(b.wait(secs(1)), "term w1");
+    }
 }
 
 #[test]

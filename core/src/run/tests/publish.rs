@@ -4,9 +4,9 @@
 use super::bench::*;
 use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
-use crate::records::outcome::Trigger;
+use crate::records::outcome::{Skip, Trigger};
 use crate::run::{
-    Delivered, Event, NotTaken, Overlap, Publication, Publish, QueueRules, ReplyTo, Rules, Submit, Taken,
+    Action, Delivered, Event, NotTaken, Overlap, Publication, Publish, QueueRules, ReplyTo, Rules, Submit, Taken,
 };
 use std::sync::Arc;
 
@@ -88,6 +88,24 @@ fn a_full_queue_refuses_its_function_only() {
     let words = publish(&mut b, vec![vec![share("f", 2, None), share("g", 3, None)]]);
     assert_eq!(words, "publish 3,2 QueueFull");
     assert_eq!(published(&mut b, vec![]), "reply 7: published 3; spawn w2 a1 3");
+}
+
+#[test]
+fn a_share_that_must_not_run_beside_another_one_is_stored_with_its_end() {
+    let mut rules = full(1);
+    rules.queue.overlap = Overlap::Skip;
+    let mut b = two(&rules);
+    b.submit(1);
+    assert_eq!(publish(&mut b, vec![vec![share("f", 2, None)]]), "publish 2");
+    let stored = b.last.iter().find_map(|action| match action {
+        Action::Publish(shares) => shares.events[0].accepted[0].skipped.as_ref(),
+        _ => None,
+    });
+    assert_eq!(stored.map(|(skip, _)| *skip), Some(Skip::Overlap));
+    assert_eq!(
+        published(&mut b, vec![]),
+        "update 2 skipped skipped-overlap; reply 7: published 2"
+    );
 }
 
 #[test]

@@ -379,6 +379,37 @@ fn the_overlap_of_a_request_wins_over_that_of_the_function() {
     assert_eq!(b.event(Event::Stored(id(2))), "update 2 skipped skipped-overlap");
 }
 
+/// Otherwise the next fnd would run it if this one is killed before the end is stored.
+#[test]
+fn what_never_begins_is_stored_with_its_end() {
+    let missed = Submit {
+        skipped: Some((Skip::Missed, "the run was missed".into())),
+        ..unattended(3)
+    };
+    let overlaps = |overlap| Submit {
+        overlap: Some(overlap),
+        ..unattended(3)
+    };
+    for (submit, expected) in [
+        (missed, Skip::Missed),
+        (overlaps(Overlap::Skip), Skip::Overlap),
+        (overlaps(Overlap::Reject), Skip::Overlap),
+        (overlaps(Overlap::Queue), Skip::QueueFull),
+    ] {
+        let mut b = Bench::with(overlapping(Overlap::Queue, 1));
+        b.submit(1);
+        b.submit(2);
+        b.event(Event::Submit(Box::new(submit)));
+        let stored = b.last.iter().find_map(|action| match action {
+            Action::Store(accepted) => Some(accepted),
+            _ => None,
+        });
+        let stored = stored.expect("it is recorded");
+        let skip = stored.skipped.as_ref().map(|(skip, _)| *skip);
+        assert_eq!((skip, stored.dead_letter), (Some(expected), false));
+    }
+}
+
 #[test]
 fn a_missed_run_is_recorded_and_never_begins() {
     let mut b = Bench::with(rules());

@@ -379,6 +379,33 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
 }
 
 #[test]
+fn the_retry_of_an_adopted_script_waits_for_a_function_that_is_invalid_or_being_built() {
+    for is_invalid in [true, false] {
+        for is_scanned_first in [true, false] {
+            let (mut b, _) = next(
+                vec![unfinished(RunState::Running, 1, true)],
+                vec![adopted(script_record(true))],
+            );
+            b.event(match is_invalid {
+                true => Event::Refused {
+                    function: name("f"),
+                    error: "bad".to_owned(),
+                },
+                false => Event::Building(name("f")),
+            });
+            let actions = match is_scanned_first {
+                true => [b.event(Event::Scanned { whole: true }), b.code(1, 1)],
+                false => [b.code(1, 1), b.event(Event::Scanned { whole: true })],
+            };
+            assert_eq!(actions.concat(), "record exit-1: waiting exit-1");
+            assert_eq!(b.wait(secs(1)), "");
+            let mended = b.event(installed("f", 1, retrying()));
+            assert!(mended.ends_with("spawn w2 a2 1"), "{mended}");
+        }
+    }
+}
+
+#[test]
 fn of_two_attempts_the_newer_goes_on_and_the_older_is_recorded() {
     let older = adopted(script_record(true));
     let mut newer = older.clone();

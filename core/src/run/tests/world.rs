@@ -79,6 +79,7 @@ impl Process {
 }
 
 /// An invocation as the ledger sees it.
+#[derive(Debug)]
 struct Entry {
     accepted: Accepted,
     stored: bool,

@@ -19,7 +19,10 @@ fn shares(key: &str, accepted: Vec<Accepted>, skipped: Vec<Accepted>) -> EventSh
         accepted,
         skipped: skipped
             .into_iter()
-            .map(|accepted| (accepted, Skip::QueueFull, "full".to_owned()))
+            .map(|accepted| Accepted {
+                skipped: Some((Skip::QueueFull, "full".into())),
+                ..accepted
+            })
             .collect(),
     }
 }

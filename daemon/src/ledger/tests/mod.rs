@@ -247,6 +247,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         origin: None,
         mark: None,
         files: Vec::new(),
+        skipped: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! An end and the invocations that follow it are stored together, or not at all.
 
 use super::*;
+use fnd_core::records::cause::HookCause;
 use fnd_core::records::outcome::Skip;
 
 /// An end of the first function, and a call of the second one.
@@ -153,5 +154,45 @@ fn what_was_told_is_there_after_a_restart() {
         expected.map(|(about, health)| (about.to_owned(), health.to_owned()))
     );
     next.stop();
+    ledger.stop();
+}
+
+/// If fnd is killed after the acceptance, the next one has nothing to run, and the hook that was not called is marked.
+#[test]
+fn what_never_begins_is_stored_with_its_end() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let first = over(&ledger, 1, "job", Reason::Ok);
+    let cause = Cause::Hook(HookCause {
+        invocation: first.id,
+        function: name("job"),
+        depth: 1,
+        marks: true,
+    });
+    let refused = |second, trigger, skip| Accepted {
+        trigger,
+        dead_letter: false,
+        skipped: Some((skip, "not now".into())),
+        ..accepted(second, "told")
+    };
+    let missed = refused(2, Trigger::Schedule, Skip::Missed);
+    let mut called = refused(3, Trigger::Hook, Skip::QueueFull);
+    called.payload.cause = Some(Arc::new(cause));
+    // The second time is a retry.
+    for accepted in [&missed, &called, &missed, &called] {
+        ledger.store(accepted.clone()).unwrap();
+    }
+    let (_copy, killed) = killed(state.path());
+    assert!(killed.opened.restored.unfinished.is_empty());
+    let (record, _) = killed.get(missed.id).unwrap();
+    let reason = Some(Reason::Skipped(Skip::Missed));
+    assert_eq!(
+        (record.state, record.reason, record.message.as_str()),
+        (RunState::Skipped, reason, "not now")
+    );
+    assert_eq!(killed.list(unfiltered()).hook_failed, [first.id].into());
+    // The acceptance says that it never is a dead letter.
+    assert_eq!(dead(&killed), [0; 0]);
+    killed.stop();
     ledger.stop();
 }

@@ -149,7 +149,7 @@ impl LedgerThread {
             for (_, event) in new {
                 let accepted = event.accepted.iter();
                 stored.extend(accepted.map(|accepted| (accepted.function.clone(), accepted.id)));
-                for (accepted, ..) in &event.skipped {
+                for accepted in &event.skipped {
                     // A share without room is stored with its end, so it counts as an end of its function.
                     self.sweeper.ended(&accepted.function, accepted.id);
                 }

@@ -71,6 +71,8 @@ impl Oracle for AnswersOracle {
             // A function may be a script in one attempt and a handler in the next one.
             Fact::Began(began) if began.is_call => drop(self.of_scripts.remove(&began.invocation)),
             Fact::Began(began) => drop(self.of_scripts.insert(began.invocation)),
+            // The results that the spawner kept are gone, also if fnd is killed before it learns of that.
+            Fact::SpawnerEnded => self.of_scripts.clear(),
             Fact::Committed(commit) if commit.is_done && commit.is_complete => {
                 self.complete_at = self.now;
                 if commit.is_synced {

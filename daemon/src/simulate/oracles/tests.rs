@@ -221,12 +221,13 @@ fn a_kill_may_lose_the_result_of_a_call_and_not_that_of_a_script() {
             is_call,
         })
     };
-    // The last attempt leaves the result.
-    for (are_calls, expected) in [
-        ([false, false], "O3"),
-        ([true, false], "O3"),
-        ([true, true], "fine"),
-        ([false, true], "fine"),
+    // The last attempt leaves the result: in the spawner, if it is that of a script.
+    for (are_calls, has_spawner_ended, expected) in [
+        ([false, false], false, "O3"),
+        ([true, false], false, "O3"),
+        ([true, true], false, "fine"),
+        ([false, true], false, "fine"),
+        ([false, false], true, "fine"),
     ] {
         let end = InvocationRecord {
             attempts: 2,
@@ -245,7 +246,8 @@ fn a_kill_may_lose_the_result_of_a_call_and_not_that_of_a_script() {
         let rows_after = rows([(ID.0, without_result)]);
         let mut answers = answers::AnswersOracle::default();
         let facts = [begins(1, are_calls[0]), begins(2, are_calls[1]), finished(end)];
-        assert_eq!(see(&mut answers, facts), "fine");
+        let ended = has_spawner_ended.then_some(Fact::SpawnerEnded);
+        assert_eq!(see(&mut answers, facts.into_iter().chain(ended)), "fine");
         let found = answers
             .at_death(Death::Killed, &rows_after)
             .and_then(|()| answers.at_end(&rows_after));

@@ -1,6 +1,7 @@
 //! Functions that have a number of attempts together.
 
 use super::*;
+use crate::records::outcome::Reason;
 use crate::run::NodeBudget;
 
 #[test]
@@ -246,6 +247,34 @@ fn a_function_that_cannot_begin_keeps_no_place_of_its_group() {
     assert_eq!(
         b.code(2, 0),
         "record ok: succeeded ok; reply 2: succeeded ok; spawn w3 a1 4"
+    );
+}
+
+#[test]
+fn a_function_with_a_free_worker_passes_one_that_cannot_be_started() {
+    let mut b = Bench::new();
+    b.s.set_groups([("db", 1)]);
+    b.event(installed("f", 1, handler(grouped("db"))));
+    b.event(installed("g", 1, grouped("db")));
+    b.event(installed("h", 1, four()));
+    assert_eq!(b.submit(1), "note 1; spawn w1");
+    assert_eq!(b.ready(1), "call w1 #1 a1 1");
+    assert_eq!(b.submit_of("g", 2), "note 2");
+    assert_eq!(b.submit(3), "note 3");
+    assert_eq!(b.submit_of("h", 4), "note 4; spawn w2 a1 4");
+    b.event(Event::NodeCannotStart {
+        worker: WorkerId(2),
+        message: "no memory".to_owned(),
+    });
+    assert_eq!(
+        b.answer(1, 1, Reason::Ok),
+        "record ok: succeeded ok; reply 1: succeeded ok; call w1 #2 a1 3"
+    );
+    assert_eq!(b.wait(secs(1)), "spawn w3 a1 4");
+    b.spawned(3);
+    assert_eq!(
+        b.answer(1, 2, Reason::Ok),
+        "record ok: succeeded ok; reply 3: succeeded ok; spawn w4 a1 2"
     );
 }
 

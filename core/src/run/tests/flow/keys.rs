@@ -196,6 +196,33 @@ fn a_delayed_run_that_is_being_stored_holds_up_nobody() {
     assert_eq!(b.wait(secs(11)), "spawn w2 a1 1");
 }
 
+#[test]
+fn one_that_is_cancelled_while_it_is_being_stored_holds_up_nobody() {
+    let mut rules = keyed(1);
+    rules.queue.overlap = Overlap::Reject;
+    let mut b = Bench::with(rules);
+    let stored = |n| {
+        let submit = Submit {
+            wait: false,
+            overlap: Some(Overlap::Queue),
+            ..of_customer(n, "a")
+        };
+        Event::Submit(Box::new(submit))
+    };
+    assert_eq!(b.event(stored(1)), "store 1");
+    assert_eq!(b.event(stored(2)), "store 2");
+    assert_eq!(b.event(Event::Stored(id(2))), "reply 2: queued");
+    assert_eq!(b.cancel(1), "reply 99: done; spawn w1 a1 2");
+    assert_eq!(
+        b.event(Event::Stored(id(1))),
+        "reply 1: queued; update 1 cancelled cancelled"
+    );
+    b.code(1, 0);
+    assert_eq!(b.event(stored(3)), "store 3");
+    assert_eq!(b.cancel(3), "reply 99: done");
+    assert_eq!(ask(&mut b, 4, "a"), "note 4; spawn w2 a1 4");
+}
+
 /// A payload that can be read once.
 #[derive(Debug, Default)]
 struct ReadOnce(AtomicBool);
@@ -210,6 +237,21 @@ impl BytesOwner for ReadOnce {
             false => Ok(Cow::Owned(br#"{"customer": "a"}"#.to_vec())),
             true => Err(io::ErrorKind::Other.into()),
         }
+    }
+}
+
+/// A second read would find no value, and the run would hold up nobody.
+#[test]
+fn a_payload_is_read_once_for_its_key() {
+    for overlap in [Overlap::Queue, Overlap::Skip, Overlap::Reject, Overlap::Replace] {
+        let mut rules = keyed(1);
+        rules.queue.overlap = overlap;
+        let mut b = Bench::with(rules);
+        let mut submit = of_customer(1, "a");
+        submit.payload.data = Some(Data::new(ReadOnce::default()));
+        assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 1; spawn w1 a1 1");
+        let second = ask(&mut b, 2, "a");
+        assert!(!second.contains("spawn"), "{overlap:?}: {second}");
     }
 }
 

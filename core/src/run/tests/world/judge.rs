@@ -6,6 +6,7 @@ use crate::records::cause::DEPTH_MAX;
 use crate::records::outcome::{Class, Reason, RunState};
 use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
+use crate::run_state::invocation::InvocationStage;
 use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 
@@ -234,7 +235,7 @@ impl World {
             let same = |earlier: &&Entry| {
                 earlier.accepted.function == entry.accepted.function && order_key(earlier) == Some(key)
             };
-            let unfinished = earlier.filter(same).find(|earlier| !earlier.is_final());
+            let unfinished = earlier.filter(same).find(|earlier| !self.is_over(earlier));
             assert!(
                 unfinished.is_none(),
                 "it begins before an earlier one of its order key has ended"
@@ -255,6 +256,12 @@ impl World {
         }
     }
 
+    /// Says whether nothing of an invocation can begin any more. One that is ended while it is being stored has its final record later.
+    fn is_over(&self, entry: &Entry) -> bool {
+        let stage = self.s.invocations.get(&entry.accepted.id).map(|one| &one.stage);
+        entry.is_final() || matches!(stage, Some(InvocationStage::Storing { end: Some(_), .. }))
+    }
+
     /// Checks the order of one customer's invocations, and how many of them go on at once.
     fn may_begin_beside_its_customer(&self, entry: &Entry, attempt: &AttemptOrder) {
         let function = self.s.functions.find(&entry.accepted.function).unwrap();
@@ -268,7 +275,7 @@ impl World {
         let others = self.ledger.values().filter(|other| {
             let accepted = &other.accepted;
             let is_same = accepted.function == entry.accepted.function && accepted.id != entry.accepted.id;
-            is_same && !other.is_final() && accepted.payload.key(place).as_ref() == Some(&customer)
+            is_same && !self.is_over(other) && accepted.payload.key(place).as_ref() == Some(&customer)
         });
         let before = others.filter(|other| {
             let is_earlier = other.accepted.id < entry.accepted.id;
@@ -431,7 +438,12 @@ impl World {
                 break;
             }
         }
-        assert_eq!((self.s.running(), self.s.queued()), (0, 0), "something is stuck");
+        let stuck: Vec<_> = self.s.invocations.values().map(|one| (one.id, &one.stage)).collect();
+        assert_eq!(
+            (self.s.running(), self.s.queued()),
+            (0, 0),
+            "something is stuck: {stuck:?}"
+        );
         assert_eq!(self.s.next_deadline(), None);
         assert!(self.ledger.values().all(Entry::is_final), "no final record");
         assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
