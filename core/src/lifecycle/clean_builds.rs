@@ -80,7 +80,7 @@ impl Lifecycle {
     }
 
     /// Queues the functions with the list of a tree that was built from scratch: they share a tree, so they would get the new one
-    /// at any later time, such as the next start. Nobody may wait for the tree any more.
+    /// at any later time, such as the next start. By then the function that asked for the tree may wait for another one.
     pub(super) fn enqueue_list(&mut self, tree: Version, out: &mut Vec<Order>) {
         let Some(before) = self.clean_builds.before.remove(&tree) else {
             return;

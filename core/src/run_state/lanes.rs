@@ -1,9 +1,9 @@
 //! The lanes of a function's queue: the invocations with one value of a key, in their order.
 //!
-//! In a lane come first those that have begun, also while they wait for a retry or a poll: otherwise a later one would overtake an
-//! earlier one that is not done. Then come those that are claimed, then those that wait, each in the order of acceptance. As many
-//! of the first as the lane is wide may begin. So a lane depends on the stages alone, also after a restart, and where a release changes
-//! the key.
+//! In a lane come first the invocations that have begun, also while they wait for a retry or a poll: otherwise a later one would
+//! overtake an earlier one that is not done. Then come those that are claimed, then those that wait, each in the order of
+//! acceptance. As many of the first as the lane is wide may begin. So a lane depends on the stages alone, also after a restart,
+//! and where a release changes the key.
 
 use super::invocation::{Invocation, InvocationStage, QueueOrder};
 use fnd_wire::ids::InvocationId;
@@ -74,8 +74,8 @@ impl Lanes {
     /// Says whether an invocation is in lanes in its stage.
     pub(super) fn has(invocation: &Invocation) -> bool {
         let has_key = invocation.order_key.is_some() || invocation.queue_key.is_some();
-        // A delayed one has no place before its time, also while it is being stored. One that was ended while it is being stored has
-        // no place any more.
+        // A delayed invocation has no place before its time, also while it is being stored. If something ends an invocation
+        // while it is being stored, it has no place any more.
         let has_no_place = matches!(
             invocation.stage,
             InvocationStage::Delayed { .. }
@@ -96,7 +96,7 @@ impl Lanes {
         let progress = match invocation.stage {
             _ if invocation.attempts > 0 => Progress::Begun,
             InvocationStage::Running { .. } | InvocationStage::Lost => Progress::Begun,
-            // A new release may bring the key when some are claimed already. They must not begin beside one that runs.
+            // A new release may bring the key when invocations are claimed already. They must not begin beside one that runs.
             InvocationStage::Claiming { .. } | InvocationStage::Claimed | InvocationStage::BackingOff { .. } => {
                 Progress::Claimed
             }

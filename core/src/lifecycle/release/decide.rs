@@ -279,7 +279,8 @@ impl Releases {
     /// release is on trial, which may serve before the copy is installed.
     pub fn hold_release(&mut self, now_ms: u64, kind: HoldKind, (version, is_tried): (Version, bool)) {
         self.take_back_promotion();
-        // A hold whose release has not served may fail its own trial, so it does not come back. What it replaced does.
+        // A hold whose release has not served may fail its own trial, so it does not come back. The hold and the
+        // canary that it replaced do.
         let (before, canary) = match self.hold.take() {
             Some(hold) if !hold.established => (hold.before, hold.canary),
             before => (before, None),
