@@ -5,7 +5,7 @@
 mod common;
 
 use common::Harness;
-use fnd_wire::frame::{Install, Installed, Reply, Request, STORED, SealTree, Spawn};
+use fnd_wire::frame::{Install, Installed, NOT_ALONE, Reply, Request, STORED, SealTree, Spawn};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +69,7 @@ fn a_tree_is_made_only_of_its_own_build_that_ran_alone() {
             harness.run(build, None, &[]);
         }
         let why = seal(&mut harness, &builder, Some(tree)).unwrap_err();
-        assert!(why.contains("did not run alone"), "{why}");
+        assert_eq!(why, NOT_ALONE);
         assert_eq!(content(&harness, &tree), None);
     }
     // The files of an invocation of another build.

@@ -9,10 +9,13 @@
 //! owner, and each uploaded function have lanes of their own, so the cache that builds keep is shared only among functions of one
 //! trust. The home is emptied before each build, because an install script of another build could have left a tree in it. So a
 //! tree is made only of a build that this fnd has started and seen succeed, and no build can reach the files of a build that runs
-//! at the same time. If a build of an earlier fnd still runs, fnd waits for its end, and then removes its files.
+//! at the same time. If a build of an earlier fnd still runs, fnd waits for its end, and then removes its files. It does so
+//! also if that end comes while the lane is being emptied: the spawner makes no tree in a home that was emptied while a process
+//! could still write to it.
 //!
 //! This module remembers no failure: a tree is built again if a file changes, at a reload, or if a person asks.
 
+use fnd_wire::frame::NOT_ALONE;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,16 +74,30 @@ pub enum BuildFailure {
     /// Its build could not be started, for a reason outside of the files: fnd drains, for example. No event tells when that is
     /// over.
     NotStarted(String),
+    /// Its build was accepted, and something besides the files kept a tree from being made: a process could not be started, or
+    /// another one may have left files in the home. No event tells when that is over.
+    Disturbed(String),
     /// Its build has failed, or the files that the build has left make no tree. The first line is the reason, and the last lines
     /// of output follow.
     Failed(String),
+}
+
+impl BuildFailure {
+    /// Returns the failure of a build of whose files the spawner has made no tree.
+    fn of_seal(why: String) -> Self {
+        if why == NOT_ALONE {
+            Self::Disturbed(why)
+        } else {
+            Self::Failed(why)
+        }
+    }
 }
 
 impl fmt::Display for BuildFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(why) => write!(f, "(not started): {why}"),
-            Self::Failed(why) => f.write_str(why),
+            Self::Disturbed(why) | Self::Failed(why) => f.write_str(why),
         }
     }
 }
@@ -88,11 +105,12 @@ impl fmt::Display for BuildFailure {
 /// An order that the caller of this module carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildOrder {
-    /// Remove what builds have left in a lane; [`Builds::sealed`] must follow.
+    /// Remove what builds have left in a lane; [`Builds::sealed`] must follow. If a build of an earlier fnd runs there now,
+    /// [`Builds::is_shared`] comes before it.
     Clear(Lane),
     /// Make a tree of the files that its build has left in the lane; [`Builds::sealed`] must follow.
     Seal(Lane, Version),
-    /// Build; [`Builds::started`] must follow, then [`Builds::ended`]; or [`Builds::not_started`].
+    /// Build; [`Builds::started`] must follow, then [`Builds::ended`]; or [`Builds::clear_again`] or [`Builds::not_started`].
     Build(Lane, Version),
     /// The tree exists: install these files and copies.
     Install(BTreeSet<Waiter>),
@@ -119,6 +137,18 @@ struct Current {
     /// The tree that is built; absent: the lane is only emptied.
     tree: Option<Version>,
     step: BuildStep,
+    /// Whether a build of an earlier fnd ran in the lane when it was emptied last.
+    is_shared: bool,
+}
+
+impl Current {
+    fn clearing(tree: Option<Version>) -> Self {
+        Self {
+            tree,
+            step: BuildStep::Clearing,
+            is_shared: false,
+        }
+    }
 }
 
 /// The trees that are wanted.
@@ -176,8 +206,11 @@ impl Builds {
         if self.lanes.contains_key(&lane) {
             return None; // it was emptied before this build
         }
-        let step = live.map_or(BuildStep::Clearing, |id| BuildStep::Building { id, own: false });
-        self.lanes.insert(lane.clone(), Current { tree: None, step });
+        let mut current = Current::clearing(None);
+        if let Some(id) = live {
+            current.step = BuildStep::Building { id, own: false };
+        }
+        self.lanes.insert(lane.clone(), current);
         live.is_none().then_some(BuildOrder::Clear(lane))
     }
 
@@ -197,8 +230,7 @@ impl Builds {
             });
             let mut free = lanes.filter(|lane| !self.lanes.contains_key(lane));
             let Some(lane) = free.next() else { break };
-            let step = BuildStep::Clearing;
-            self.lanes.insert(lane.clone(), Current { tree: Some(tree), step });
+            self.lanes.insert(lane.clone(), Current::clearing(Some(tree)));
             orders.push(BuildOrder::Clear(lane));
         }
         orders
@@ -219,11 +251,27 @@ impl Builds {
             (BuildStep::Clearing, _) => self.over(lane, BuildOrder::Install),
             (BuildStep::Sealing, _) => match sealed {
                 Ok(()) => self.over(lane, BuildOrder::Install),
-                Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, BuildFailure::Failed(why))),
+                Err(why) => self.over(lane, |waiters| BuildOrder::Refuse(waiters, BuildFailure::of_seal(why))),
             },
             // In these steps no answer of the spawner is due.
             (BuildStep::Starting | BuildStep::Building { .. }, _) => Vec::new(),
         }
+    }
+
+    /// Stores that a build of an earlier fnd runs in a lane that is being emptied. Its end may come before the next build starts,
+    /// and what it leaves until then would count as files of that build.
+    pub fn is_shared(&mut self, lane: &Lane) {
+        if let Some(current) = self.lanes.get_mut(lane) {
+            current.is_shared = true;
+        }
+    }
+
+    /// Empties a lane once more before its build starts, if a build of an earlier fnd ran there the last time. It has ended.
+    pub fn clear_again(&mut self, lane: &Lane) -> Option<BuildOrder> {
+        let is_due = |current: &&mut Current| current.is_shared && current.step == BuildStep::Starting;
+        let current = self.lanes.get_mut(lane).filter(is_due)?;
+        *current = Current::clearing(current.tree);
+        Some(BuildOrder::Clear(lane.clone()))
     }
 
     /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
@@ -259,7 +307,7 @@ impl Builds {
             (Err(why), _) if own => self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why)),
             // A build of an earlier fnd may have been of another tree, so its files are removed.
             _ => {
-                current.step = BuildStep::Clearing;
+                *current = Current::clearing(current.tree);
                 vec![BuildOrder::Clear(lane)]
             }
         }
@@ -429,6 +477,44 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_is_emptied_again_if_a_build_of_an_earlier_fnd_has_ended_there_meanwhile() {
+        let mut builds = Builds::default();
+        builds.needs(name("a"), ONE, build());
+        builds.is_shared(&root(1));
+        assert_eq!(builds.clear_again(&root(1)), None, "it is being emptied");
+        assert_eq!(builds.ended(ID, Ok(())), []);
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
+        assert_eq!(builds.clear_again(&root(1)), Some(BuildOrder::Clear(root(1))));
+        assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
+        assert_eq!(builds.clear_again(&root(1)), None, "nothing ran there");
+        // One that still runs then is waited for, and the lane is emptied after that anyway.
+        let mut builds = Builds::default();
+        builds.needs(name("a"), ONE, build());
+        builds.is_shared(&root(1));
+        builds.sealed(&root(1), Ok(()));
+        builds.started(&root(1), ID, false);
+        assert_eq!(builds.ended(ID, Ok(())), [BuildOrder::Clear(root(1))]);
+        builds.sealed(&root(1), Ok(()));
+        assert_eq!(builds.clear_again(&root(1)), None);
+    }
+
+    #[test]
+    fn a_home_in_which_another_process_may_have_left_files_is_no_failure_of_the_build() {
+        let mut builds = Builds::default();
+        builds.needs(name("a"), ONE, build());
+        builds.sealed(&root(1), none());
+        builds.started(&root(1), ID, true);
+        builds.ended(ID, Ok(()));
+        assert_eq!(
+            builds.sealed(&root(1), Err(NOT_ALONE.to_owned())),
+            [BuildOrder::Refuse(
+                names(&["a"]),
+                BuildFailure::Disturbed(NOT_ALONE.to_owned())
+            )]
+        );
+    }
+
+    #[test]
     fn a_file_and_the_copy_that_serves_meanwhile_wait_beside_each_other() {
         let (file, copy) = (
             name("a"),
@@ -566,6 +652,11 @@ mod tests {
                 }
                 match orders.remove(which % orders.len()) {
                     BuildOrder::Clear(lane) => {
+                        next_id += 1;
+                        if next_id % 7 == 0 {
+                            // A build of an earlier fnd still runs there.
+                            builds.is_shared(&lane);
+                        }
                         left.remove(&lane);
                         builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
@@ -574,6 +665,9 @@ mod tests {
                         builds.sealed(&lane, if good { Ok(()) } else { none() })
                     }
                     BuildOrder::Build(lane, tree) => {
+                        if let Some(order) = builds.clear_again(&lane) {
+                            return vec![order];
+                        }
                         assert_eq!(left.get(&lane), None, "an earlier build's files are there");
                         next_id += 1;
                         if next_id % 5 == 0 {

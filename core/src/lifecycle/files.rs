@@ -122,8 +122,9 @@ impl Lifecycle {
         settled
     }
 
-    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) must follow. The spawner of fnd 0.1
-    /// gets no request to fetch, because it ends the connection at a request that it does not know.
+    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) or [`not_asked`](Self::not_asked)
+    /// must follow. The spawner of fnd 0.1 gets no request to fetch, because it ends the connection at a request that it does not
+    /// know.
     pub fn next_request(&mut self, is_spawner_of_0_1: bool) -> Option<(Request, SourceFiles)> {
         // While old versions of a function are being deleted, no new one is installed: the list of versions to keep does not name
         // the new one, so the spawner would delete it as well.
@@ -160,6 +161,11 @@ impl Lifecycle {
             self.clean_builds.asked(number);
         }
         self.installer.asked(number, files);
+    }
+
+    /// Puts files back for which the spawner could not be asked: they are neither installed nor refused.
+    pub fn not_asked(&mut self, files: SourceFiles) {
+        self.installer.not_asked(files);
     }
 
     /// Returns when [`install_due`](Self::install_due) has something to do.

@@ -115,7 +115,8 @@ impl Installer {
         copies.into_iter().for_each(|copy| self.requeue(copy));
     }
 
-    /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.
+    /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] or
+    /// [`Installer::not_asked`] must follow.
     pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<SourceFiles> {
         if self.asked.len() >= WINDOW {
             return None;
@@ -153,6 +154,12 @@ impl Installer {
     /// Stores which request asked for a candidate.
     pub fn asked(&mut self, request: u32, candidate: SourceFiles) {
         self.asked.insert(request, candidate);
+    }
+
+    /// Puts a candidate back for which the spawner could not be asked. If it were dropped, a scan would be settled without it,
+    /// and its function would count as deleted.
+    pub fn not_asked(&mut self, candidate: SourceFiles) {
+        self.waiting.push_front(candidate);
     }
 
     /// Returns the files that a request asks for.

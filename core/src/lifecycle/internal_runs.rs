@@ -237,10 +237,25 @@ impl Lifecycle {
         self.build_orders(orders, node, out);
     }
 
+    /// Returns whether a build may start in its lane, in which nothing runs now. If files may lie there that are not its own, the
+    /// lane is emptied once more, and [`Order::Build`] comes again.
+    pub fn is_empty_lane(&mut self, lane: &Lane, node: NodeFacts<'_>, out: &mut Vec<Order>) -> bool {
+        let orders = self.builds.clear_again(lane);
+        let is_empty = orders.is_empty();
+        self.build_orders(orders, node, out);
+        is_empty
+    }
+
     fn build_orders(&mut self, orders: Vec<LaneOrder>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         for order in orders {
             match order {
-                LaneOrder::Clear(lane) => out.push(Order::Seal(lane, None)),
+                LaneOrder::Clear(lane) => {
+                    // The end of this run may come only after a version was lent to the lane, so nothing waits for it here.
+                    if (node.is_live)(&lane.builder()) {
+                        self.builds.is_shared(&lane);
+                    }
+                    out.push(Order::Seal(lane, None));
+                }
                 LaneOrder::Seal(lane, tree) => out.push(Order::Seal(lane, Some(tree))),
                 // The first lane has the version that builds already; another one gets it first.
                 LaneOrder::Build(lane, build) if lane.number == 1 => {
@@ -259,7 +274,7 @@ impl Lifecycle {
                     for WaitingBuild { file, document, .. } in waiting {
                         self.build_failed((file.clone(), &document), &words, node.dirs, out);
                         match why {
-                            BuildFailure::NotStarted(_) => {
+                            BuildFailure::NotStarted(_) | BuildFailure::Disturbed(_) => {
                                 self.installer.refused(file, node.now.mono);
                             }
                             BuildFailure::Failed(_) => self.installer.is_final(&file),

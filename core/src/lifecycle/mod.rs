@@ -135,6 +135,8 @@ pub struct NodeFacts<'a> {
     pub lanes: u32,
     /// Returns the largest memory reservation of an internal run, in bytes.
     pub internal_memory: &'a dyn Fn() -> u64,
+    /// Returns whether a function has a run that is not over.
+    pub is_live: &'a dyn Fn(&FunctionName) -> bool,
     /// Finds the author of files; the flag says that root owns all of them.
     pub author: &'a dyn Fn(&SourceFiles, bool) -> Author,
 }

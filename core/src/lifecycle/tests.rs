@@ -1,6 +1,11 @@
 //! Facts go in, and the orders are compared.
+//!
+//! Files:
+//! - `clean_builds`: builds from scratch that a person asks for
+//! - `disturbed_builds`: builds that another process disturbs
 
 mod clean_builds;
+mod disturbed_builds;
 
 use super::answers::read_document;
 use super::builds::Lane;
@@ -70,6 +75,7 @@ fn node(seconds: u64) -> NodeFacts<'static> {
         is_spawner_of_0_1: false,
         lanes: 1,
         internal_memory: &|| u64::MAX,
+        is_live: &|_| false,
         author: &|_, _| Author::Root,
     }
 }
@@ -257,6 +263,22 @@ fn an_answer_counts_when_the_files_are_still_the_same() {
     let mut out = Vec::new();
     lifecycle.confirmed(1, true, node(0), &mut out);
     assert!(out.is_empty(), "once");
+}
+
+#[test]
+fn a_scan_is_not_settled_without_files_that_the_spawner_could_not_be_asked_for() {
+    let mut lifecycle = lifecycle();
+    let scan = lifecycle.installer.new_scan();
+    lifecycle.files_changed(vec![candidate("a"), candidate("b")]);
+    lifecycle.installer.scanned(scan);
+    // More often than there are files: each event asks again until fnd ends.
+    for _ in 0..3 {
+        let (_, files) = lifecycle.next_request(false).unwrap();
+        assert_eq!(files, candidate("a"));
+        lifecycle.not_asked(files);
+        assert!(!lifecycle.installer.is_settled(scan));
+        assert!(lifecycle.installer.has_work(&name("a")) && lifecycle.installer.has_work(&name("b")));
+    }
 }
 
 #[test]

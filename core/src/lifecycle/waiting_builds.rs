@@ -5,7 +5,7 @@ use super::SourceFiles;
 use super::builds::{BuildFailure, BuildOrder, Builds, Lane, Waiter};
 use crate::instant;
 use crate::records::InvocationRecord;
-use crate::records::outcome::RunState;
+use crate::records::outcome::{Reason, RunState};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::Installed;
@@ -74,11 +74,13 @@ impl BuildTask {
 /// An order of [`Builds`] with the files and versions that it is about. The lifecycle carries it out.
 #[derive(Debug)]
 pub enum LaneOrder {
-    /// Remove what builds have left in a lane; [`WaitingBuilds::sealed`] must follow.
+    /// Remove what builds have left in a lane; [`WaitingBuilds::sealed`] must follow. If a build of an earlier fnd runs there now,
+    /// [`WaitingBuilds::is_shared`] comes before it.
     Clear(Lane),
     /// Make a tree of the files that its build has left in the lane; [`WaitingBuilds::sealed`] must follow.
     Seal(Lane, Version),
-    /// Build with this version of `fnd-build`; [`WaitingBuilds::started`] or [`WaitingBuilds::not_started`] must follow.
+    /// Build with this version of `fnd-build`; [`WaitingBuilds::started`], [`WaitingBuilds::clear_again`] or
+    /// [`WaitingBuilds::not_started`] must follow.
     Build(Lane, Installed),
     /// The tree exists: install these files and copies.
     Install(Vec<WaitingBuild>),
@@ -124,10 +126,19 @@ impl BuildEnd {
             outcome: if record.state == RunState::Succeeded {
                 Ok(())
             } else {
-                Err(BuildFailure::Failed(why))
+                Err(failure(record.reason, why))
             },
             last: last.last().copied().unwrap_or_default().to_owned(),
         })
+    }
+}
+
+/// Returns the failure of a build that ended for this reason.
+fn failure(reason: Option<Reason>, why: String) -> BuildFailure {
+    match reason {
+        // Neither the files nor the build are the reason.
+        Some(Reason::Spawn | Reason::Interrupted | Reason::Skipped(_)) => BuildFailure::Disturbed(why),
+        _ => BuildFailure::Failed(why),
     }
 }
 
@@ -235,6 +246,17 @@ impl WaitingBuilds {
         self.orders(orders)
     }
 
+    /// Stores that a build of an earlier fnd runs in a lane that is being emptied.
+    pub fn is_shared(&mut self, lane: &Lane) {
+        self.builds.is_shared(lane);
+    }
+
+    /// Empties a lane once more before its build starts, as [`Builds::clear_again`] says.
+    pub fn clear_again(&mut self, lane: &Lane) -> Vec<LaneOrder> {
+        let order = self.builds.clear_again(lane);
+        self.orders(order)
+    }
+
     /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
         self.builds.started(lane, id, own);
@@ -258,16 +280,17 @@ impl WaitingBuilds {
     /// Handles the end of a build. Returns the functions whose code it has fetched for their files, and the orders.
     pub fn ended(&mut self, end: BuildEnd) -> (Vec<FunctionName>, Vec<LaneOrder>) {
         let mut fetched = Vec::new();
-        // `Builds::ended` takes the run from its lane, so the functions and the tree of the run are found before it.
-        if end.outcome.is_ok() {
+        // `Builds::ended` takes the run from its lane, so the functions and the tree of the run are found before it. The files of
+        // a build that an earlier fnd has started are removed, so nothing is fetched or made by it.
+        if end.outcome.is_ok()
+            && let Some(tree) = self.builds.built_by(end.id)
+        {
             let is_fetched = |(waiter, waiting): &(&Waiter, &WaitingBuild)| {
                 waiting.task == BuildTask::Fetch && !waiter.copy && self.builds.invocation_for(waiter) == Some(end.id)
             };
             let waiting = self.waiting.iter().filter(is_fetched);
             fetched.extend(waiting.map(|(waiter, _)| waiter.function.clone()));
-            if let Some(tree) = self.builds.built_by(end.id) {
-                self.made.insert(tree, end.id);
-            }
+            self.made.insert(tree, end.id);
         }
         let orders = self.builds.ended(end.id, end.outcome);
         (fetched, self.orders(orders))
@@ -344,6 +367,7 @@ impl WaitingBuilds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::outcome::Skip;
     use fnd_wire::ids::FunctionId;
 
     const TREE: Version = Version([1; 32]);
@@ -435,6 +459,32 @@ mod tests {
         let refused = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
         assert_eq!(refused.1, "refuse a: (not started): fnd drains");
         assert_eq!(builds.failure(&name("a"), TREE), None);
+    }
+
+    #[test]
+    fn only_the_end_of_a_build_that_has_run_says_something_about_its_files() {
+        let of = |reason| failure(Some(reason), String::new());
+        for reason in [Reason::Spawn, Reason::Interrupted, Reason::Skipped(Skip::Deleted)] {
+            assert_eq!(of(reason), BuildFailure::Disturbed(String::new()), "{reason}");
+        }
+        for reason in [Reason::Exit(1), Reason::Failed, Reason::Timeout, Reason::Cancelled] {
+            assert_eq!(of(reason), BuildFailure::Failed(String::new()), "{reason}");
+        }
+    }
+
+    #[test]
+    fn code_that_an_earlier_fnd_fetches_is_not_told() {
+        let mut builds = WaitingBuilds::default();
+        let orders = builds.needs(waiting(file("a"), BuildTask::Fetch), build(), 1);
+        let [LaneOrder::Clear(lane)] = &orders[..] else {
+            panic!("{orders:?}")
+        };
+        let lane = lane.clone();
+        builds.sealed(&lane, Ok(()));
+        builds.started(&lane, ID, false);
+        let (outcome, last) = (Ok(()), String::new());
+        let (fetched, orders) = builds.ended(BuildEnd { id: ID, outcome, last });
+        assert!(fetched.is_empty() && matches!(&orders[..], [LaneOrder::Clear(_)]));
     }
 
     #[test]

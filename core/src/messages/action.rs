@@ -67,7 +67,8 @@ pub enum Action {
     Forget(WorkerId, Option<FunctionName>),
     /// Store an ended attempt together with the current state of its invocation, which may be final.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
-    /// Store the current state of an invocation without an attempt (running, cancelled in the queue, skipped).
+    /// Store the current state of an invocation without an attempt (running, cancelled in the queue, skipped). The answers to
+    /// those who are told of its end come right after it.
     Update(Box<InvocationRecord>),
     /// Store the current state of an invocation whose attempt could not be started. The attempt has not begun, whatever
     /// was stored before.

@@ -29,7 +29,7 @@ impl Driver {
             state: &self.node.places.state,
             own_uid: self.node.settings.own_uid,
         };
-        let settings = &self.node.settings;
+        let (settings, supervisor) = (&self.node.settings, &self.supervisor);
         let node = NodeFacts {
             host: &settings.host,
             now: self.clock.now(),
@@ -37,6 +37,7 @@ impl Driver {
             is_spawner_of_0_1: self.workers.welcome.is_of_0_1(),
             lanes,
             internal_memory: &|| settings.budget().memory / 4 / u64::from(lanes),
+            is_live: &|function| supervisor.live_of(function).is_some(),
             author: &|files: &SourceFiles, trusted| author(files, trusted, places),
         };
         let mut orders = Vec::new();
@@ -154,6 +155,9 @@ impl Driver {
         let builder = lane.builder();
         if let Some(id) = self.supervisor.live_of(&builder) {
             self.lifecycle.builds.started(lane, id, false);
+            return;
+        }
+        if !self.decide_lifecycle(|lifecycle, node, out| lifecycle.is_empty_lane(lane, node, out)) {
             return;
         }
         let submit = self.new_submit(builder, Trigger::Manual);

@@ -107,7 +107,7 @@ impl Driver {
         }
         // The slots get the ends before any action is performed: a kill after an answer must not turn the attempt into
         // `interrupted`.
-        actions.iter().for_each(|action| self.records.keep_end(action));
+        self.records.keep_ends(&actions);
         actions
     }
 

@@ -113,8 +113,12 @@ impl Driver {
         while let Some((request, files)) = self.lifecycle.next_request(is_of_0_1) {
             match self.workers.send(&request, Vec::new()) {
                 Some(number) => self.lifecycle.asked(number, &request, files),
-                // Without a connection fnd ends. The next fnd scans the directories anew, so no file is lost.
-                None => break,
+                // Without a connection fnd ends, and the next fnd scans the directories anew. Until then these files wait: without
+                // them the first scan would be over, and everything about their functions would be forgotten.
+                None => {
+                    self.lifecycle.not_asked(files);
+                    break;
+                }
             }
         }
     }
@@ -137,6 +141,10 @@ impl Driver {
     pub(super) fn settle(&mut self) {
         self.ask_for_installs();
         self.wake_savers();
+        // What the spawner was not asked for is not done. fnd ends, and whoever waits for it learns that.
+        if self.workers.is_cut {
+            return;
+        }
         if self.lifecycle.has_settled() {
             let roots = &self.workers.welcome.functions_dirs;
             let held = self.functions.find_projects(&self.lifecycle.registry, roots);

@@ -52,6 +52,7 @@ fn refuse(lifecycle: &mut Lifecycle) {
         is_spawner_of_0_1: false,
         lanes: 1,
         internal_memory: &|| 0,
+        is_live: &|_| false,
         author: &|_, _| Author::Root,
     };
     let problem = Problem {

@@ -5,10 +5,10 @@
 //! The table is a file of fixed-size slots in the run directory; like the attempts, it lasts until the next reboot. A
 //! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered (also that
 //! of an attempt which its function never saw), and is emptied when the outcome is stored. A call that ends without an
-//! attempt, such as one that is cancelled before its retry, gets a slot for its end. The next start puts the slots that
-//! are still filled into the database ([`old_table`]). The spawner reports the end of a script's attempt a second
-//! time, with the result; its slot records the end in case the spawner died too, and keeps it in the table of the next
-//! fnd in case the spawner dies before its report.
+//! attempt, such as one that is cancelled before its retry, gets a slot for its end; so does durable work whose end is told
+//! to a caller. The next start puts the slots that are still filled into the database ([`old_table`]). The spawner reports
+//! the end of a script's attempt a second time, with the result; its slot records the end in case the spawner died too,
+//! and keeps it in the table of the next fnd in case the spawner dies before its report.
 //!
 //! The main thread fills the slots, and the ledger's thread empties them: a few hundred bytes to memory. The disk of the
 //! state directory can be slow; the run directory is in memory, and the file is mapped there ([`pages`]). A power cut loses

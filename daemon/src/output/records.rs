@@ -6,7 +6,7 @@
 use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
 use crate::output::{AttemptKey, Captured};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
-use fnd_core::run::{Action, AttemptOrder};
+use fnd_core::run::{Action, Answer, AttemptOrder};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
@@ -53,18 +53,26 @@ impl Records {
         });
     }
 
-    /// Keeps the end of an attempt, or of a call, where a kill of fnd does not lose it, before anyone is told of it. The
-    /// spawner also keeps a script's end, but can die together with fnd.
-    pub(crate) fn keep_end(&self, action: &Action) {
-        match action {
-            Action::Record(attempt, record) => {
-                // If fnd is killed now, the next fnd says in the record that the last output is missing.
-                let printed = self.awaited.has((attempt.invocation, attempt.attempt));
-                self.ledger.ends(attempt, record, printed);
+    /// Keeps the ends among the actions of an event where a kill of fnd does not lose them, before anyone is told of them.
+    /// The spawner also keeps a script's end, but can die together with fnd.
+    pub(crate) fn keep_ends(&self, actions: &[Action]) {
+        let mut rest = actions;
+        while let Some((action, next)) = rest.split_first() {
+            match action {
+                Action::Record(attempt, record) => {
+                    // If fnd is killed now, the next fnd says in the record that the last output is missing.
+                    let printed = self.awaited.has((attempt.invocation, attempt.attempt));
+                    self.ledger.ends(attempt, record, printed);
+                }
+                // Durable work is in the ledger, and the next fnd decides about it. There may be very much of it, so an end
+                // gets a slot only if a caller is told of it: the next fnd may run the work, for example because the file of
+                // a deleted function is back.
+                Action::Update(record) if record.state.is_final() && (!record.durable || is_told(record, next)) => {
+                    self.ledger.ends_waiting(record);
+                }
+                _ => {}
             }
-            // Durable work is in the ledger, so the next fnd ends it. There may be very much of it.
-            Action::Update(record) if record.state.is_final() && !record.durable => self.ledger.ends_waiting(record),
-            _ => {}
+            rest = next;
         }
     }
 
@@ -104,6 +112,14 @@ impl Records {
     pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
         self.awaited.due(invocation)
     }
+}
+
+/// Returns whether a caller is told of this end: the answers come right after the record.
+fn is_told(record: &InvocationRecord, next: &[Action]) -> bool {
+    let Some(Action::Reply(_, answer)) = next.first() else {
+        return false;
+    };
+    matches!(&**answer, Answer::Finished(told) if told.id == record.id)
 }
 
 impl Awaited {
@@ -170,10 +186,14 @@ impl Awaited {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{OpenedLedger, Retention, Site};
     use crate::metrics::tests::attempt;
     use crate::report::examples;
-    use fnd_core::records::outcome::{Reason, RunState};
+    use fnd_core::records::outcome::{Reason, RunState, Skip};
+    use fnd_core::run::ReplyTo;
+    use fnd_manifest::settings::OnDamage;
     use fnd_wire::ids::Attempt;
+    use std::path::Path;
 
     fn ended(id: u128, number: u32) -> EndedRecords {
         let mut attempt = attempt("hello", Reason::Ok);
@@ -188,29 +208,62 @@ mod tests {
             .collect()
     }
 
+    fn open(directory: &Path) -> OpenedLedger {
+        let site = Site {
+            state: directory,
+            run: directory,
+            on_damage: OnDamage::SetAside,
+        };
+        crate::ledger::open(site, Retention::default(), &[], |_| {}).unwrap()
+    }
+
     /// A call is cancelled while it waits for its retry, and fnd is killed before the end is stored.
     #[test]
     fn a_call_that_ended_between_two_attempts_has_ended_for_the_next_fnd() {
         let directory = tempfile::tempdir().unwrap();
-        let open = || {
-            let site = crate::ledger::Site {
-                state: directory.path(),
-                run: directory.path(),
-                on_damage: fnd_manifest::settings::OnDamage::SetAside,
-            };
-            crate::ledger::open(site, crate::ledger::Retention::default(), &[], |_| {}).unwrap()
-        };
         let (attempt, mut record) = ended(1, 1);
         record.durable = false;
         let mut waiting = record.clone();
         (waiting.state, waiting.ended_ms) = (RunState::Waiting, None);
         (record.state, record.reason) = (RunState::Cancelled, Some(Reason::Cancelled));
-        let records = Records::new(open().writer);
-        records.keep_end(&Action::Record(attempt, waiting));
-        records.keep_end(&Action::Update(record));
+        let records = Records::new(open(directory.path()).writer);
+        records.keep_ends(&[Action::Record(attempt, waiting), Action::Update(record)]);
         records.ledger.stop();
-        let next = open();
+        let next = open(directory.path());
         assert_eq!(next.restored.unfinished, []);
+        next.writer.stop();
+    }
+
+    /// A caller waits for the first one by its key, and nobody waits for the second one. Their function is deleted while the
+    /// disk is full, and fnd is killed.
+    #[test]
+    fn durable_work_whose_end_was_told_has_ended_for_the_next_fnd() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::new(open(directory.path()).writer);
+        let end = |id| InvocationRecord {
+            id: InvocationId(id),
+            attempts: 0,
+            ..examples::ended(Reason::Skipped(Skip::Deleted))
+        };
+        for id in [1, 2] {
+            let queued = InvocationRecord {
+                state: RunState::Queued,
+                ended_ms: None,
+                reason: None,
+                ..end(id)
+            };
+            records.store(LedgerCommand::Update(Box::new(queued)));
+        }
+        let answer = Answer::Finished(Box::new(end(1)));
+        records.keep_ends(&[
+            Action::Update(Box::new(end(1))),
+            Action::Reply(ReplyTo(1), Box::new(answer)),
+            Action::Update(Box::new(end(2))),
+        ]);
+        records.ledger.stop();
+        let next = open(directory.path());
+        let unfinished = next.restored.unfinished.iter().map(|found| found.record.id);
+        assert_eq!(unfinished.collect::<Vec<_>>(), [InvocationId(2)]);
         next.writer.stop();
     }
 

@@ -3,9 +3,10 @@
 use super::faults::FaultKinds;
 use super::life::FndLife;
 use super::node::Node;
-use super::people::PersonAct;
+use super::people::{self, PersonAct};
 use super::plan::WorldPlan;
 use super::seeds;
+use super::spawner::SpawnerModel;
 use super::spawner::contents::SourceContent;
 use super::world_step::WorldStep;
 use fastrand::Rng;
@@ -105,6 +106,42 @@ fn a_file_of_which_no_version_could_serve_is_mended_in_the_calm() {
         outcome.trace.iter().any(|line| line.ends_with(&act))
     };
     assert!(is_saved(1, 1) && !is_saved(2, 1));
+}
+
+/// Lets fnd handle all messages of its threads before it looks at the connection to the spawner.
+fn hear_all(life: &mut FndLife, node: &mut Node<'_>) {
+    let (now, mut order) = (node.clock.now(), Rng::with_seed(1));
+    node.files.take_requests(&life.catalog);
+    while node.files.has_work(now.mono) {
+        life.look_at_files(&mut node.files, &mut order, now);
+    }
+    while !life.serving.messages.is_empty() {
+        life.turn(WorldStep::Message);
+        life.run_tasks(node);
+    }
+}
+
+#[test]
+fn what_a_spawner_that_has_ended_was_not_asked_for_is_not_done() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let _inside = runtime.enter();
+    for has_function in [true, false] {
+        let mut node = Node::new(&runtime, FaultKinds::NONE, Rng::with_seed(1));
+        if has_function {
+            node.files.save(people::name(1), SourceContent(0));
+        }
+        let mut life = FndLife::start(&mut node, 1);
+        node.spawner(SpawnerModel::killed);
+        hear_all(&mut life, &mut node);
+        // A node on which every function is known serves people. A function that is not known counts as deleted.
+        assert_ne!(life.backend().is_some(), has_function);
+        let inside = life.tasks.enter();
+        let mut reloaded = life.daemon().reload(false);
+        drop(inside);
+        hear_all(&mut life, &mut node);
+        assert!(reloaded.try_recv().is_err(), "the configuration was not read");
+    }
 }
 
 #[test]

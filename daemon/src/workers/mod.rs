@@ -32,7 +32,7 @@ use crate::input::Inbox;
 use crate::output::{AttemptKey, Captured};
 use crate::workers::handler::WarmWorker;
 use crate::workers::http::{ReadinessProbe, Upload};
-use crate::workers::link::SpawnerConnection;
+use crate::workers::link::{ConnectionError, SpawnerConnection};
 use crate::workers::masks::WorkerMasks;
 use crate::workers::requests::PendingRequest;
 use crate::workers::silence::Silence;
@@ -71,6 +71,8 @@ pub(crate) struct Workers {
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Failures whose messages are in output that is not read yet.
     pub(crate) unexplained: Vec<(AttemptKey, Box<Answered>)>,
+    /// Whether a request was lost because the connection to the spawner had ended.
+    pub(crate) is_cut: bool,
     /// Whether the spawner answers.
     pub(crate) silence: Silence,
     clock: Clock,
@@ -102,6 +104,7 @@ impl Workers {
             sockets,
             lost: Vec::new(),
             unexplained: Vec::new(),
+            is_cut: false,
             silence: Silence::default(),
             clock,
             inbox,
@@ -136,6 +139,7 @@ impl Workers {
             }
             Err(error) => {
                 tracing::error!("{error}");
+                self.is_cut |= matches!(error, ConnectionError::Closed);
                 None
             }
         }

@@ -110,9 +110,9 @@ fn a_worker_that_is_gone_leaves_nothing() {
 fn a_broken_connection_takes_no_request() {
     local(async || {
         let (mut workers, spawner) = workers();
-        assert_eq!(workers.send(&release(), Vec::new()), Some(1));
+        assert_eq!((workers.send(&release(), Vec::new()), workers.is_cut), (Some(1), false));
         drop(spawner);
-        assert_eq!(workers.send(&release(), Vec::new()), None);
+        assert_eq!((workers.send(&release(), Vec::new()), workers.is_cut), (None, true));
         workers.connection = None;
         assert_eq!(workers.send(&release(), Vec::new()), None);
     });

@@ -9,6 +9,9 @@ pub const TLS_FILE_MAX: u64 = 1 << 20;
 /// Part of the warning in [`Installed::warnings`] that a function does not use a home that it has had before: its files belong to
 /// another owner now. A problem of the node says so, too.
 pub const SET_ASIDE: &str = "the home from before is set aside";
+/// The reason in [`Reply::Sealed`] if something besides the build may have left files in the home. The build is not at fault, and
+/// a tree may be made of the next one.
+pub const NOT_ALONE: &str = "its build did not run, did not succeed, or did not run alone";
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 

@@ -114,6 +114,22 @@ fn the_run_goes_on_without_the_callers_who_waited() {
     assert!(b.code(1, 0).ends_with("spawn w2 a1 1"), "{}", b.actions());
 }
 
+/// The daemon keeps the end of durable work over a kill if a caller is told of it, and looks for the answer there.
+#[test]
+fn an_end_without_an_attempt_is_told_right_after_its_record() {
+    let mut b = Bench::with(one_at_a_time());
+    b.submit(9);
+    b.spawned(1);
+    b.keyed(1, true);
+    b.keyed(2, false);
+    b.event(Event::Stored(id(1)));
+    b.cancel(1);
+    assert_eq!(b.updates(), [(RunState::Cancelled, 0, true)]);
+    let is_update = |action: &Action| matches!(action, Action::Update(_));
+    let behind = b.last.iter().skip_while(|action| !is_update(action)).nth(1);
+    assert!(matches!(behind, Some(Action::Reply(ReplyTo(1), _))), "{}", b.actions());
+}
+
 #[test]
 fn a_drain_keeps_it_for_the_next_fnd_and_answers_everybody() {
     for stored in [true, false] {

@@ -276,7 +276,12 @@ impl Schedules {
         let scheduled = self.functions.get_mut(function);
         let entries = scheduled.into_iter().flat_map(|scheduled| &mut scheduled.entries);
         for entry in entries.filter(|entry| entry.plan.key == before.key) {
-            (entry.last_ms, entry.ahead_ms) = (before.last_ms, before.ahead_ms);
+            if entry.last_ms < before.last_ms {
+                // The clock was set back meanwhile, and the schedule has begun anew: with the mark before, it would wait for days.
+                entry.ahead_ms = before.ahead_ms.max(Some(before.last_ms));
+            } else {
+                (entry.last_ms, entry.ahead_ms) = (before.last_ms, before.ahead_ms);
+            }
         }
         self.arm(function);
         // `arm` makes the slots due at once. The ledger could not store them a moment ago, so they wait.

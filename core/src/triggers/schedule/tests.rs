@@ -263,6 +263,24 @@ fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_b
 }
 
 #[test]
+fn a_schedule_that_has_begun_anew_goes_on_although_a_slot_from_before_is_refused() {
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let right = START + 72 * HOUR;
+    let _missed = table.due(right);
+    let refused = table.due(right).remove(0);
+    table.hold(&name("f"), &refused.mark.key);
+    let (back, again) = (START + 24 * HOUR, START + 24 * HOUR + 10_000);
+    assert_eq!(table.clock_was_set(back).len(), 1);
+    table.release(&name("f"), &refused.mark.key);
+    table.take_back(&name("f"), &refused.before, again);
+    assert_eq!(table.next_due(), Some(START + 25 * HOUR));
+    // The right time: the slot that was refused is due again, and none of those before it.
+    assert!(table.clock_was_set(right + 1).is_empty());
+    let due = table.due(right + 1).remove(0);
+    assert_eq!((due.run, due.missed), (refused.run, None));
+}
+
+#[test]
 fn an_edit_of_another_schedule_keeps_the_place() {
     let (short, long) = (schedule(None, Some(60_000)), schedule(None, Some(90_000)));
     let keys = |schedules: &[Schedule]| {

@@ -7,6 +7,7 @@ use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
 use super::{FILE, InFlightFigures};
 use crate::ledger::LedgerCommand;
 use fnd_core::records::outcome::{RunState, Trigger};
+use fnd_core::records::{AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +132,16 @@ pub(super) fn settle(
                 let records = end.records(&slot.begun);
                 records.map(|(attempt, record)| (Some(attempt), record))
             }
-            SlotEnd::Invocation(end) => end.records(&slot.begun).map(|(_, record)| (None, record)),
+            SlotEnd::Invocation(mut end) => {
+                // Its result is that of an attempt, which may be stored.
+                let result = match end.has_result {
+                    true => result_of(transaction, &slot.begun)?,
+                    false => None,
+                };
+                end.has_result &= result.is_none();
+                let records = end.records(&slot.begun);
+                records.map(|(_, record)| (None, InvocationRecord { result, ..record }))
+            }
             SlotEnd::Unknown => None,
         };
         match records {
@@ -184,21 +194,18 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
 }
 
 /// Stores how an attempt has ended, or how an invocation has ended without one, unless the database already knows that.
-fn over(
-    db: &Connection,
-    attempt: Option<fnd_core::records::AttemptRecord>,
-    mut record: fnd_core::records::InvocationRecord,
-) -> rusqlite::Result<()> {
+fn over(db: &Connection, attempt: Option<AttemptRecord>, mut record: InvocationRecord) -> rusqlite::Result<()> {
     if let Some(known) = rows::find(db, record.id)? {
-        let knows_attempt =
-            known.attempts > record.attempts || (known.attempts == record.attempts && known.state != RunState::Running);
-        if known.state.is_final() || (attempt.is_some() && knows_attempt) {
+        if known.state.is_final() || (attempt.is_some() && has_end_of(&known, record.attempts)) {
             return Ok(());
         }
         // A slot does not have these; the row of the invocation does.
         record.accepted_ms = known.accepted_ms;
         record.durable = known.durable;
-        record.started_ms = known.started_ms.or(record.started_ms);
+        // A claim stores a start, and the attempt may not have begun.
+        if record.attempts > 0 {
+            record.started_ms = known.started_ms.or(record.started_ms);
+        }
     }
     if record.state.is_final() {
         // The earlier fnd could not decide it any more, or its decision is not on the disk.
@@ -213,6 +220,19 @@ fn over(
     let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());
     let stored = stored.and_then(|()| counts.store(db));
     stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
+}
+
+/// Returns the result of an invocation that has ended without an attempt, if the database has it.
+fn result_of(db: &Connection, begun: &Begun) -> rusqlite::Result<Option<RunResult>> {
+    match rows::find(db, begun.invocation)? {
+        Some(known) if has_end_of(&known, begun.attempt.0) => rows::result(db, begun.invocation),
+        _ => Ok(None),
+    }
+}
+
+/// Returns whether a row has the end of this attempt.
+fn has_end_of(known: &InvocationRecord, attempt: u32) -> bool {
+    known.attempts > attempt || (known.attempts == attempt && known.state != RunState::Running)
 }
 
 /// Puts claimed attempts that have not begun back into the state before the claim.

@@ -523,6 +523,54 @@ fn a_call_that_ended_without_an_attempt_has_this_end() {
     assert_eq!(filled.count(), 4, "the ends of 5, 6 and 8, and the start of 8");
 }
 
+/// A caller waits for the end of durable work. The first one is queued, the second one is claimed and has not begun, and
+/// the third one is claimed for its second attempt, after a poll with a result.
+#[test]
+fn durable_work_that_ended_without_an_attempt_has_this_end() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    for n in [5, 6, 7] {
+        ledger.store(accepted(n, "hello")).unwrap();
+    }
+    for n in [6, 7] {
+        ledger.claim(claim(&accepted(n, "hello"))).unwrap();
+    }
+    writer.begins(begun(7));
+    let (attempt, record) = ended(&accepted(7, "hello"), Reason::ExecuteAgain, Some(b"1"));
+    let polling = InvocationRecord {
+        state: RunState::Polling,
+        ended_ms: None,
+        ..record
+    };
+    ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(polling.clone())));
+    let second = InvocationRecord {
+        state: RunState::Running,
+        attempts: 2,
+        polls: 1,
+        ..polling.clone()
+    };
+    ledger.claim(second).unwrap();
+    let not_begun = |n| super::record(&accepted(n, "hello"), RunState::Queued);
+    let ends = [not_begun(5), not_begun(6), polling].map(|record| InvocationRecord {
+        state: RunState::Cancelled,
+        ended_ms: Some(80),
+        reason: Some(Reason::Cancelled),
+        message: "cancelled on request".to_owned(),
+        ..record
+    });
+    for end in &ends {
+        writer.ends_waiting(end);
+    }
+    let (_copy, next) = killed(state.path());
+    assert_eq!(running(&next), []);
+    for end in ends {
+        assert_eq!(next.get(end.id).unwrap().0, end);
+    }
+    next.stop();
+    ledger.stop();
+}
+
 /// The spawner would report the end of its attempt again, but nobody waits for this report.
 #[test]
 fn a_script_that_ended_before_its_retry_has_this_end_and_its_attempt() {

@@ -148,7 +148,7 @@ impl LedgerWriter {
         self.in_flight.ends(attempt, record, printed);
     }
 
-    /// Keeps how an invocation that is not durable has ended without an attempt, before its caller is answered.
+    /// Keeps how an invocation has ended without an attempt, before its caller is answered.
     pub fn ends_waiting(&self, record: &InvocationRecord) {
         self.in_flight.ends_waiting(record);
     }

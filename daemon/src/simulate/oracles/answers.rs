@@ -24,9 +24,7 @@ pub(super) struct AnswersOracle {
     of_scripts: BTreeSet<InvocationId>,
     /// The ends that were in the ledger at a death. A power cut clears them.
     ended: BTreeMap<InvocationId, (RunState, Option<Reason>, u32)>,
-    /// The last time at which a commit was done and nothing waited to be stored after it.
-    complete_at: Duration,
-    /// The last such time at which a power cut could not undo the commit.
+    /// The last time at which a commit was done that a power cut cannot undo, and nothing waited to be stored after it.
     synced_at: Duration,
     now: Duration,
 }
@@ -73,11 +71,8 @@ impl Oracle for AnswersOracle {
             Fact::Began(began) => drop(self.of_scripts.insert(began.invocation)),
             // The results that the spawner kept are gone, also if fnd is killed before it learns of that.
             Fact::SpawnerEnded => self.of_scripts.clear(),
-            Fact::Committed(commit) if commit.is_done && commit.is_complete => {
-                self.complete_at = self.now;
-                if commit.is_synced {
-                    self.synced_at = self.now;
-                }
+            Fact::Committed(commit) if commit.is_done && commit.is_complete && commit.is_synced => {
+                self.synced_at = self.now;
             }
             _ => {}
         }
@@ -86,15 +81,12 @@ impl Oracle for AnswersOracle {
 
     fn at_death(&mut self, death: Death, rows: &LedgerRows) -> PromiseCheck {
         let has_power = death != Death::PowerCut;
-        let (complete_at, synced_at) = (self.complete_at, self.synced_at);
+        let synced_at = self.synced_at;
         self.promised.retain(|id, promise| {
-            // The end of an attempt, or of a call, is in its slot, which only a power cut loses.
-            let has_slot = |end: &InvocationRecord| end.attempts > 0 || !end.durable;
-            let is_in_slot = has_power && promise.end.as_deref().is_none_or(has_slot);
-            let stored_at = if has_power { complete_at } else { synced_at };
-            let is_stored = promise.end.is_some() && promise.told_at + STORED_WITHIN < stored_at;
+            let is_stored = promise.end.is_some() && promise.told_at + STORED_WITHIN < synced_at;
             let is_ended = rows.invocations.get(id).is_some_and(|row| row.state.is_final());
-            let has_end = is_in_slot || is_stored || is_ended;
+            // Until an end that was told is stored, it is in its slot, which only a power cut loses.
+            let has_end = has_power || is_stored || is_ended;
             if !has_power && !has_end {
                 // Its acceptance lasts, and the next fnd ends it.
                 promise.end = None;
@@ -109,7 +101,7 @@ impl Oracle for AnswersOracle {
             // The log may have lost ends that no person has heard of.
             self.ended.clear();
             // The monotonic clock of the machine begins anew.
-            (self.complete_at, self.synced_at) = (Duration::ZERO, Duration::ZERO);
+            self.synced_at = Duration::ZERO;
         }
         self.compare(rows)?;
         for (id, promise) in &self.promised {

@@ -8,7 +8,7 @@
 //! - `frames`: O14: every request to the spawner is legal
 //! - `hooks`: O6: each end has its follow-ups
 //! - `numbers`: O10: fnd reports no defect, and the figures of the ledger are right
-//! - `rest`: O11, O12: at the end all work is final, and nothing is left
+//! - `rest`: O11, O12: at the end all work is final, nothing is left, and no function was taken for deleted
 //! - `share`: O8: a canary gets its share of the calls
 //! - `slots`: O5: each slot and each event is one invocation
 //! - `stopped_work`: O15: work that a person has cancelled or disabled does not begin
@@ -75,7 +75,7 @@ impl Oracles {
                 Box::new(numbers::NumbersOracle),
                 Box::new(hooks::HooksOracle::new(plan)),
                 Box::new(slots::SlotsOracle::new(plan)),
-                Box::new(rest::RestOracle),
+                Box::new(rest::RestOracle::new(plan)),
             ],
             shares: share::ShareCounts::default(),
         }

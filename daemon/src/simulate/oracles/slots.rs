@@ -1,5 +1,9 @@
-//! O5: each slot of a schedule is one invocation or counts as missed, and never two, even if the clock was set. Each event is
-//! one invocation of each function that subscribes to it, as long as fnd remembers the event.
+//! O5: each slot of a schedule is one invocation or counts as missed, and never two, even if the clock was set. If it was set back
+//! by more than a day, the schedule begins anew with the time that the clock has now (`docs/schedules.md`). The slots from there
+//! on are others, although a clock that was ahead has gone past the same times. If the clock comes to the time before, no slot up
+//! to it comes again.
+//!
+//! Each event is one invocation of each function that subscribes to it, as long as fnd remembers the event.
 
 use super::{Oracle, PromiseCheck};
 use crate::simulate::facts::{Death, Fact};
@@ -15,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The time between two slots of every schedule (`spawner/contents.rs`).
 const EVERY_MS: i64 = 30_000;
+/// A clock that was set back by more than this was wrong before.
+const WRONG_MS: i64 = 86_400_000;
 /// How long fnd remembers an event, by the wall clock (`[events] remember`).
 const REMEMBERED_MS: u128 = 86_400_000;
 
@@ -26,6 +32,10 @@ pub(super) struct SlotsOracle {
     without: BTreeSet<FunctionName>,
     /// Whether the clock was set back.
     was_set_back: bool,
+    /// The furthest time that the wall clock has shown.
+    furthest_ms: i64,
+    /// For each time that the clock was set back by more than a day: the last slot with which a schedule can begin anew.
+    anew: Vec<i64>,
     /// How many commits were done although fnd was told that they had failed. The slots of such a commit, one of each function,
     /// are due again, and may run a second time.
     unknown_commits: usize,
@@ -49,6 +59,8 @@ impl SlotsOracle {
             functions,
             without,
             was_set_back: false,
+            furthest_ms: 0,
+            anew: Vec::new(),
             unknown_commits: 0,
         }
     }
@@ -87,23 +99,48 @@ impl SlotsOracle {
         Ok(())
     }
 
-    /// Returns the slots that were handled twice.
-    fn doubled(&self, function: &FunctionName, mut spans: Vec<(i64, i64)>) -> Result<Vec<i64>, String> {
+    /// Returns the slots that were handled twice. `spans` are in the order in which fnd has accepted them.
+    fn doubled(&self, function: &FunctionName, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, String> {
         let mut doubled = Vec::new();
-        spans.sort_unstable();
-        for pair in spans.windows(2) {
-            let [(_, before), (after, _)] = pair else { continue };
-            let distance = after - before;
-            if distance <= 0 {
-                doubled.push(*after);
+        let mut anew = self.anew.clone();
+        // The last slot, and the last one of the times before the schedule began anew.
+        let (mut mark, mut ahead): (Option<i64>, Option<i64>) = (None, None);
+        for (first, last) in spans {
+            let before = mark.replace(last);
+            if let Some(before) = before.filter(|before| first <= *before) {
+                match anew.iter().position(|latest| first <= *latest) {
+                    Some(nth) => {
+                        anew.remove(nth);
+                        ahead = ahead.max(Some(before));
+                    }
+                    None => doubled.push(first),
+                }
             }
-            if distance > EVERY_MS && self.functions.contains(function) {
+            // The clock has come to that time: the slots up to it were handled.
+            let passed = ahead.take_if(|ahead| *ahead <= last);
+            if passed.is_some_and(|ahead| first <= ahead) {
+                doubled.push(first);
+            }
+            let left_out = before.filter(|before| first - before > EVERY_MS);
+            if let Some(before) = left_out.filter(|_| self.functions.contains(function)) {
                 return Err(format!(
                     "O5: `{function}` has neither run for a slot after {before}, nor missed it"
                 ));
             }
         }
         Ok(doubled)
+    }
+
+    /// Notes what the wall clock shows, and by how much it was set.
+    fn clock_was_set(&mut self, unix_ms: u64, step_ms: i64) {
+        let now_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+        // The clock went on until it was set.
+        self.furthest_ms = self.furthest_ms.max(now_ms.saturating_sub(step_ms));
+        let wrong_until_ms = self.furthest_ms.saturating_sub(WRONG_MS);
+        if step_ms < 0 && now_ms < wrong_until_ms {
+            self.anew.push(wrong_until_ms.saturating_add(EVERY_MS));
+        }
+        self.was_set_back |= step_ms < 0;
     }
 }
 
@@ -120,13 +157,13 @@ fn span(cause: &CauseSlots) -> (i64, i64) {
 }
 
 impl Oracle for SlotsOracle {
-    fn see(&mut self, _: Now, fact: &Fact) -> PromiseCheck {
+    fn see(&mut self, now: Now, fact: &Fact) -> PromiseCheck {
         match fact {
             // A clock that is set may leave out slots, and fnd does not make up for all of them. Only doubled slots are faults
             // then.
             Fact::ClockStepped(step_ms) => {
                 self.functions.clear();
-                self.was_set_back |= *step_ms < 0;
+                self.clock_was_set(now.unix_ms, *step_ms);
             }
             Fact::Committed(commit) if commit.is_done && commit.is_denied => self.unknown_commits += 1,
             _ => {}

@@ -6,7 +6,7 @@ use crate::simulate::people::{ActAnswer, AnsweredAct, PersonAct};
 use crate::simulate::rows::InvocationRow;
 use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
 use fnd_core::records::cause::{Cause, CauseSlots, HookCause};
-use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_core::records::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_core::records::{InvocationRecord, RunResult};
 use fnd_core::run::Answer;
 use fnd_wire::form::Bytes;
@@ -209,6 +209,24 @@ fn an_end_that_was_told_is_the_end_unless_the_power_went_at_once() {
     }
 }
 
+/// Its caller has waited for it by its key.
+#[test]
+fn a_kill_may_not_lose_the_end_of_durable_work_that_was_told() {
+    for (death, expected) in [(Death::Killed, "O2"), (Death::PowerCut, "fine")] {
+        let end = InvocationRecord {
+            durable: true,
+            attempts: 0,
+            ..record(RunState::Skipped)
+        };
+        let mut answers = answers::AnswersOracle::default();
+        assert_eq!(see(&mut answers, [finished(end)]), "fine");
+        let found = answers
+            .at_death(death, &rows([]))
+            .and_then(|()| answers.at_end(&rows([])));
+        assert_eq!(number(found), expected);
+    }
+}
+
 #[test]
 fn a_kill_may_lose_the_result_of_a_call_and_not_that_of_a_script() {
     let begins = |attempt, is_call| {
@@ -374,13 +392,15 @@ fn an_end_has_its_hooks_or_will_have_them() {
     assert_eq!(number(hooks.at_death(Death::Killed, &later)), "fine");
 }
 
+/// Slots with a distance of 30 seconds.
+fn slot(first: u64, last: u64) -> InvocationRow {
+    let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
+    row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
+}
+
 #[test]
 fn each_slot_is_one_run_and_none_is_left_out() {
     let plan = plan(script(Manner::Scheduled));
-    let slot = |first: u64, last: u64| {
-        let cause = CauseSlots::new(first * 1000, last * 1000, (last - first) / 30 + 1);
-        row(Trigger::Schedule, RunState::Succeeded, Some(Cause::Schedule(cause)))
-    };
     let check = |slots: Vec<InvocationRow>| number(slots::SlotsOracle::new(&plan).at_end(&rows((1..).zip(slots))));
     assert_eq!(check(vec![slot(30, 30), slot(60, 120), slot(150, 150)]), "fine");
     assert_eq!(check(vec![slot(30, 30), slot(30, 30)]), "O5");
@@ -390,6 +410,28 @@ fn each_slot_is_one_run_and_none_is_left_out() {
     assert_eq!(see(&mut clock, [Fact::ClockStepped(9)]), "fine");
     let left_out = rows((1..).zip([slot(30, 30), slot(90, 90)]));
     assert_eq!(number(clock.at_end(&left_out)), "fine", "somebody has set the clock");
+}
+
+#[test]
+fn a_schedule_begins_anew_once_if_the_clock_went_back_by_more_than_a_day() {
+    const DAY: u64 = 86_400;
+    let plan = plan(script(Manner::Scheduled));
+    // The clock shows 0 after it was set.
+    let set_back = |seconds: u64, slots: Vec<InvocationRow>| {
+        let mut oracle = slots::SlotsOracle::new(&plan);
+        let step_ms = i64::try_from(seconds * 1000).unwrap();
+        assert_eq!(see(&mut oracle, [Fact::ClockStepped(-step_ms)]), "fine");
+        number(oracle.at_end(&rows((1..).zip(slots))))
+    };
+    let before = || slot(30, 2 * DAY);
+    assert_eq!(set_back(2 * DAY, vec![before(), slot(30, 30), slot(60, 60)]), "fine");
+    assert_eq!(set_back(2 * DAY, vec![before(), slot(30, 30), slot(30, 30)]), "O5");
+    assert_eq!(set_back(2 * DAY, vec![before(), slot(2 * DAY, 2 * DAY)]), "O5");
+    assert_eq!(set_back(DAY, vec![slot(30, DAY), slot(30, 30)]), "O5");
+    // The clock is set right again.
+    let right = |first| vec![before(), slot(30, 30), slot(first, 2 * DAY + 60)];
+    assert_eq!(set_back(2 * DAY, right(2 * DAY + 30)), "fine");
+    assert_eq!(set_back(2 * DAY, right(60)), "O5");
 }
 
 #[test]
@@ -427,8 +469,16 @@ fn numbers_are_right_and_nothing_is_left() {
     assert_eq!(number(numbers::NumbersOracle.at_end(&counted(2))), "O10");
     let defect = Fact::Defect("a defect of fnd".to_owned());
     assert_eq!(see(&mut numbers::NumbersOracle, [defect]), "O10");
-    assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Succeeded))), "fine");
-    assert_eq!(number(rest::RestOracle.at_end(&ended(RunState::Running))), "O12");
+    let mut at_rest = rest::RestOracle::new(&plan(PLAIN));
+    assert_eq!(number(at_rest.at_end(&ended(RunState::Succeeded))), "fine");
+    assert_eq!(number(at_rest.at_end(&ended(RunState::Running))), "O12");
+    let mut deleted = row(Trigger::Manual, RunState::Skipped, None);
+    deleted.reason = Some(Reason::Skipped(Skip::Deleted));
+    let deleted = rows([(1, deleted)]);
+    assert_eq!(number(at_rest.at_death(Death::Killed, &deleted)), "O12");
+    let mut removing = plan(PLAIN);
+    removing.acts.push((0, PersonAct::Remove(1)));
+    assert_eq!(number(rest::RestOracle::new(&removing).at_end(&deleted)), "fine");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0)])), "fine");
     assert_eq!(number(rest::is_nothing_left(&[("workers", 0), ("slots", 2)])), "O11");
 }

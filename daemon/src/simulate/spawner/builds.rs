@@ -117,7 +117,7 @@ impl BuildHomesModel {
                 home.content = HomeContent::Sealing;
                 Ok(())
             }
-            _ => Err("its build did not run, did not succeed, or did not run alone".to_owned()),
+            _ => Err(fnd_wire::frame::NOT_ALONE.to_owned()),
         }
     }
 
